@@ -2,9 +2,11 @@
 
 declare(strict_types=1);
 
-// Loads the classes of this package where Composer is not there to do it. They are listed, as to ask the file system
-// for each takes longer than to load it from opcache; in one text, as PHP reads that faster than an array without
-// opcache. A test compares the list with the files.
+// Loads this package's classes without Composer.
+//
+// The classes are listed here, because checking the file system for a class takes longer than
+// loading it from opcache. The list is one string, because without opcache PHP parses a string
+// faster than an array. A test compares the list with the files.
 spl_autoload_register(static function (string $class): void {
     static $files = '
         |ArgumentException|Cache/InvalidKey|Cache/Item|Cache/Pool|Cache/SimpleCache|Cache/Store|Cache/SymfonyAdapter|

@@ -3,8 +3,9 @@
 declare(strict_types=1);
 
 /**
- * For `opcache.preload`: the classes that most requests use are there when a request begins, and none is loaded in it.
- * What belongs to frameworks is not among them. A program without opcache may require it, to load all of them at once.
+ * A script for `opcache.preload` that loads the classes most requests use before the first request.
+ * Framework integrations are not included. A program without opcache may require this file to load
+ * all these classes at once.
  */
 
 require_once __DIR__ . '/autoload.php';
@@ -20,7 +21,7 @@ if (extension_loaded('undercroft')) {
 foreach ($names as $name) {
     class_exists('Undercroft\\' . strtr($name, '/', '\\'));
 }
-// Without opcache no class has used them yet.
+// Without opcache the family classes are loaded on first use, so load them here.
 foreach (Undercroft\Commands\Families::NAMES as $family) {
     Undercroft\Commands\Families::make($family, '', null);
 }

@@ -1,8 +1,8 @@
-/* Undercroft\Native\Store: commands by their words, pipelines and transactions. */
+/* Undercroft\Native\Store: commands given as words, pipelines and transactions. */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 
-/* The object's session, made when it is first needed. NULL: an exception was thrown. */
+/* Returns the object's session, which is created on first use. NULL: an exception was thrown. */
 static uc_session *session_of(undercroft_store *this)
 {
     if (EXPECTED(this->session != NULL)) {
@@ -29,14 +29,20 @@ static bool begins(const uc_bytes *word, const char *with)
     return word->length >= length && zend_binary_strcasecmp(word->data, length, with, length) == 0;
 }
 
-/* Whether a command may wait for something else than a lock: its time would begin anew if it were run again. */
+/*
+ * Returns whether a command may block on anything but a lock. Such a command is not repeated,
+ * because its timeout would restart.
+ */
 static bool may_wait(const uc_bytes *name)
 {
     return (begins(name, "B") && !begins(name, "BIT") && !begins(name, "BG")) || begins(name, "XREAD") ||
            begins(name, "WAIT") || begins(name, "FEED.B");
 }
 
-/* Lets PHP do what it interrupted a wait for. Whether the call is to be made again: it changed nothing. */
+/*
+ * Runs PHP's interrupt handlers after an interrupted wait. Returns whether to repeat the call,
+ * which has changed nothing.
+ */
 static bool is_again(bool is_for_waiting)
 {
     if (!undercroft_interrupt()) {
@@ -49,7 +55,7 @@ static bool is_again(bool is_for_waiting)
     return true;
 }
 
-/* Throws what a call failed with, unless something was thrown already. */
+/* Throws the exception for a failed call, unless an exception is already pending. */
 static void fail(int status)
 {
     if (!EG(exception)) {
@@ -57,7 +63,7 @@ static void fail(int status)
     }
 }
 
-/* The same, of a call that is not made again when it was interrupted. */
+/* Throws the exception for a failed call that must not be repeated after an interrupt. */
 static void fail_at_once(int status)
 {
     if (status == UC_INTERRUPTED) {
@@ -96,8 +102,10 @@ ZEND_METHOD(Undercroft_Native_Store, execute)
     undercroft_end_result(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
 }
 
-/* Runs commands by a call of the library. One that was interrupted is not run again: some commands ran, or watched keys
- * were forgotten. */
+/*
+ * Runs several commands with one call of the library. An interrupted call is not repeated: some
+ * commands may have run, or the watched keys were forgotten.
+ */
 static void run_together(zval *store, HashTable *given, zval *return_value,
     int (*run)(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply))
 {

@@ -1,4 +1,5 @@
-dnl The extension undercroft. UNDERCROFT_LIBRARY is the static C library, UNDERCROFT_INCLUDE where undercroft.h is.
+dnl Builds the extension undercroft. UNDERCROFT_LIBRARY is the static C library, UNDERCROFT_INCLUDE the directory of
+dnl undercroft.h.
 
 PHP_ARG_WITH([undercroft],
   [for Undercroft: Redis data structures in shared memory],
@@ -18,9 +19,9 @@ if test "$PHP_UNDERCROFT" != "no"; then
     AC_MSG_ERROR([expected undercroft.h in $UNDERCROFT_INCLUDE])
   fi
   PHP_ADD_INCLUDE([$UNDERCROFT_INCLUDE])
-  dnl The library stays mapped when PHP unloads the extension: its threads' ends and forks come back to it. Of its
-  dnl symbols nobody sees any but get_module, so that another copy of it in the process is no matter. Functions of PHP's
-  dnl are found when it is loaded: a worker of PHP-FPM that looked for them would touch pages of all libraries.
+  dnl nodelete keeps the library mapped when PHP unloads the extension, because thread exits and forks still call it.
+  dnl Only get_module is exported, so that another copy of the library in the process does not conflict. PHP's functions
+  dnl are resolved at load time: resolving them in a PHP-FPM worker would touch pages of every library.
   UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_LIBRARY -lm -ldl -lrt -lpthread"
   UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_SHARED_LIBADD -Wl,-z,nodelete -Wl,-z,now -Wl,--gc-sections -Wl,--exclude-libs,ALL"
   PHP_SUBST(UNDERCROFT_SHARED_LIBADD)

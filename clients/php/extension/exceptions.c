@@ -1,4 +1,4 @@
-/* The exceptions of the package, which are the extension's where it is loaded. */
+/* The package's exception classes, which the extension defines if it is loaded. */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 #include "ext/spl/spl_exceptions.h"
@@ -13,7 +13,7 @@ zend_class_entry *undercroft_protocol_exception;
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(kind_arguments, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
-/* The first word of the error. */
+/* Returns the error code, which is the first word of the message. */
 static ZEND_METHOD(Undercroft_ServerException, kind)
 {
     zval place, *message;

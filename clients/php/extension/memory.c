@@ -1,9 +1,9 @@
-/* Memory of PHP's for what is as large as somebody else wants it. */
+/* PHP memory for allocations whose size comes from a server or a store. */
 #include "php_undercroft.h"
 
 #ifdef femalloc
 
-/* What PHP itself does where its limit is reached. */
+/* Reports an exceeded memory limit with PHP's own fatal error. */
 static ZEND_COLD ZEND_NORETURN void end(size_t wanted)
 {
     zend_error_noreturn(E_ERROR,

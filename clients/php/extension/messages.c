@@ -1,8 +1,10 @@
-/* Undercroft\Native\Store: messages. */
+/* Undercroft\Native\Store: publishing and receiving messages. */
 #include "php_undercroft.h"
 #include <time.h>
 
-/* The object's receiver, made when it is first needed. NULL: an exception was thrown. */
+/*
+ * Returns the object's subscription, which is created on first use. NULL: an exception was thrown.
+ */
 static uc_subscription *subscription_of(undercroft_store *this)
 {
     if (this->subscription != NULL) {
@@ -49,7 +51,9 @@ ZEND_METHOD(Undercroft_Native_Store, publish)
 
 typedef int change(uc_subscription *, int, size_t, const uc_bytes *);
 
-/* Subscribes to names or ends that. Negative: an exception was thrown. */
+/*
+ * Subscribes to or unsubscribes from names. Returns a negative status if an exception was thrown.
+ */
 static int change_topics(uc_subscription *subscription, change *call, int topic, HashTable *names)
 {
     undercroft_words words;
@@ -70,8 +74,10 @@ static int change_topics(uc_subscription *subscription, change *call, int topic,
     return status;
 }
 
-/* Subscribes to names or ends that. A receiver whose store was removed is let go of with the error, so that the next
- * subscription is one of the store that the name means now. */
+/*
+ * Subscribes to or unsubscribes from names. If the store was removed, the subscription is dropped
+ * with the error, so that the next one is made in the store that the name refers to by then.
+ */
 static void change_all(INTERNAL_FUNCTION_PARAMETERS, change *call)
 {
     undercroft_store *this = undercroft_store_of(Z_OBJ_P(ZEND_THIS));
@@ -143,7 +149,7 @@ ZEND_METHOD(Undercroft_Native_Store, message)
         if (EXPECTED(status != UC_INTERRUPTED) || !undercroft_interrupt()) {
             break;
         }
-        /* A handler may have closed the store. */
+        /* A signal handler may have closed the store. */
         if (undercroft_store_of(Z_OBJ_P(ZEND_THIS))->subscription != subscription) {
             undercroft_closed_store();
             RETURN_THROWS();

@@ -1,8 +1,11 @@
-/* The extension undercroft: what its files share.
+/*
+ * Declarations shared by the files of the extension undercroft.
  *
- * What holds everywhere: PHP's allocator and its errors may leave a function by longjmp. So nothing is allocated from
- * PHP while the library runs, the library never calls back into PHP's code, and what a call holds is either PHP's
- * (which frees it at the request's end), an object's, or the thread's (the globals below). */
+ * One rule applies everywhere: PHP's allocator and its errors may leave a function by longjmp.
+ * Therefore no PHP memory is allocated while the library runs, and the library never calls back
+ * into PHP code. Whatever a call holds belongs to PHP, which frees it at the end of the request, to
+ * an object, or to the thread's globals below.
+ */
 #ifndef PHP_UNDERCROFT_H
 #define PHP_UNDERCROFT_H
 
@@ -17,10 +20,13 @@
 
 extern zend_module_entry undercroft_module_entry;
 
-/* So many stores stay open in a process behind the requests that opened them. */
+/* The maximum number of stores that stay open in a process after their requests. */
 #define UNDERCROFT_KEPT 16
 
-/* A store that stays open, its URL, and when its file was last looked for. Not of PHP's memory, as requests end. */
+/*
+ * A store kept open, with its URL and the time when its file was last checked. Uses malloc, because
+ * PHP's memory is freed with the request.
+ */
 typedef struct undercroft_kept {
     char *url;
     uint64_t database;
@@ -29,52 +35,56 @@ typedef struct undercroft_kept {
     uc_store *store;
 } undercroft_kept;
 
-/* So many connections are kept for later requests. */
+/* The maximum number of connections kept for later requests. */
 #define UNDERCROFT_IDLE 64
 
-/* A connection that a request has left for the next one. Where there is none its name is NULL. */
+/* A connection that a request left for the next request. The name of an empty entry is NULL. */
 typedef struct undercroft_idle {
-    /* Its address, a zero byte, and what it is called. */
+    /* The address, a zero byte, and the connection's name. */
     char *name;
     size_t length;
     int descriptor;
     pid_t process;
 } undercroft_idle;
 
-/* A frame of PHP's while it makes a call. */
+/* A PHP frame in the middle of a call. */
 typedef struct undercroft_call {
     const zend_execute_data *frame;
     const zend_function *function;
     const zend_op *at;
 } undercroft_call;
 
-/* So many calls lie between the program and a native method, the program's own with them; and so many below one of these
- * while a result is handed on. */
+/*
+ * The maximum number of frames between the native method and the program, including the program's
+ * frame, and the maximum depth of calls made below these frames while a result is passed on.
+ */
 #define UNDERCROFT_CALLS 8
 #define UNDERCROFT_DEPTH 16
 
-/* The result of the last call that may have taken something out of a store. */
+/* The result of the last call that may have taken data from a store. */
 typedef struct undercroft_result {
-    /* Whose session knows what was taken; NULL where there is no result on its way. */
+    /* The object whose session knows what was taken, or NULL if no result is in transit. */
     struct undercroft_store *owner;
-    /* From the native method's caller to the program. */
+    /* The frames from the native method's caller up to the program. */
     size_t count;
     undercroft_call calls[UNDERCROFT_CALLS];
 } undercroft_result;
 
 ZEND_BEGIN_MODULE_GLOBALS(undercroft)
-    /* Every reply is read into this one, and made PHP's before anything else runs. */
+    /*
+     * The reply object for every call. Its contents become PHP values before any other code runs.
+     */
     uc_reply *reply;
-    /* Its memory is to be given back at the request's end. */
+    /* Whether the reply is large enough to be freed at the end of the request. */
     bool is_large;
     undercroft_result result;
-    /* Stores that requests have closed, for the next ones. */
+    /* Stores that requests have closed, kept open for later requests. */
     undercroft_kept kept[UNDERCROFT_KEPT];
-    /* Whether a store that was found a moment ago is taken without another look at its file. */
+    /* Whether a recently checked store is used without checking its file again. */
     bool is_trusting;
-    /* Which of them makes room for the next one. */
+    /* The index, modulo UNDERCROFT_KEPT, of the kept store to replace next. */
     unsigned int oldest;
-    /* Persistent connections that no object has. */
+    /* Persistent connections that no object uses. */
     undercroft_idle idle[UNDERCROFT_IDLE];
     unsigned int oldest_idle;
 ZEND_END_MODULE_GLOBALS(undercroft)
@@ -86,35 +96,43 @@ ZEND_EXTERN_MODULE_GLOBALS(undercroft)
 ZEND_TSRMLS_CACHE_EXTERN()
 #endif
 
-/* The thread's reply; NULL where it cannot be made, and an exception is thrown. */
+/* Returns the thread's reply object. NULL: it could not be created, and an exception was thrown. */
 uc_reply *undercroft_reply(void);
 
-/* Whether PHP has something to do before it goes on: a signal's handler, the end of its time. */
+/* Returns whether PHP has pending work, such as a signal handler or an expired time limit. */
 bool undercroft_is_interrupted(void);
 
-/* Does it. False: an exception was thrown. Does not return where the time is up. */
+/*
+ * Runs PHP's pending interrupts. False: an exception was thrown. Does not return if the time limit
+ * has expired.
+ */
 bool undercroft_interrupt(void);
 
-/* ---- Memory: memory.c. Some builds of PHP end a script that reached memory_limit only when the call is over, and the
- * process where much more is allocated until then. So large allocations are made by those builds' calls that may fail,
- * and what is made of many small ones asks in between. */
+/*
+ * ---- Memory: memory.c. Some builds of PHP stop a script that exceeds memory_limit only after the
+ * current call, and end the process if the call allocates much more. Large allocations therefore
+ * use those builds' functions that may fail, and code that makes many small allocations checks
+ * UNDERCROFT_IS_OVER() in between.
+ */
 
-/* Whether the script will be ended for its memory when the call is over: what the call returns does not matter any
- * more. */
+/*
+ * Whether the script will be stopped for exceeding memory_limit after this call, so that the call's
+ * result no longer matters.
+ */
 #ifdef ZEND_HAS_OOM
 #define UNDERCROFT_IS_OVER() ZEND_HAS_OOM()
 #else
 #define UNDERCROFT_IS_OVER() false
 #endif
 
-/* What is no larger needs none of these. */
+/* Allocations up to this size need none of the functions below. */
 #define UNDERCROFT_SMALL (64 * 1024)
 
 zend_string *undercroft_new_string(size_t length);
 void *undercroft_allocate(size_t count, size_t size, size_t more);
 void *undercroft_reallocate(void *memory, size_t size);
 
-/* An array with room for so many items, which are numbered or have names. */
+/* Creates an array with room for `items` numbered or named items. */
 void undercroft_new_list(zval *to, size_t items);
 void undercroft_new_map(zval *to, size_t items);
 
@@ -129,10 +147,10 @@ extern zend_class_entry *undercroft_protocol_exception;
 
 void undercroft_register_exceptions(void);
 
-/* Makes a ServerException of an error's text. Nothing is thrown. */
+/* Creates a ServerException from an error text, without throwing it. */
 void undercroft_error_value(zval *to, const char *text, size_t length);
 
-/* Throws what fits to a status of the library, with its message. */
+/* Throws the exception that matches a status of the library, with the library's message. */
 void undercroft_throw(int status);
 
 /* ---- Words of commands: words.c */
@@ -140,37 +158,40 @@ void undercroft_throw(int status);
 #define UNDERCROFT_FEW_WORDS 12
 #define UNDERCROFT_NUMBER 32
 
-/* Words of one command or of several, for the time of a call. */
+/* The words of one or more commands, valid during a call. */
 typedef struct undercroft_words {
     size_t count;
     uc_bytes *words;
-    /* Where there are several commands. */
+    /* Set only for several commands. */
     size_t command_count;
     uc_words *commands;
-    /* Arrays that hold the words' bytes, where the caller's do not do; to be released. */
+    /* Copies of arrays whose bytes could not be used in place. Must be released. */
     zval held;
     void *memory;
     uc_bytes few[UNDERCROFT_FEW_WORDS];
     char numbers[UNDERCROFT_FEW_WORDS][UNDERCROFT_NUMBER];
 } undercroft_words;
 
-/* Reads the words of a command. False: an exception was thrown, and there is nothing to release. */
+/* Reads the words of a command. False: an exception was thrown, and nothing must be released. */
 bool undercroft_read_words(undercroft_words *to, HashTable *words);
 
-/* Reads the words of several commands. */
+/*
+ * Reads the words of several commands. False: an exception was thrown, and nothing must be
+ * released.
+ */
 bool undercroft_read_commands(undercroft_words *to, HashTable *commands);
 
 void undercroft_release_words(undercroft_words *words);
 
-/* ---- Replies of the library: values.c */
+/* ---- Library replies: values.c */
 
-/* Makes a value of the library's PHP's. */
+/* Converts a library value to a PHP value. */
 void undercroft_from_value(zval *to, const uc_value *value);
 
-/* Makes the thread's reply PHP's. */
+/* Converts the thread's reply to a PHP value. */
 void undercroft_from_reply(zval *to);
 
-/* A string, for which short ones need no memory. */
+/* Creates a string. Strings of at most one byte need no allocation. */
 static zend_always_inline void undercroft_string(zval *to, const char *text, size_t length)
 {
     if (length > 1) {
@@ -186,7 +207,10 @@ static zend_always_inline void undercroft_string(zval *to, const char *text, siz
     }
 }
 
-/* Sets an item of a map. False where the key is neither a string nor a number. What is not taken stays the caller's. */
+/*
+ * Sets an item of a map. False: the key is neither a string nor an integer, and the value still
+ * belongs to the caller.
+ */
 bool undercroft_set_item(zval *map, zval *key, zval *value);
 
 /* ---- Classes */
@@ -202,8 +226,10 @@ typedef struct undercroft_store {
     zend_object std;
 } undercroft_store;
 
-/* Surround a call that may take something out of a store, and the making of its result. From the end on it goes back where a
- * signal's handler throws before the result has arrived in the program. */
+/*
+ * Enclose a call that may take data from a store and the conversion of its result. After the end,
+ * the data is given back if a signal handler throws before the result has reached the program.
+ */
 void undercroft_begin_result(void);
 void undercroft_end_result(undercroft_store *owner);
 
@@ -218,16 +244,16 @@ void undercroft_register_store(void);
 void undercroft_register_parser(void);
 void undercroft_register_connection(void);
 
-/* Closes the stores that were kept open. */
+/* Closes the stores kept open between requests. */
 void undercroft_close_kept(zend_undercroft_globals *globals);
 
-/* Closes the connections that requests have left. */
+/* Closes the connections left by requests. */
 void undercroft_close_idle(zend_undercroft_globals *globals);
 
-/* Throws that a store is closed. */
+/* Throws the exception for a closed store. */
 ZEND_COLD void undercroft_closed_store(void);
 
-/* Methods of Store that are in files of their own. */
+/* Methods of Store that are defined in commands.c and messages.c. */
 ZEND_METHOD(Undercroft_Native_Store, execute);
 ZEND_METHOD(Undercroft_Native_Store, pipeline);
 ZEND_METHOD(Undercroft_Native_Store, transaction);

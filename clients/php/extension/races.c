@@ -1,4 +1,7 @@
-/* For the tests of a build on a library with its feature "races": changes in the midst of reads. Empty in others. */
+/*
+ * Test hooks that change data in the middle of reads. Empty unless the library was built with its
+ * feature "races".
+ */
 #include "php_undercroft.h"
 
 #ifdef UNDERCROFT_RACES
@@ -10,8 +13,10 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(change_reads_arguments, 0, 2, IS_LONG, 0
     ZEND_ARG_TYPE_INFO(0, commands, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 
-/* Runs one of these commands by another handle whenever a read was made and is not checked yet. Returns how many were
- * run before. */
+/*
+ * Runs one of the given commands through another handle between each read and its validation.
+ * Returns how many commands the previous setup ran.
+ */
 static ZEND_FUNCTION(undercroft_test_change_reads)
 {
     zval *store;

@@ -1,19 +1,28 @@
-/* Undercroft\Native\Store: a store in shared memory. Opening, closing, and the calls on strings and keys. */
+/*
+ * Undercroft\Native\Store: a store in shared memory. Opens and closes stores, and implements the
+ * calls for strings and keys.
+ */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 #include "store_arginfo.h"
 #include <time.h>
 
-/* A string that is no longer is copied once more, which costs less than to ask for its length first. */
+/*
+ * The maximum length of a string that is first read into a buffer: an extra copy costs less than
+ * asking for the length first.
+ */
 #define SHORT 512
 
-/* For so many milliseconds after a store's file was found, requests take it that it is still there. */
+/*
+ * The time in milliseconds for which requests assume that a store's file still exists after it was
+ * found.
+ */
 #define TRUSTED 100
 
 zend_class_entry *undercroft_store_class;
 static zend_object_handlers handlers;
 
-/* ---- Stores that stay open */
+/* ---- Stores kept open between requests */
 
 void undercroft_close_kept(zend_undercroft_globals *globals)
 {
@@ -26,7 +35,7 @@ void undercroft_close_kept(zend_undercroft_globals *globals)
     }
 }
 
-/* Whether a store is at the same place whatever the directory of the process. */
+/* Returns whether a store's location is independent of the working directory. */
 static bool is_absolute(const char *url)
 {
     return url[0] == '/' || strncmp(url, "undercroft://", 13) == 0;
@@ -39,8 +48,10 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
 }
 
-/* Keeps a store that a request is done with, in the place of the one that was kept for its URL. So the mapping is
- * there for the next request, and that of a file which was replaced meanwhile is not held any longer. */
+/*
+ * Keeps a store open after its request and closes the store kept earlier for the same URL. The next
+ * request finds the mapping, and the mapping of a file that was replaced is released.
+ */
 static void keep(const undercroft_store *of, uc_store *store)
 {
     undercroft_kept *place = NULL;
@@ -51,7 +62,7 @@ static void keep(const undercroft_store *of, uc_store *store)
         if (one->url == NULL) {
             place = place == NULL ? one : place;
         } else if (one->database == of->database && strcmp(one->url, url) == 0) {
-            /* An object may live on when others have found another file already. */
+            /* An object may outlive a newer store that was opened after the file was replaced. */
             if (one->store != NULL && one->looked_at > of->looked_at) {
                 uc_close(store);
                 return;
@@ -79,8 +90,11 @@ static void keep(const undercroft_store *of, uc_store *store)
     }
 }
 
-/* The kept store of a URL, if its file was looked for a moment ago: to ask the system for it takes longer than all else
- * that opening takes. Programs of the command line always look, as they may well have replaced the file themselves. */
+/*
+ * Returns the kept store of a URL if its file was checked less than 100 ms ago. The check takes
+ * longer than the rest of opening a store. Command-line programs always check, because they may
+ * have replaced the file themselves.
+ */
 static undercroft_kept *find_kept(const undercroft_store *of)
 {
     size_t at;
@@ -113,7 +127,7 @@ static void close_store(undercroft_store *this)
     keep(this, store);
 }
 
-/* ---- The object */
+/* ---- Objects */
 
 static zend_object *create(zend_class_entry *class)
 {
@@ -140,7 +154,7 @@ ZEND_COLD void undercroft_closed_store(void)
     zend_throw_exception(undercroft_store_exception, "the store is closed: make another object for it", 0);
 }
 
-/* The object, open; or an exception is thrown and the method returns. */
+/* Gets the object's open store. If the store is closed, throws and returns from the method. */
 #define OPEN_STORE(name) \
     undercroft_store *name = undercroft_store_of(Z_OBJ_P(ZEND_THIS)); \
     if (UNEXPECTED(name->store == NULL)) { \
@@ -148,13 +162,13 @@ ZEND_COLD void undercroft_closed_store(void)
         RETURN_THROWS(); \
     }
 
-/* Runs a call, once more where a signal's handler ended it. It does not wait for anything but a lock. */
+/* Runs a call that waits only for locks, and repeats it if a signal handler interrupted it. */
 #define CALL(status, call) \
     do { \
         status = call; \
     } while (UNEXPECTED(status == UC_INTERRUPTED) && undercroft_interrupt())
 
-/* Throws where a call failed, unless a handler has thrown. */
+/* Throws if a call failed, unless a signal handler has already thrown. */
 #define CHECK(status) \
     if (UNEXPECTED((status) < 0)) { \
         if (!EG(exception)) { \
@@ -185,7 +199,7 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         return read_number("capacity", value, 1, &to->capacity);
     }
     if (zend_string_equals_literal(name, "maxmemory")) {
-        /* -1 is UC_UNLIMITED. */
+        /* The minimum, -1, is UC_UNLIMITED. */
         return read_number("maxmemory", value, -1, &to->max_memory);
     }
     if (zend_string_equals_literal(name, "policy")) {
@@ -248,7 +262,10 @@ ZEND_METHOD(Undercroft_Native_Store, __construct)
     this->database = options.database;
     this->timeout_ms = options.timeout_ms;
     this->looked_at = now();
-    /* What a store must be is checked by opening it. */
+    /*
+     * A kept store is reused only without creation options, because opening the store validates
+     * them.
+     */
     if (options.capacity == 0 && options.max_memory == 0 && options.policy == NULL) {
         undercroft_kept *kept = find_kept(this);
         if (kept != NULL) {
@@ -373,7 +390,7 @@ ZEND_METHOD(Undercroft_Native_Store, mget)
     undercroft_from_reply(return_value);
 }
 
-/* The names and the values of an array, one after the other. */
+/* Splits an array into its names and its values. */
 static void split(HashTable *pairs, zval *names, zval *values)
 {
     zend_ulong number;
@@ -429,7 +446,7 @@ ZEND_METHOD(Undercroft_Native_Store, mset)
 
 /* ---- Keys */
 
-/* A call on keys that are given one by one. */
+/* Runs a call on keys that are passed as separate arguments. */
 static void of_keys(INTERNAL_FUNCTION_PARAMETERS, int (*call)(uc_store *, size_t, const uc_bytes *, uint64_t *))
 {
     zval *keys;

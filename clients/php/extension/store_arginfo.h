@@ -1,4 +1,7 @@
-/* What undercroft.stub.php says of Undercroft\Native\Store, as PHP's headers want it. */
+/*
+ * The argument declarations of Undercroft\Native\Store from undercroft.stub.php, in the form of
+ * PHP's C macros.
+ */
 
 ZEND_BEGIN_ARG_INFO_EX(store_construct_arguments, 0, 0, 1)
     ZEND_ARG_TYPE_INFO(0, url, IS_STRING, 0)

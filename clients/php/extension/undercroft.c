@@ -1,4 +1,4 @@
-/* The module: its beginning and end, what a thread keeps, and how PHP interrupts a wait. */
+/* The module: startup and shutdown, per-thread state, and how PHP interrupts a wait. */
 #include "php_undercroft.h"
 #include "servers/socket.h"
 #include "SAPI.h"
@@ -31,13 +31,16 @@ bool undercroft_is_interrupted(void)
     return LOAD(EG(vm_interrupt));
 }
 
-/* PHP runs the handlers of signals when a native method has returned, before its result is assigned, and while the PHP
- * client hands the result on. Where one throws by then, what the call took out of the store goes back (M9). */
+/*
+ * PHP runs signal handlers after a native method has returned but before its result is assigned,
+ * and while the PHP client passes the result on. If a handler throws in that time, the data that
+ * the call took from the store is given back (M9).
+ */
 
-/* PHP's own hook and those of other modules. */
+/* The previous interrupt hook, of PHP or another module. */
 static void (*next_interrupt)(zend_execute_data *frame);
 
-/* Whether a frame is one of the PHP client that hands on what a store has returned. */
+/* Returns whether a frame belongs to the PHP client, which passes on a store's result. */
 static bool hands_on(const zend_execute_data *frame)
 {
     if (frame->func == NULL || !ZEND_USER_CODE(frame->func->type) || frame->func->common.scope == NULL) {
@@ -77,18 +80,24 @@ static bool is_same(const undercroft_call *call, const zend_execute_data *frame)
     return call->frame == frame && call->function == frame->func;
 }
 
-/* Whether the last result is on its way to the program while PHP looks for interrupts in a frame. Frames of earlier and
- * later calls may lie in the same place: those of the one that returned the result have passed the calls that they
- * were making, and their callers are still at theirs. */
+/*
+ * Returns whether the last result has not reached the program yet when PHP checks for interrupts in
+ * `frame`. Frames of earlier and later calls may have the same address. Instruction positions tell
+ * them apart: frames that returned the result are past their recorded call, and their callers are
+ * still at theirs.
+ */
 static bool is_on_its_way(const zend_execute_data *frame)
 {
     const undercroft_result *result = &UNDERCROFT_G(result);
     size_t depth = 0, level = 0;
-    /* Functions of the shutdown are called from no frame, and a fatal error may have ended the call with the result. */
+    /*
+     * Shutdown functions have no calling frame, and a fatal error may have ended the call that had
+     * the result.
+     */
     if (result->owner == NULL || frame == NULL) {
         return false;
     }
-    /* The native method itself, in versions of PHP that look before they leave its frame. */
+    /* Some versions of PHP check for interrupts before they leave the native method's frame. */
     if (frame->func != NULL && !ZEND_USER_CODE(frame->func->type) && frame->prev_execute_data != NULL &&
         is_same(&result->calls[0], frame->prev_execute_data) &&
         frame->prev_execute_data->opline == result->calls[0].at) {
@@ -105,7 +114,10 @@ static bool is_on_its_way(const zend_execute_data *frame)
             }
         }
         if (level + 1 == result->count) {
-            /* In the program's frame it is on its way until the next instruction, which is to use it. */
+            /*
+             * In the program's frame the result is in transit only until the next instruction,
+             * which uses it.
+             */
             if (level > 0 || depth > 0 || frame->opline != result->calls[0].at + 1) {
                 return false;
             }
@@ -122,7 +134,7 @@ static bool is_on_its_way(const zend_execute_data *frame)
     return true;
 }
 
-/* PHP calls this where it looks for interrupts. */
+/* The hook that PHP calls when it checks for interrupts. */
 static void interrupt(zend_execute_data *frame)
 {
     undercroft_result result = UNDERCROFT_G(result);
@@ -134,7 +146,7 @@ static void interrupt(zend_execute_data *frame)
         }
         return;
     }
-    /* The handler may use the store, and close it. */
+    /* Hold a reference, because the handler may use the store and close it. */
     undercroft_store *owner = result.owner;
     uc_session *session = owner->session;
     GC_ADDREF(&owner->std);
@@ -172,7 +184,7 @@ bool undercroft_interrupt(void)
     return EG(exception) == NULL;
 }
 
-/* The library asks this while it waits; no code of PHP's runs below it. */
+/* The library calls this function while it waits. The function must not run PHP code. */
 static int check(void *nothing)
 {
     (void)nothing;
@@ -239,7 +251,7 @@ static PHP_RSHUTDOWN_FUNCTION(undercroft)
 {
     (void)type;
     (void)module_number;
-    /* Objects may still be there: they make another one when they need it. */
+    /* Objects that still exist create a new reply when they need one. */
     if (UNDERCROFT_G(is_large)) {
         uc_reply_free(UNDERCROFT_G(reply));
         UNDERCROFT_G(reply) = NULL;
@@ -264,7 +276,7 @@ extern const zend_function_entry undercroft_test_functions[];
 #define undercroft_test_functions NULL
 #endif
 
-/* pcntl's hook is to be there first: this module's calls it. */
+/* Load pcntl first, so that this module's hook calls pcntl's. */
 static const zend_module_dep dependencies[] = {
     ZEND_MOD_OPTIONAL("pcntl")
     ZEND_MOD_END

@@ -1,17 +1,20 @@
 <?php
 
-// What the extension declares, for people and for their editors. The extension's tests compare it with the extension.
+// The declarations of the extension, for readers and editors. A test compares them with the
+// extension.
 
 namespace Undercroft {
-    /** What every exception of Undercroft extends. */
+    /** The base class of all Undercroft exceptions. */
     class UndercroftException extends \RuntimeException
     {
     }
 
-    /** An error that the server or the store answered. */
+    /** The server or store replied with an error. */
     class ServerException extends UndercroftException
     {
-        /** The first word of the error: ERR, WRONGTYPE, OOM, ... */
+        /**
+         * Returns the error code, which is the first word of the message: ERR, WRONGTYPE, OOM, ...
+         */
         public function kind(): string
         {
         }
@@ -22,17 +25,17 @@ namespace Undercroft {
     {
     }
 
-    /** A connection could not be made, or was lost. */
+    /** A connection could not be opened or was lost. */
     class ConnectionException extends UndercroftException
     {
     }
 
-    /** A server did not answer in time. */
+    /** A server did not reply in time. */
     class TimeoutException extends ConnectionException
     {
     }
 
-    /** A server sent what is not its protocol. */
+    /** A server sent bytes that violate its protocol. */
     class ProtocolException extends ConnectionException
     {
     }
@@ -40,72 +43,87 @@ namespace Undercroft {
 
 namespace Undercroft\Native {
     /**
-     * A store in shared memory. The process keeps it open behind the request, for the next one.
+     * A store in shared memory. The process keeps the store open after the request, for later
+     * requests.
      *
-     * Every method throws ServerException where the answer is an error of a command, and StoreException where the store
-     * cannot be used. Words of commands are strings, integers, floats, and objects that can be strings.
+     * Methods throw ServerException if a command replies with an error, and StoreException if the
+     * store cannot be used. Command words are strings, integers, floats, and objects that convert
+     * to strings.
      */
     final class Store
     {
         /**
-         * Opens a store, which is created where there is none: `undercroft://name`, `undercroft:///path`, or a path.
+         * Opens a store, or creates it if it does not exist: `undercroft://name`,
+         * `undercroft:///path`, or a path.
          *
-         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, strict?: bool, timeout?: int|float} $options the
-         *        database (0 to 15); for a store's creation the limit on its data in bytes (-1 is none), its address
-         *        space in bytes and which keys make room; for how many seconds a call waits for another process' lock
+         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, strict?: bool, timeout?: int|float} $options
+         *     `db`: the database, 0 to 15. For creating a store, `maxmemory`: the limit on
+         *     its data in bytes, -1 for no limit; `capacity`: its address space in bytes; `policy`:
+         *     which keys are evicted. `timeout`: seconds to wait for a lock that another process
+         *     holds.
          */
         public function __construct(string $url, array $options = [])
         {
         }
 
-        /** The string of a key; null where there is no such key. O(length). */
+        /** Returns the string at a key, or null if the key does not exist. O(length). */
         public function get(string $key): ?string
         {
         }
 
-        /** Sets a key, to expire in so many milliseconds where that is given. Always true. O(length). */
+        /**
+         * Sets a key to a string, optionally with an expiry in milliseconds. Always returns true.
+         * O(length).
+         */
         public function set(string $key, string $value, ?int $ttl_ms = null): bool
         {
         }
 
-        /** Adds to the integer that a key holds, and returns the sum. */
+        /** Adds a number to the integer at a key and returns the sum. */
         public function incr(string $key, int $by = 1): int
         {
         }
 
-        /** The strings of keys, all at one moment; null for each that holds none. */
+        /**
+         * Returns the strings at several keys, read atomically. The result is null for each key
+         * that does not hold a string.
+         */
         public function mget(array $keys): array
         {
         }
 
-        /** Sets all keys of an array to its values, all at one moment. */
+        /** Sets all keys of an array to its values, atomically. */
         public function mset(array $pairs): bool
         {
         }
 
-        /** Removes keys; returns how many were there. */
+        /** Removes keys and returns how many existed. */
         public function del(string $key, string ...$keys): int
         {
         }
 
-        /** How many of these keys are there. */
+        /** Returns how many of the given keys exist. */
         public function exists(string $key, string ...$keys): int
         {
         }
 
-        /** Lets a key expire in so many milliseconds; false where there is no such key. */
+        /** Sets a key's expiry in milliseconds. Returns false if the key does not exist. */
         public function expire(string $key, int $ttl_ms): bool
         {
         }
 
-        /** The milliseconds until a key expires, -1 where it does not; null where there is no such key. */
+        /**
+         * Returns the milliseconds until a key expires, -1 if it does not expire, or null if it
+         * does not exist.
+         */
         public function ttl(string $key): ?int
         {
         }
 
         /**
-         * Runs any command: `['LPUSH', 'queue', 'job']`. The object is a session, as a connection is to a server:
-         * SELECT, MULTI and WATCH are remembered. Maps are arrays with names, scores are floats.
+         * Runs any command: `['LPUSH', 'queue', 'job']`. The object is a session, like a connection
+         * to a server, and keeps the state of SELECT, MULTI and WATCH. Maps are returned as
+         * associative arrays, scores as floats.
          *
          * @param list<string|int|float|\Stringable> $words
          */
@@ -113,17 +131,20 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Runs commands one after the other. Errors stand among the replies, as ServerException objects. */
+        /**
+         * Runs commands in order and returns their replies. Errors are returned in the list as
+         * ServerException objects.
+         */
         public function pipeline(array $commands): array
         {
         }
 
-        /** Runs commands all at one moment; null where a watched key was changed. */
+        /** Runs commands atomically. Returns null if a watched key changed. */
         public function transaction(array $commands): ?array
         {
         }
 
-        /** Sends a message; returns how many receive it. */
+        /** Publishes a message and returns the number of its receivers. */
         public function publish(string $channel, string $message): int
         {
         }
@@ -137,9 +158,10 @@ namespace Undercroft\Native {
         }
 
         /**
-         * The next message: `['message', channel, text]`, `['pmessage', pattern, channel, text]`, or `['lost', null,
-         * number]` where messages were overwritten before they were taken. Null where none came in so many seconds;
-         * null waits for ever.
+         * Returns the next message: `['message', channel, text]` or `['pmessage', pattern, channel,
+         * text]`. If messages were overwritten before they were read, returns `['lost', null,
+         * number]`. Returns null if no message arrives within `$timeout` seconds. A null timeout
+         * waits without limit.
          */
         public function message(?float $timeout = null): ?array
         {
@@ -151,26 +173,36 @@ namespace Undercroft\Native {
     }
 
     /**
-     * A connection to a server that speaks RESP2 or RESP3. After an exception other than ServerException, ValueError
-     * and TypeError it is closed.
+     * A connection to a server that speaks RESP2 or RESP3. Any exception except ServerException,
+     * ValueError and TypeError closes the connection.
      */
     final class Connection
     {
-        /** The code of an exception in a forked child that uses its parent's connection: nothing was sent. */
+        /** The exception code if a forked child uses its parent's connection. Nothing was sent. */
         public const INHERITED = 1;
 
-        /** The code in functions of the shutdown, after the program ended in the midst of a call: nothing was sent. */
+        /**
+         * The exception code in a shutdown function after the program ended in the middle of a
+         * call. Nothing was sent.
+         */
         public const ABANDONED = 2;
 
-        /** The code after an error, or the exception of a signal's handler, closed the connection: nothing was sent. */
+        /**
+         * The exception code after an error or a signal handler's exception closed the connection.
+         * Nothing was sent.
+         */
         public const CLOSED = 3;
 
         /**
-         * @param string $address `tcp://host:port` or `unix:///path`; times are seconds, 0 is without end
-         * @param string|null $persistent what it is called among connections that outlive their request: the process
-         *        keeps it for the next object with this address and name, unless it is closed or a reply is on its way.
-         *        What the server remembers for it (SELECT, AUTH, WATCH, MULTI) is to be RESET by whoever takes it.
-         * @param int $spin for so many microseconds, 0 to 1000, a reply is looked for before the process sleeps
+         * @param string $address `tcp://host:port` or `unix:///path`
+         * @param float $connect_timeout seconds to wait for the connection to open; 0 means no
+         *     limit
+         * @param float $timeout seconds to wait for a reply; 0 means no limit
+         * @param string|null $persistent the connection's name if it outlives its request: the
+         *     process keeps it for the next object with this address and name, unless it is closed
+         *     or a reply is pending. The next user must RESET the server's state for it (SELECT,
+         *     AUTH, WATCH, MULTI).
+         * @param int $spin microseconds, 0 to 1000, to poll for a reply before the process sleeps
          */
         public function __construct(
             string $address,
@@ -182,24 +214,30 @@ namespace Undercroft\Native {
         }
 
         /**
-         * Runs a command. What the server pushes meanwhile is skipped. $timeout is this call's alone; negative is
-         * without end.
+         * Runs a command. Push messages that arrive meanwhile are dropped. `$timeout` applies to
+         * this call only; a negative value means no limit.
          */
         public function execute(array $words, ?float $timeout = null): mixed
         {
         }
 
-        /** Sends commands in one piece and returns their replies; errors stand among them, as ServerExceptions. */
+        /**
+         * Sends commands together and returns their replies. Errors are returned in the list as
+         * ServerException objects.
+         */
         public function pipeline(array $commands): array
         {
         }
 
-        /** Sends commands; receive() returns their replies. */
+        /** Sends commands without reading replies. receive() returns the replies. */
         public function send(array $commands): void
         {
         }
 
-        /** The next reply or message. An error is returned. A $timeout of the call's own leaves the connection open. */
+        /**
+         * Returns the next reply or message. An error reply is returned, not thrown. If `$timeout`
+         * is given and expires, the connection stays open.
+         */
         public function receive(?float $timeout = null): mixed
         {
         }
@@ -208,12 +246,12 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Whether it is one that another object has left. */
+        /** Returns whether another object used the connection before. */
         public function isReused(): bool
         {
         }
 
-        /** Whether what was received last was pushed, and is no reply. */
+        /** Returns whether the last received value was a push message rather than a reply. */
         public function isPush(): bool
         {
         }
@@ -223,19 +261,25 @@ namespace Undercroft\Native {
         }
     }
 
-    /** Replies out of bytes that PHP has read, as from a stream with TLS. */
+    /** Parses replies from bytes that PHP has read, such as from a TLS stream. */
     final class Parser
     {
         public function feed(string $bytes): void
         {
         }
 
-        /** Whether a whole reply is there, which reply() returns then. After a ProtocolException there is none. */
+        /**
+         * Returns whether a complete reply is buffered, to be fetched with reply(). After a
+         * ProtocolException there are no further replies.
+         */
         public function next(): bool
         {
         }
 
-        /** The reply that next() has found, once. An error is a ServerException object, which is returned. */
+        /**
+         * Returns the reply that next() found, once. An error reply is returned as a
+         * ServerException, not thrown.
+         */
         public function reply(): mixed
         {
         }
@@ -244,7 +288,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Whether bytes are there that belong to no reply yet. */
+        /** Returns whether the buffer holds bytes of an incomplete reply. */
         public function hasBytes(): bool
         {
         }

@@ -1,7 +1,7 @@
-/* Values of the library as PHP's. */
+/* Converts the library's values to PHP values. */
 #include "php_undercroft.h"
 
-/* A reply of more items keeps its memory no longer than the request. */
+/* A reply with more items than this is freed at the end of the request. */
 #define LARGE 1024
 
 bool undercroft_set_item(zval *map, zval *key, zval *value)
@@ -42,7 +42,7 @@ static void map_of(zval *to, const uc_value *value)
         undercroft_from_value(&key, uc_value_key(value, at));
         undercroft_from_value(&item, uc_value_item(value, at));
         if (!undercroft_set_item(to, &key, &item)) {
-            /* No command has such keys. */
+            /* No command returns keys of other types. The value is kept with a numeric key. */
             zend_hash_next_index_insert(Z_ARRVAL_P(to), &item);
         }
         zval_ptr_dtor(&key);

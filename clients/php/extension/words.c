@@ -1,14 +1,14 @@
-/* Words of commands: strings as they lie in PHP's arrays, numbers as text. */
+/* Converts PHP values to command words: strings are used in place, numbers become text. */
 #include "php_undercroft.h"
 #include "zend_smart_str.h"
 
-/* Says what may be a word. */
+/* Throws a TypeError that names the expected and the actual type. */
 static ZEND_COLD void refuse(const char *expected, const zval *got)
 {
     zend_type_error("expected %s, got %s", expected, zend_zval_type_name(got));
 }
 
-/* As short as may be, so that it is the same number when it is read. */
+/* Writes the shortest text that parses to the same number. */
 static void write_double(uc_bytes *to, double value, char *number)
 {
     smart_str text = { NULL, 0 };
@@ -19,7 +19,7 @@ static void write_double(uc_bytes *to, double value, char *number)
     smart_str_free(&text);
 }
 
-/* The bytes of a word. False: it is none, and an exception was thrown. */
+/* Reads the bytes of a word. False: the word's type is invalid, and an exception was thrown. */
 static zend_always_inline bool read_word(uc_bytes *to, const zval *word, char *number)
 {
     if (EXPECTED(Z_TYPE_P(word) == IS_STRING)) {
@@ -45,7 +45,10 @@ static zend_always_inline bool read_word(uc_bytes *to, const zval *word, char *n
     return false;
 }
 
-/* Whether a word's bytes may go while a call waits, or have to be made by PHP's code. */
+/*
+ * Returns whether a word's bytes could be freed while a call waits (references), or require PHP
+ * code (objects).
+ */
 static zend_always_inline bool is_foreign(const zval *word)
 {
     return Z_TYPE_P(word) == IS_REFERENCE || Z_TYPE_P(word) == IS_OBJECT;
@@ -62,7 +65,10 @@ static bool has_foreign(HashTable *words)
     return false;
 }
 
-/* A list of the same words, without references, and with what objects say of themselves. False: an exception. */
+/*
+ * Copies a list of words with references resolved and objects converted to strings. False: an
+ * exception was thrown.
+ */
 static bool settle(zval *to, HashTable *words)
 {
     zval *word;
@@ -121,7 +127,7 @@ bool undercroft_read_words(undercroft_words *to, HashTable *words)
     return true;
 }
 
-/* A list of lists of words that are PHP's to keep. */
+/* Copies a list of commands, with references resolved and objects converted to strings. */
 static bool settle_all(zval *to, HashTable *commands)
 {
     zval *command;

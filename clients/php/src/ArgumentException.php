@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** An argument was not what a method expects. Nothing was sent. */
+/** An argument is not what the method expects. No command was sent. */
 class ArgumentException extends \InvalidArgumentException
 {
 }

@@ -19,14 +19,15 @@ use Undercroft\Serializer\Named;
 use Undercroft\Serializer\Serializer;
 
 /**
- * A client of a store in shared memory, of a server or of a cluster of servers; which one, its URL says.
+ * A client for a store in shared memory, a server or a cluster. The URL selects which of the three.
  *
  *     $client = new Undercroft\Client('tcp://127.0.0.1:6379', ['prefix' => 'shop:']);
  *     $client->set('greeting', 'hello', ['ex' => 60]);
  *     echo $client->get('greeting');
  *
- * Every command is a method, named as Predis and phpredis users know it. What is missing is null; what says yes or no
- * is true or false. Errors of the server are ServerException, those of connections ConnectionException.
+ * Every command is a method, with the names that Predis and phpredis use. A missing value is
+ * returned as null, and a yes-or-no reply as true or false. Errors from the server throw
+ * ServerException. Connection failures throw ConnectionException.
  */
 class Client
 {
@@ -39,16 +40,20 @@ class Client
 
     private readonly bool $hasMaps;
 
-    /** The same connection where it is a store, whose most frequent calls need no words. */
+    /**
+     * The connection, if it is an embedded store: frequent calls then skip building a word list.
+     */
     private ?EmbeddedConnection $embedded;
 
     /**
-     * @param string|array<string, mixed>|Connection $place `undercroft://name`, `tcp://host:port/database`,
-     *     `tls://...`, `unix:///path`, `redis+cluster://host:port,host:port`; or an array of scheme, host, port, path,
+     * @param string|array<string, mixed>|Connection $place `undercroft://name`,
+     *     `tcp://host:port/database`, `tls://...`, `unix:///path`,
+     *     `redis+cluster://host:port,host:port`; or an array with scheme, host, port, path,
      *     username, password, database
-     * @param array<string, mixed> $options `prefix` of all keys; `serializer`: json, igbinary, msgpack or php, or a
-     *     Serializer; `commands`: name => Command; and those of connections: `timeout` and `connect_timeout` in
-     *     seconds, `protocol` 2 or 3, `persistent`, `client_name`, `ssl`, `native`, `retry`, `spin`, `store`
+     * @param array<string, mixed> $options `prefix` for all keys; `serializer`: json, igbinary,
+     *     msgpack, php or a Serializer; `commands`: name => Command; and the connection options:
+     *     `timeout` and `connect_timeout` in seconds, `protocol` 2 or 3, `persistent`,
+     *     `client_name`, `ssl`, `native`, `retry`, `spin`, `store`
      *
      * @throws ArgumentException
      */
@@ -70,7 +75,7 @@ class Client
         }
     }
 
-    /** Picks what runs the commands. */
+    /** Creates the connection that matches the address and the options. */
     private static function connected(Address $address, array $options): Connection
     {
         $options = Options::of($options + $address->options);
@@ -85,7 +90,8 @@ class Client
             }
             return new EmbeddedConnection($address, $options);
         }
-        // The extension has no TLS: there it reads replies only.
+        // The extension's connections do not support TLS. With TLS, the extension only parses
+        // replies.
         $isNative = $options->native && $address->scheme !== 'tls' && class_exists(Native\Connection::class, false);
         return $isNative ? new NativeConnection($address, $options) : new StreamConnection($address, $options);
     }
@@ -93,7 +99,7 @@ class Client
     /**
      * Returns the string stored at a key. Time: O(1).
      *
-     * @return mixed the value, or null
+     * @return mixed the value, or null if the key does not exist
      */
     public function get(string $key): mixed
     {
@@ -106,10 +112,11 @@ class Client
     /**
      * Stores a string at a key. Time: O(1).
      *
-     * `set('k', 'v', ['nx', 'ex' => 10])`, `set('k', 'v', 10)` for ten seconds, `set('k', 'v', 'EX', 10, 'NX')`.
-     * Options: `nx`, `xx`, `get`, `ex`, `px`, `exat`, `pxat`, `keepttl`.
+     * `set('k', 'v', ['nx', 'ex' => 10])`, `set('k', 'v', 10)` to expire after ten seconds,
+     * `set('k', 'v', 'EX', 10, 'NX')`. Options: `nx`, `xx`, `get`, `ex`, `px`, `exat`, `pxat`,
+     * `keepttl`.
      *
-     * @return mixed whether it was stored; with `get` the old value or null
+     * @return mixed whether the value was stored; with `get`, the old value or null
      */
     public function set(string $key, mixed $value, mixed ...$options): mixed
     {
@@ -123,7 +130,8 @@ class Client
     }
 
     /**
-     * Runs a command by its words, as they are: without prefix and serializer, and with the reply as it comes.
+     * Runs a command given as raw words: no prefix or serializer is applied, and the reply is
+     * returned unconverted.
      *
      * @param list<string|int|float> $words
      *
@@ -144,15 +152,20 @@ class Client
         return $this->connection->execute($words, (float) ($words[$wait < 0 ? count($words) + $wait : $wait] ?? 0));
     }
 
-    /** The same as execute(), as phpredis calls it: each word is an argument. */
+    /**
+     * Runs a command given as raw words, one argument per word. This is phpredis' form of
+     * execute().
+     */
     public function rawCommand(string|int|float ...$words): mixed
     {
         return $this->execute($words);
     }
 
     /**
-     * Sends commands together. `pipeline(fn ($pipe) => ...)` returns their results; `pipeline()` a Pipeline, whose
-     * execute() does.
+     * Sends several commands in one round trip.
+     *
+     * `pipeline(fn ($pipe) => ...)` returns the results. `pipeline()` returns a Pipeline, whose
+     * execute() returns the results.
      *
      * @return Pipeline|list<mixed>
      */
@@ -167,16 +180,19 @@ class Client
     }
 
     /**
-     * Runs commands all at one moment. `transaction(fn ($queue, $client) => ...)` returns their results;
-     * `transaction()` a Pipeline, whose execute() does.
+     * Runs several commands atomically.
      *
-     * With keys to watch, what the function reads by $client is still true when its commands run: where one of the keys
-     * was changed meanwhile, nothing runs and the function is called again, so many times. A transaction() inside of
-     * such a function, or in another fiber meanwhile, has a connection of its own and ends first.
+     * `transaction(fn ($queue, $client) => ...)` returns the results. `transaction()` returns a
+     * Pipeline, whose execute() returns the results.
+     *
+     * With `$watch`, values that the callback reads through `$client` are still current when its
+     * commands run. If a watched key changes first, no command runs and the callback is called
+     * again, up to `$retry` times. A transaction() started inside such a callback, or meanwhile in
+     * another fiber, uses a separate connection and completes first.
      *
      * @param string|list<string> $watch
      *
-     * @return Pipeline|list<mixed>|null null where a watched key was changed each time
+     * @return Pipeline|list<mixed>|null null if a watched key changed during every attempt
      */
     public function transaction(
         ?callable $body = null,
@@ -202,7 +218,7 @@ class Client
         }
     }
 
-    /** The same client on another connection. */
+    /** Returns a copy of this client that uses another connection. */
     private function on(Connection $connection): self
     {
         $client = clone $this;
@@ -211,13 +227,13 @@ class Client
         return $client;
     }
 
-    /** The same as transaction(), as phpredis calls it. */
+    /** Starts a transaction under phpredis' name for transaction(). */
     public function multi(): Pipeline
     {
         return $this->transaction();
     }
 
-    /** Has the next transaction run only where none of these keys is changed before it. */
+    /** Makes the next transaction fail if one of these keys changes before it runs. */
     public function watch(string|array ...$keys): bool
     {
         return Watches::execute($this->connection, ['WATCH', ...Words::prefixed($keys, $this->prefix)]) === 'OK';
@@ -229,14 +245,15 @@ class Client
     }
 
     /**
-     * Listens to channels, on a connection of its own.
+     * Subscribes to channels on a separate connection.
      *
      *     foreach ($client->pubSubLoop(['subscribe' => ['news'], 'psubscribe' => 'log.*']) as $message) {
      *         echo $message->channel, $message->payload;
      *     }
      *
      * @param array{subscribe?: string|list<string>, psubscribe?: string|list<string>} $channels
-     * @param callable|null $each called with each message instead; it ends the loop by returning false
+     * @param callable|null $each called with each message, until it returns false; no PubSub is
+     *     returned
      */
     public function pubSubLoop(array $channels, ?callable $each = null): ?PubSub
     {
@@ -252,7 +269,9 @@ class Client
         return null;
     }
 
-    /** All keys, one after the other. Each that is there all the time comes at least once. */
+    /**
+     * Iterates over all keys. A key that exists during the whole scan is returned at least once.
+     */
     public function scanIterator(?string $match = null, int $count = 100, ?string $type = null): \Generator
     {
         $options = array_filter(['match' => $match, 'count' => $count, 'type' => $type]);
@@ -262,25 +281,25 @@ class Client
         }
     }
 
-    /** All fields of a hash with their values. */
+    /** Iterates over all fields of a hash, with their values. */
     public function hScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'hScan', $key, $match, $count);
     }
 
-    /** All members of a set. */
+    /** Iterates over all members of a set. */
     public function sScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'sScan', $key, $match, $count);
     }
 
-    /** All members of a sorted set with their scores. */
+    /** Iterates over all members of a sorted set, with their scores. */
     public function zScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'zScan', $key, $match, $count);
     }
 
-    /** Adds a command: a Command, or a Script in Lua. */
+    /** Registers a custom command, such as a Lua Script, as a method of this client. */
     public function register(string $name, Command $command): void
     {
         if (method_exists(self::class, $name) || $this->family($name) !== null) {
@@ -289,7 +308,7 @@ class Client
         $this->custom[strtolower($name)] = $command;
     }
 
-    /** A key as the server has it, with the prefix. phpredis calls it so. */
+    /** Returns a key with the client's prefix, under phpredis' name for this method. */
     public function _prefix(string $key): string
     {
         return $this->prefix . $key;
@@ -300,7 +319,7 @@ class Client
         return $this->connection;
     }
 
-    /** Closes the connection. The next call makes it anew. */
+    /** Closes the connection. The next call reconnects. */
     public function close(): void
     {
         $this->connection->close();

@@ -5,21 +5,23 @@ declare(strict_types=1);
 namespace Undercroft;
 
 /**
- * A command of a program's own. Register one by `$client->register('name', new Mine())`, or by the option `commands`,
- * and call it as a method of the client, of its pipelines and its transactions.
+ * A custom command defined by the application.
+ *
+ * Register a command with `$client->register('name', new Mine())` or with the option `commands`.
+ * Then call it as a method of the client, its pipelines and its transactions.
  */
 abstract class Command
 {
     /**
-     * The words of a call.
+     * Returns the words to send for a call.
      *
-     * @param list<mixed> $arguments with lists spliced
+     * @param list<mixed> $arguments with nested lists flattened
      *
      * @return list<string|int|float>
      */
     abstract public function words(array $arguments): array;
 
-    /** What is made of its reply. */
+    /** Converts the server's reply into the result of the call. */
     public function result(mixed $reply): mixed
     {
         return $reply;

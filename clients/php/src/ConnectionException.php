@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** A connection could not be made, or was lost. The next call connects anew. */
+/** A connection could not be opened or was lost. The next call reconnects. */
 class ConnectionException extends UndercroftException
 {
 }

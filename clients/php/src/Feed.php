@@ -7,15 +7,19 @@ namespace Undercroft;
 use Undercroft\Commands\Replies;
 
 /**
- * A feed: a list of values of one size with attributes, filters and soft delete, of which any page takes the time of
- * the first one. Made by `$client->feed('board')`, or by a pipeline's, whose methods queue.
+ * A feed: a list of fixed-size values with attributes, filters and soft delete, in which every page
+ * costs the same time as the first.
  *
- * Attributes are a list of numbers or the text of a command, `3:0:1`; null in a list leaves one as it is. A filter is
- * such a list or text, too: `3::1`. Values are strings, or numbers in a sorted feed of numbers.
+ * `$client->feed('board')` creates a Feed. On a pipeline, feed() returns a Feed whose methods queue
+ * their commands.
+ *
+ * Attributes are a list of numbers or their text form, `3:0:1`. A null in the list keeps the
+ * current attribute. Filters use the same two forms, such as `3::1`. Values are strings, or numbers
+ * in a sorted feed of numbers.
  */
 final class Feed
 {
-    /** So many items are added at one moment: what holds a lock is to be short. */
+    /** Items added by one command, limited so that the feed's lock is held only briefly. */
     private const CHUNK = 10_000;
 
     /** @param \Closure(list<mixed>, ?callable): mixed $run runs or queues a command */
@@ -24,12 +28,13 @@ final class Feed
     }
 
     /**
-     * Makes the feed, or does nothing where it is there in this form.
+     * Creates the feed, or does nothing if it already exists with the same layout.
      *
-     * @param int|null $size bytes of a value; null in a sorted feed of numbers
-     * @param list<int>|string $attributes bits of each attribute
+     * @param int|null $size bytes per value; null in a sorted feed of numbers
+     * @param list<int>|string $attributes the width of each attribute in bits
      * @param string $order list, queue or sorted
-     * @param string|null $type of a sorted feed: int32, uint32, int64, uint64, float32, float64, bytes, text
+     * @param string|null $type value type of a sorted feed: int32, uint32, int64, uint64, float32,
+     *     float64, bytes, text
      */
     public function create(
         ?int $size,
@@ -51,12 +56,13 @@ final class Feed
     }
 
     /**
-     * Adds values, all with the same attributes.
+     * Adds values that all have the same attributes.
      *
-     * @param int|string $position 0 is the front, -1 the end, '*' the place by value of a sorted feed
+     * @param int|string $position 0 is the front, -1 the end, '*' the sorted position in a sorted
+     *     feed
      * @param string|int|float|list<string|int|float> $values
      *
-     * @return mixed the number of items of the feed
+     * @return mixed the number of items in the feed
      */
     public function add(
         int|string $position,
@@ -74,11 +80,12 @@ final class Feed
     }
 
     /**
-     * Adds values, each with its own attributes, 10,000 at one moment; if a later step fails, the earlier ones stay.
+     * Adds values with individual attributes, 10,000 items per command. If a later command fails,
+     * the items already added remain.
      *
      * @param list<array{string|int|float, array|string}> $items values with their attributes
      *
-     * @return mixed the number of items of the feed, null without values
+     * @return mixed the number of items in the feed, or null if `$items` is empty
      */
     public function addMany(int|string $position, array $items): mixed
     {
@@ -95,42 +102,45 @@ final class Feed
         return $result;
     }
 
-    /** Removes values. Returns how many items are gone. */
+    /** Removes values and returns how many items were removed. */
     public function delete(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.DEL', $this->key, ...$values], null);
     }
 
-    /** Marks values as deleted, so that queries see them only where told to. Returns how many items changed. */
+    /**
+     * Marks values as deleted, which hides them from queries by default. Returns how many items
+     * changed.
+     */
     public function hide(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.HIDE', $this->key, ...$values], null);
     }
 
-    /** Takes the mark off values again. Returns how many items changed. */
+    /** Removes the deleted mark from values. Returns how many items changed. */
     public function show(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.SHOW', $this->key, ...$values], null);
     }
 
     /**
-     * Removes all items that pass a filter. Returns how many are gone.
+     * Removes all items that match a filter and returns how many were removed.
      *
      * @param string $seen all, visible or hidden
-     * @param array{mixed, mixed}|null $between the least and the greatest value of a sorted feed
+     * @param array{mixed, mixed}|null $between the lowest and highest value, in a sorted feed
      */
     public function deleteWhere(array|string $where, string $seen = 'all', ?array $between = null): mixed
     {
         return ($this->run)(['FEED.DELWHERE', $this->key, self::text($where), $seen, ...self::limits($between)], null);
     }
 
-    /** Moves a value. Returns whether there is such an item. */
+    /** Moves a value to another position. Returns false if the feed does not contain the value. */
     public function move(string|int|float $value, int $position): mixed
     {
         return ($this->run)(['FEED.MOVE', $this->key, $value, $position], self::truth(...));
     }
 
-    /** Changes the attributes of a value. Returns how many items there are of it. */
+    /** Changes the attributes of a value. Returns how many items have this value. */
     public function setAttributes(string|int|float $value, array|string $attributes): mixed
     {
         return ($this->run)(['FEED.SETATTR', $this->key, $value, self::text($attributes)], null);
@@ -139,7 +149,7 @@ final class Feed
     /**
      * Returns items by position.
      *
-     * @return mixed list of values, or of pairs of a value and its list of attributes
+     * @return mixed a list of values, or of pairs of a value and its list of attributes
      */
     public function range(
         int $start = 0,
@@ -156,9 +166,10 @@ final class Feed
     }
 
     /**
-     * Returns the items of a sorted feed whose values lie between two: `5`, `(5`, `-inf`, `+inf`, `[ada`, `(ada`.
+     * Returns the items of a sorted feed whose values are in a range. Bounds are written `5`, `(5`,
+     * `-inf`, `+inf`, `[ada`, `(ada`.
      *
-     * @return mixed as range()
+     * @return mixed the same result as range()
      */
     public function between(
         string|int|float $low,
@@ -177,7 +188,7 @@ final class Feed
         );
     }
 
-    /** Returns the number of items. */
+    /** Returns the number of items that match the filters. */
     public function count(array|string|null $where = null, string $seen = 'visible', ?array $between = null): mixed
     {
         return ($this->run)(
@@ -186,19 +197,24 @@ final class Feed
         );
     }
 
-    /** Returns the position of a value, or null. */
+    /** Returns the position of a value, or null if the feed does not contain it. */
     public function position(string|int|float $value, string $seen = 'visible'): mixed
     {
         return ($this->run)(['FEED.POS', $this->key, $value, $seen], null);
     }
 
-    /** Takes an item off an end, left or right, or so many of them. Returns a value, or a list; null without any. */
+    /**
+     * Removes and returns one item from the left or right end, or a list of up to `$count` items.
+     * Returns null if the feed is empty.
+     */
     public function pop(string $end = 'left', ?int $count = null): mixed
     {
         return ($this->run)(['FEED.POP', $this->key, $end, ...($count === null ? [] : [$count])], null);
     }
 
-    /** Returns what is known of the feed by name; `attributes` is the list of their bits. */
+    /**
+     * Returns the feed's properties by name. `attributes` is the list of attribute widths in bits.
+     */
     public function info(): mixed
     {
         return ($this->run)(['FEED.INFO', $this->key], static function (array $reply): array {
@@ -208,7 +224,7 @@ final class Feed
         });
     }
 
-    /** Fills leaves that many changes left half empty. */
+    /** Rewrites the feed so that leaves left half empty by many changes are full again. */
     public function compact(): mixed
     {
         return ($this->run)(['FEED.COMPACT', $this->key], static fn (mixed $reply): bool => $reply === 'OK');

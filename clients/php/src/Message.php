@@ -4,13 +4,14 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** A message of a channel. */
+/** A message received from a channel. */
 final class Message
 {
     /**
-     * @param string $kind message or pmessage; subscribe, unsubscribe and their like tell of subscriptions
-     * @param string|null $pattern that the channel matches, of a pmessage
-     * @param string|int|null $payload the text; of subscriptions, how many there are now
+     * @param string $kind message or pmessage, or a confirmation such as subscribe or unsubscribe
+     * @param string|null $pattern the pattern that matched the channel, for a pmessage
+     * @param string|int|null $payload the text; for a confirmation, the number of active
+     *     subscriptions
      */
     public function __construct(
         public readonly string $kind,

@@ -5,25 +5,27 @@ declare(strict_types=1);
 namespace Undercroft;
 
 /**
- * Objects: bytes and arrays that processes hand to each other by an id, those of Python's `undercroft.Objects`.
+ * Bytes and arrays that processes pass to each other by id, compatible with Python's
+ * `undercroft.Objects`.
  *
  *     $objects = new Undercroft\Objects($client);
  *     $id = $objects->putBytes($image, ttl: 60);      // here
  *     $image = $objects->take($id)?->bytes;           // in another process
  *
- * They are strings with a head, so that this works on every engine. Values are copied; nothing is ever unserialized.
+ * Objects are stored as strings with a header, so they work on every engine. Values are copied and
+ * never unserialized.
  */
 final class Objects
 {
-    /** The first bytes of every object. */
+    /** The first three bytes of every stored object. */
     public const MAGIC = "\xc1UO";
 
     private const PREFIX = 'object:';
 
-    /** The client without prefix and serializer. */
+    /** A client on the same connection, without prefix or serializer. */
     private readonly Client $client;
 
-    /** @param Client $client whose connection is used; its prefix and its serializer are not */
+    /** @param Client $client supplies the connection; its prefix and serializer are ignored */
     public function __construct(Client $client)
     {
         $this->client = new Client($client->connection());
@@ -32,9 +34,9 @@ final class Objects
     /**
      * Stores bytes and returns their id.
      *
-     * @param int|float|null $ttl seconds after which they expire; null is for good
+     * @param int|float|null $ttl seconds until the object expires; null keeps it forever
      *
-     * @throws ServerException also where the server is full
+     * @throws ServerException for example if the server is full
      */
     public function putBytes(string $bytes, int|float|null $ttl = null): string
     {
@@ -44,7 +46,7 @@ final class Objects
     /**
      * Stores an array in C order and returns its id.
      *
-     * @param string $dtype the type of its items as numpy has it, such as `<f8`
+     * @param string $dtype the type of the array's items in numpy's notation, such as `<f8`
      * @param list<int> $shape
      */
     public function putArray(string $dtype, array $shape, string $items, int|float|null $ttl = null): string
@@ -69,9 +71,9 @@ final class Objects
     }
 
     /**
-     * The object with an id, or null.
+     * Returns the object with the given id, or null.
      *
-     * @throws ArgumentException where the key is no object
+     * @throws ArgumentException if the key does not hold an object
      */
     public function get(string $id): ?StoredObject
     {
@@ -80,16 +82,17 @@ final class Objects
     }
 
     /**
-     * The object with an id, or null; it is deleted: of several that take it one gets it.
+     * Returns the object with the given id and deletes it, or returns null. If several processes
+     * take the same object, one of them gets it.
      *
-     * @throws ArgumentException where the key is no object; it stays as it is
+     * @throws ArgumentException if the key does not hold an object; the key is left unchanged
      */
     public function take(string $id): ?StoredObject
     {
         $key = self::PREFIX . $id;
         $missing = new ArgumentException('it is not there');
         try {
-            // It is watched, so that what is deleted is what was looked at.
+            // Watch the key, so that the value deleted is the value whose header was checked.
             $taken = $this->client->transaction(
                 static function (Pipeline $queue, Client $client) use ($key, $missing): void {
                     $start = $client->getRange($key, 0, 7);
@@ -114,25 +117,28 @@ final class Objects
             if (!in_array($error->kind(), ['OOM', 'EXECABORT'], true)) {
                 throw $error;
             }
-            // A full server refuses transactions, and whatever could replace what was looked at.
+            // A full server refuses transactions. It also refuses every write that could replace
+            // the checked value, so a plain GETDEL is safe.
             $value = $this->client->getDel($key);
         }
         return $value === null ? null : StoredObject::of($value);
     }
 
-    /** Deletes objects, and returns how many were there. */
+    /** Deletes objects and returns how many existed. */
     public function delete(string ...$ids): int
     {
         return $ids === [] ? 0 : $this->client->unlink(array_map(static fn (string $id) => self::PREFIX . $id, $ids));
     }
 
-    /** Whether there is an object with an id. */
+    /** Returns whether an object with the given id exists. */
     public function contains(string $id): bool
     {
         return $this->client->execute(['EXISTS', self::PREFIX . $id]) > 0;
     }
 
-    /** @internal where a buffer begins that stands behind so many bytes */
+    /**
+     * @internal the offset of the buffer after a header of `$length` bytes: the next multiple of 64
+     */
     public static function padded(int $length): int
     {
         return intdiv($length + 63, 64) * 64;

@@ -9,9 +9,10 @@ use Undercroft\Connection\Connection;
 use Undercroft\Serializer\Serializer;
 
 /**
- * Commands that are sent together: every method of a client, which queues its command and returns this object.
+ * Commands that are sent together. Each method of a client is available: it queues its command and
+ * returns this object.
  *
- * As a transaction they run all at one moment, and nobody sees some of them done and others not.
+ * In a transaction the commands run atomically: other clients never see only some of them done.
  */
 final class Pipeline
 {
@@ -21,7 +22,7 @@ final class Pipeline
     /** @var list<list<mixed>> */
     private array $commands = [];
 
-    /** @var list<string|callable|null> what becomes of the replies */
+    /** @var list<string|callable|null> how to convert each reply */
     private array $shapes = [];
 
     /** @param array<string, Command> $custom */
@@ -55,18 +56,18 @@ final class Pipeline
         return $this;
     }
 
-    /** Queues a command by its words, as they are. */
+    /** Queues a command given as raw words. */
     public function command(array $words): self
     {
         return $this->call(array_values($words));
     }
 
     /**
-     * Sends what is queued and returns the results, in the order of the commands; null where a transaction did not run,
-     * as a watched key was changed.
+     * Sends the queued commands and returns their results in order. Returns null if a transaction
+     * did not run because a watched key changed.
      *
-     * @param bool $throws whether the first error is thrown, when all commands have run; otherwise errors are returned
-     *     in their places, as ServerException objects
+     * @param bool $throws whether to throw the first error after all commands have run; otherwise
+     *     each error is returned in the place of its result, as a ServerException object
      *
      * @return list<mixed>|null
      *
@@ -107,19 +108,19 @@ final class Pipeline
         return $replies;
     }
 
-    /** The same as execute(), as phpredis calls it. */
+    /** Sends the queued commands, under phpredis' name for execute(). */
     public function exec(bool $throws = true): ?array
     {
         return $this->execute($throws);
     }
 
-    /** Forgets what is queued. */
+    /** Discards the queued commands. */
     public function discard(): void
     {
         $this->commands = $this->shapes = [];
     }
 
-    /** How many commands are queued. */
+    /** Returns the number of queued commands. */
     public function count(): int
     {
         return count($this->commands);
@@ -128,7 +129,7 @@ final class Pipeline
     protected function call(array $words, string $shape = '', string|int|float|null $wait = null): self
     {
         $this->commands[] = $words;
-        // Without a serializer a value is what it is.
+        // Without a serializer a value needs no conversion.
         $this->shapes[] = $shape === 'value' && $this->serializer === null ? '' : $shape;
         return $this;
     }

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** A server sent what is not its protocol. The connection is closed. */
+/** A server sent bytes that violate its protocol. The connection is closed. */
 class ProtocolException extends ConnectionException
 {
 }

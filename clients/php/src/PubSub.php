@@ -7,7 +7,7 @@ namespace Undercroft;
 use Undercroft\Connection\Connection;
 
 /**
- * Subscriptions, and the messages that come: iterate over it, or ask for the next message.
+ * Subscriptions and their messages. Iterate over this object, or call next() for each message.
  *
  * @implements \IteratorAggregate<int, Message>
  */
@@ -38,7 +38,10 @@ final class PubSub implements \IteratorAggregate
         $this->connection->send(['PSUBSCRIBE', ...$patterns]);
     }
 
-    /** To channels of one hash slot of a cluster; publish to them by sPublish(). */
+    /**
+     * Subscribes to sharded channels, which share one hash slot in a cluster. Publish to them with
+     * sPublish().
+     */
     public function sSubscribe(string ...$channels): void
     {
         $this->connection->send(['SSUBSCRIBE', ...$channels]);
@@ -60,7 +63,8 @@ final class PubSub implements \IteratorAggregate
     }
 
     /**
-     * Waits for the next message, also those of subscriptions. Null where none comes in so many seconds.
+     * Waits for the next message, including subscription confirmations. Returns null if no message
+     * arrives within `$timeout` seconds.
      *
      * @throws ConnectionException
      */
@@ -76,14 +80,14 @@ final class PubSub implements \IteratorAggregate
         }
     }
 
-    /** Ends the subscriptions and the loop. */
+    /** Ends all subscriptions and the loop over the messages. */
     public function stop(): void
     {
         $this->isStopped = true;
         $this->connection->close();
     }
 
-    /** The messages until stop(); those of subscriptions are left out. */
+    /** Yields messages until stop() is called. Subscription confirmations are skipped. */
     public function getIterator(): \Generator
     {
         while (!$this->isStopped) {

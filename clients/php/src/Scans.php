@@ -4,11 +4,13 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** What a client's iterators do: SCAN and its like, one portion after the other. */
+/**
+ * Implements the client's scan iterators: runs SCAN, HSCAN, SSCAN or ZSCAN until the cursor is 0.
+ */
 final class Scans
 {
     /**
-     * @param array<string, mixed> $options of SCAN
+     * @param array<string, mixed> $options for SCAN
      *
      * @return \Generator<int, string>
      */
@@ -21,7 +23,7 @@ final class Scans
         } while ($cursor !== '0');
     }
 
-    /** The items of a value by hScan, sScan or zScan. */
+    /** Iterates over the items of a value with hScan, sScan or zScan. */
     public static function items(Client $client, string $method, string $key, ?string $match, int $count): \Generator
     {
         $options = array_filter(['match' => $match, 'count' => $count]);
@@ -31,7 +33,8 @@ final class Scans
             if ($method === 'sScan') {
                 yield from self::each($items);
             } else {
-                // Names that are numbers are strings here, as they are in the store.
+                // PHP turns numeric array keys into integers. The store has strings, so convert the
+                // names back.
                 foreach ($items as $name => $value) {
                     yield (string) $name => $value;
                 }
@@ -39,7 +42,10 @@ final class Scans
         } while ($cursor !== '0');
     }
 
-    /** Without keys of their own, so that portions can be put into one array. */
+    /**
+     * Yields one batch of items. Keys restart at 0 in every batch, so collect all batches with
+     * `iterator_to_array($items, false)`.
+     */
     private static function each(iterable $items): \Generator
     {
         foreach ($items as $item) {

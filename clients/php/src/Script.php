@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Undercroft;
 
 /**
- * A script in Lua as a command: the first arguments of a call are its keys.
+ * A Lua script as a command. The first arguments of a call are the script's keys.
  *
- * A call sends the script's SHA-1 only, and the whole script where the server does not have it. Within pipelines the
- * whole script is sent.
+ * A call sends only the script's SHA-1, then the whole script if the server does not have it.
+ * Pipelines always send the whole script.
  */
 class Script extends Command
 {
@@ -24,7 +24,7 @@ class Script extends Command
         return ['EVAL', $this->text, ...$this->arguments($arguments)];
     }
 
-    /** @return list<mixed> the words that call it by its digest */
+    /** @return list<mixed> the words that call the script by its digest */
     public function short(array $arguments): array
     {
         return ['EVALSHA', $this->digest, ...$this->arguments($arguments)];

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** A value could not be made a string, or a stored string is none of the serializer's. */
+/** A value could not be serialized, or a stored string was not written by this serializer. */
 class SerializerException extends UndercroftException
 {
 }

@@ -4,10 +4,12 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** An error that the server or the store answered. The connection goes on. */
+/** The server or store replied with an error. The connection remains usable. */
 class ServerException extends UndercroftException
 {
-    /** The first word of the error, which says of which kind it is: ERR, WRONGTYPE, NOSCRIPT, ... */
+    /**
+     * Returns the error code, which is the first word of the message: ERR, WRONGTYPE, NOSCRIPT, ...
+     */
     public function kind(): string
     {
         return explode(' ', $this->getMessage(), 2)[0];

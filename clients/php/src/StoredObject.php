@@ -4,12 +4,13 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** An object that was read: what it is, and its bytes. */
+/** An object read from the store: its kind, its description and its bytes. */
 final class StoredObject
 {
     /**
-     * @param string $kind `b` bytes, `a` an array; others are Python's, whose bytes are all that is behind the head
-     * @param string $description what the head says, such as `('<f8', (3, 4))` of an array
+     * @param string $kind `b` for bytes, `a` for an array; Python has more kinds, for which
+     *     `$bytes` holds everything after the header
+     * @param string $description from the header, such as `('<f8', (3, 4))` for an array
      */
     private function __construct(
         public readonly string $kind,
@@ -19,9 +20,9 @@ final class StoredObject
     }
 
     /**
-     * The object that a value of a store is.
+     * Decodes a stored value into an object.
      *
-     * @throws ArgumentException where it is none
+     * @throws ArgumentException if the value is not an object
      */
     public static function of(string $value): self
     {
@@ -34,16 +35,19 @@ final class StoredObject
         return new self($value[3], substr($value, 8, $end - 8), substr($value, Objects::padded($end)));
     }
 
-    /** The type of an array's items as numpy has it, such as `<f8`; null of what is no array of such items. */
+    /**
+     * Returns the type of an array's items in numpy's notation, such as `<f8`. Returns null for
+     * anything but a plain array.
+     */
     public function dtype(): ?string
     {
         return $this->array()[0] ?? null;
     }
 
     /**
-     * The lengths of an array.
+     * Returns the dimensions of an array.
      *
-     * @return list<int>|null
+     * @return list<int>|null null for anything but a plain array
      */
     public function shape(): ?array
     {

@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** A server did not answer in time. The connection is closed, as the answer may still come. */
+/**
+ * A server did not reply in time. The connection is closed, because the late reply may still
+ * arrive.
+ */
 class TimeoutException extends ConnectionException
 {
 }

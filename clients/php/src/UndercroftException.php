@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** What every exception of this package extends. */
+/** The base class of this package's exceptions. */
 class UndercroftException extends \RuntimeException
 {
 }

@@ -7,30 +7,37 @@ namespace Undercroft;
 use Undercroft\Connection\Connection;
 
 /**
- * Which connections watch keys, and for which part of the program.
+ * Tracks which connections watch keys, and which transaction() callback or fiber the watches belong
+ * to.
  *
- * EXEC and UNWATCH end all watches of a connection. So while a function of transaction(), or a fiber, watches keys on a
- * connection, no other transaction may end there: it gets a connection of its own, or is refused.
+ * EXEC and UNWATCH end all watches of a connection. While a transaction() callback or a fiber
+ * watches keys on a connection, no other transaction may end there. A competing transaction gets a
+ * separate connection or is refused.
  */
 final class Watches
 {
-    /** @var \WeakMap<Connection, array{?\Fiber, ?Pipeline}>|null the fiber, and the queue of a running function */
+    /**
+     * @var \WeakMap<Connection, array{?\Fiber, ?Pipeline}>|null the fiber and the running callback's queue
+     */
     private static ?\WeakMap $open = null;
 
-    /** Says that keys are watched, for a queue or for watch() of the program. */
+    /** Records that keys are watched, by a transaction's queue or by a direct call of watch(). */
     public static function begin(Connection $connection, ?Pipeline $queue = null): void
     {
         self::$open ??= new \WeakMap();
         self::$open[$connection] = [\Fiber::getCurrent(), $queue];
     }
 
-    /** Says that no keys are watched any more. */
+    /** Records that the connection no longer watches any keys. */
     public static function end(Connection $connection): void
     {
         unset(self::$open[$connection]);
     }
 
-    /** Whether the keys that a connection watches are of another part of the program than this queue. */
+    /**
+     * Returns whether the connection's watches belong to a different transaction or fiber than this
+     * queue's.
+     */
     public static function areOthers(Connection $connection, ?Pipeline $queue = null): bool
     {
         $open = self::$open[$connection] ?? null;
@@ -39,21 +46,25 @@ final class Watches
         }
         [$fiber, $owner] = $open;
         if ($owner === null && (!$connection->isPinned() || $fiber?->isTerminated())) {
-            // No code is left that relies on the watch: it was lost with the connection, or its fiber has ended.
+            // No code relies on this watch any more: it was lost with the connection, or its fiber
+            // has ended.
             self::end($connection);
             return false;
         }
         return $owner === null ? $fiber !== \Fiber::getCurrent() : $owner !== $queue;
     }
 
-    /** Whether the function of a transaction() of this fiber runs, which may watch more keys. */
+    /**
+     * Returns whether a transaction() callback of the current fiber is running. Such a callback may
+     * watch more keys.
+     */
     public static function isInside(Connection $connection): bool
     {
         [$fiber, $owner] = self::$open[$connection] ?? [null, null];
         return $owner !== null && $fiber === \Fiber::getCurrent();
     }
 
-    /** Refuses a command that ends the watches of another part of the program. */
+    /** Refuses a command that would end the watches of another transaction or fiber. */
     public static function check(Connection $connection, string $what, ?Pipeline $queue = null): void
     {
         if (self::areOthers($connection, $queue)) {
@@ -63,11 +74,11 @@ final class Watches
     }
 
     /**
-     * Runs the function of a transaction(), and the commands that it queues.
+     * Runs a transaction() callback, and then the commands that it queued.
      *
      * @param string|list<string> $watch
      *
-     * @return list<mixed>|null null where a watched key was changed
+     * @return list<mixed>|null null if a watched key changed
      */
     public static function attempt(
         Client $client,
@@ -81,7 +92,8 @@ final class Watches
             $body($queue, $client);
             return $queue->execute($throws);
         }
-        // Before WATCH, as a signal's handler that comes after it must not end the watch by a transaction of its own.
+        // Register before WATCH: a signal handler that runs after WATCH must not end the watch with
+        // a transaction of its own.
         self::begin($connection, $queue);
         try {
             $watch === [] || $client->watch($watch);
@@ -99,12 +111,12 @@ final class Watches
             throw $error;
         } finally {
             self::end($connection);
-            // Keys of watch() stay watched where nothing ran.
+            // If no EXEC ran, keys watched by an earlier watch() stay watched.
             $connection->isPinned() && self::begin($connection);
         }
     }
 
-    /** Runs WATCH or UNWATCH. */
+    /** Runs WATCH or UNWATCH and updates the record of watches. */
     public static function execute(Connection $connection, array $words): mixed
     {
         $isWatch = strtoupper((string) $words[0]) === 'WATCH';

@@ -8,10 +8,10 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Client;
 
 /**
- * A test that runs on every engine: the variable UNDERCROFT_ENGINE says on which one.
+ * A test that runs on the engine selected by the environment variable UNDERCROFT_ENGINE:
  *
  * - `redis`, `redis3`: pure PHP on a Redis server, with RESP2 and RESP3.
- * - `served`: pure PHP on `undercroft serve`, by its unix socket.
+ * - `served`: pure PHP on `undercroft serve`, over its unix socket.
  * - `native`: the extension's connection to a Redis server.
  * - `embedded`: the extension's store.
  */

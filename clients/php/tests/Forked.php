@@ -4,18 +4,19 @@ declare(strict_types=1);
 
 namespace Undercroft\Tests;
 
-/** Runs forked.php, whose process forks while its client has a connection. */
+/** Runs forked.php, a program that forks while its client is connected. */
 final class Forked
 {
     /**
      * @param array<string, mixed> $options of the client
      *
-     * @return array<string, mixed> what the program tells
+     * @return array<string, mixed> the program's JSON output
      */
     public static function run(string $what, string $url, array $options = []): array
     {
         $extension = getenv('UNDERCROFT_EXTENSION');
-        // Processes that take each other's replies may wait for ever.
+        // The time limit is needed because processes that take each other's replies may wait
+        // forever.
         $command = ['timeout', '60', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
             __DIR__ . '/forked.php', $what, $url, json_encode($options)];
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);

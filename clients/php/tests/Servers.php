@@ -4,15 +4,18 @@ declare(strict_types=1);
 
 namespace Undercroft\Tests;
 
-/** The servers that the tests start, in folders of their own, and end with the process. */
+/**
+ * Servers started by the tests, each in a temporary folder. They are stopped when the test process
+ * ends.
+ */
 final class Servers
 {
-    /** @var array<int, resource> processes, by their number */
+    /** @var array<int, resource> processes, by process id */
     private static array $running = [];
 
     private static ?string $folder = null;
 
-    /** A folder that is removed at the end. */
+    /** Returns a temporary folder that is removed when the test process ends. */
     public static function folder(): string
     {
         if (self::$folder === null) {
@@ -63,7 +66,7 @@ final class Servers
         return getenv('UNDERCROFT_PROGRAM') ?: dirname(__DIR__, 3) . '/target/release/undercroft';
     }
 
-    /** The path of a new store, in shared memory. */
+    /** Returns the path of a new store in /dev/shm. */
     public static function store(): string
     {
         $folder = '/dev/shm/' . basename(self::folder());

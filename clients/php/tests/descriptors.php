@@ -2,7 +2,10 @@
 
 declare(strict_types=1);
 
-/** Subscribes with more than 1,024 files open, and prints what came: `php descriptors.php URL NATIVE CAFILE`. */
+/**
+ * Subscribes with more than 1,024 files open and prints the received messages: `php descriptors.php
+ * URL NATIVE CAFILE`.
+ */
 
 require __DIR__ . '/../autoload.php';
 

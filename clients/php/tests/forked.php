@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * A process that forks while its client has a connection: `php forked.php WHAT URL OPTIONS`. It prints as JSON what the
- * parent and the child have seen.
+ * A program that forks while its client is connected: `php forked.php WHAT URL OPTIONS`. It prints
+ * the results of the parent and the child as JSON.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -17,7 +17,7 @@ use Undercroft\Pipeline;
 $options = json_decode($options, true);
 $client = new Client($url, $options);
 
-/** Runs one function in a child, and another one meanwhile in this process. Returns what both return. */
+/** Runs one function in the parent and another in a child, in parallel. Returns both results. */
 function both(callable $parent, callable $child): array
 {
     [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -25,7 +25,7 @@ function both(callable $parent, callable $child): array
     if ($process === 0) {
         fclose($mine);
         fwrite($its, json_encode($child()) . "\n");
-        // It ends when the parent is done, as the end of a child ends connections of TLS.
+        // Exit only after the parent is done, because an exiting child ends TLS connections.
         fread($its, 1);
         exit(0);
     }
@@ -38,7 +38,7 @@ function both(callable $parent, callable $child): array
     return $told;
 }
 
-/** The message of the exception of a call; '' where it throws none. */
+/** Returns the message of the exception that a call throws, or '' if it throws none. */
 function thrown(callable $call): string
 {
     try {
@@ -49,7 +49,10 @@ function thrown(callable $call): string
     }
 }
 
-/** Reads keys of this process alone, in every way; how many values were not its own. */
+/**
+ * Reads this process' keys with single calls, pipelines and transactions. Returns the number of
+ * wrong replies.
+ */
 function wrong(Client $client, string $own): int
 {
     $wrong = 0;
@@ -70,17 +73,18 @@ switch ($what) {
             }
         }
         $told = both(static fn () => wrong($client, 'parent'), static fn () => wrong($client, 'child'));
-        // A write is never sent twice, so the end of the child must not have closed the connection.
+        // A write is never resent, so this fails if the child's exit has closed the connection.
         $told['set'] = $client->set('after', 'the child');
         break;
     case 'unused':
-        // The child ends without a call; its connection is still the parent's, also where it is persistent.
+        // The child exits without a call. The parent keeps its connection, even a persistent one.
         $before = $client->client('id');
         $told = both(static fn () => null, static fn () => null);
         $told['same'] = $client->client('id') === $before;
         break;
     case 'again':
-        // A child that is done with the client, whose next client must not take the parent's connection.
+        // The child destroys its client. A new client in the child must not take the parent's
+        // connection.
         $before = $client->client('id');
         $told = both(static fn () => null, static function () use (&$client, $url, $options): int {
             $client = null;
@@ -110,7 +114,8 @@ switch ($what) {
         });
         break;
     case 'handler':
-        // A signal comes while the parent waits; its handler forks, and both processes return from it.
+        // A signal arrives while the parent waits. Its handler forks, and both processes return
+        // from the handler.
         $other = new Client($url, $options);
         [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $child = -1;
@@ -121,7 +126,8 @@ switch ($what) {
         $parent = getmypid();
         $signaller = pcntl_fork();
         if ($signaller === 0) {
-            // Waiting at the server, and asleep in the call that reads: PHP runs the handler behind that.
+            // Wait until the server blocks the parent's call and the parent sleeps in the read. PHP
+            // runs the handler after that read.
             while (($other->info('clients')['Clients']['blocked_clients'] ?? 1) < 1
                 || !preg_match('~\) S ~', (string) file_get_contents("/proc/$parent/stat"))) {
                 usleep(1000);
@@ -135,7 +141,7 @@ switch ($what) {
             $item = $error->getMessage();
         }
         if ($child === 0) {
-            // Now the parent's call ends as well.
+            // This push ends the parent's call too.
             $other->rPush('list', 'item');
             fwrite($its, json_encode([$item, $client->get('none')]));
             exit(0);

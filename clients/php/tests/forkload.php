@@ -3,9 +3,11 @@
 declare(strict_types=1);
 
 /**
- * A process that forks at random moments of its calls: `php forkload.php URL OPTIONS FORKS SEED`. A signal's handler
- * forks, and the child makes calls of every class, with its parent's client and with one of its own, while the parent
- * goes on. It prints `done`, or says which call of which process failed.
+ * A program that forks at random moments of its calls: `php forkload.php URL OPTIONS FORKS SEED`.
+ *
+ * A signal handler forks. The child makes calls of every kind, with the parent's client and with a
+ * new one, while the parent continues. The program prints `done`, or the process and call that
+ * failed.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -25,7 +27,8 @@ $options = json_decode($options, true);
 mt_srand((int) $seed);
 
 /**
- * Calls of every class, on keys that begin with these letters. Each returns whether its results were right.
+ * Returns calls of every kind, on keys that begin with the given letters. Each call returns whether
+ * its results are correct.
  *
  * @return array<string, Closure(Client, string): bool>
  */
@@ -54,7 +57,8 @@ function calls(string $url, array $options): array
         'streams' => static fn (Client $c, string $own): bool => is_string($id = $c->xAdd("$own:x", '*', ['f' => $own]))
             && $c->xRange("$own:x", $id, $id) === [$id => ['f' => $own]]
             && $c->xRead(["$own:x" => '0'], 1, block: 1) !== null,
-        // Forks interrupt it. In children `pops` and `messages` wait, as some servers look at times every 100 ms only.
+        // Only the parent runs these waits, which forks interrupt. Children wait in `pops` and
+        // `messages` instead, because some servers check timeouts only every 100 ms.
         'waits' => static fn (Client $c, string $own): bool => $own !== 'parent'
             || $c->blPop("$own:none", 0.002) === null && $c->xRead(["$own:x" => '$'], block: 2) === null,
         'pops' => static fn (Client $c, string $own): bool => $c->rPush("$own:q", $own) > 0
@@ -81,7 +85,7 @@ function calls(string $url, array $options): array
             try {
                 return $c->watch("$own:w") && $c->unwatch() && $c->multi()->get('none')->exec() === [null];
             } catch (ArgumentException $error) {
-                // Refused while the function of a transaction runs that the fork interrupted.
+                // Refused if the fork interrupted a transaction() callback.
                 return str_contains($error->getMessage(), 'another transaction()');
             }
         },
@@ -109,7 +113,7 @@ function calls(string $url, array $options): array
                 return $c->del("$own:feed") >= 0 && $feed->create(strlen($own)) && $feed->add(0, $own) === 1
                     && $feed->range(0, 1) === [$own];
             } catch (ServerException $error) {
-                // A Redis server has none.
+                // Redis servers do not have feeds.
                 return str_contains($error->getMessage(), 'unknown command');
             }
         },
@@ -122,7 +126,7 @@ function calls(string $url, array $options): array
     ];
 }
 
-/** Makes every call; returns what went wrong, '' where nothing did. */
+/** Runs every call. Returns a description of the first failure, or ''. */
 function trouble(array $calls, Client $client, string $own): string
 {
     foreach ($calls as $name => $call) {
@@ -131,7 +135,8 @@ function trouble(array $calls, Client $client, string $own): string
                 return "$own, $name: a wrong result";
             }
         } catch (StoreException $error) {
-            // A store says so where a handler ends a wait, as its time would begin anew.
+            // A store reports a wait that a signal handler interrupted, because repeating the call
+            // would restart its timeout.
             if ($own !== 'parent' || !str_contains($error->getMessage(), 'interrupted')) {
                 return "$own, $name: {$error->getMessage()}";
             }
@@ -143,10 +148,10 @@ function trouble(array $calls, Client $client, string $own): string
     return '';
 }
 
-/** A program that sends this process a signal at a random moment after each byte that comes. */
+/** Sends the parent a signal at a random moment after each byte received. */
 function signaller(int $parent, mixed $asked): void
 {
-    // Without the parent's clients and handlers.
+    // This process never uses the clients and handlers inherited from the parent.
     while (fread($asked, 1) === 'x') {
         usleep(mt_rand(0, 4000));
         posix_kill($parent, SIGUSR1);
@@ -167,14 +172,15 @@ $left = (int) $forks;
 $failed = '';
 $made = [];
 $running = '';
-// PHP loads no class that it is about to load, so a handler that interrupts that cannot use it.
+// Run every call once, so that all classes are loaded: a handler that interrupts PHP while it loads
+// a class cannot use that class.
 $failed = trouble($calls, $client, 'parent');
 $inChild = static function (string $running) use ($client, $calls, $url, $options, $ask): never {
     $failed = '';
     pcntl_signal(SIGUSR1, SIG_IGN);
     $own = 'child' . getmypid();
     try {
-        // Where the parent watches, or waits for messages, the first call says so.
+        // If the parent has watches or subscriptions, the child's first call must throw.
         $client->get('none');
     } catch (Throwable $error) {
         $failed = $error instanceof ConnectionException && str_contains($error->getMessage(), 'forked')
@@ -182,7 +188,7 @@ $inChild = static function (string $running) use ($client, $calls, $url, $option
     }
     $failed = $failed ?: trouble($calls, $client, $own) ?: trouble($calls, new Client($url, $options), "$own-new");
     $failed === '' || print("in the midst of $running: $failed\n");
-    // The next one may come.
+    // Request the next signal.
     fwrite($ask, 'x');
     exit($failed === '' ? 0 : 1);
 };
@@ -203,7 +209,7 @@ foreach ($made as $child) {
     pcntl_waitpid($child, $status);
     $failed = $failed ?: ($status === 0 ? '' : "a child ended with $status");
 }
-// The end of its input ends the one that signals.
+// The signalling process ends when its input ends.
 fclose($ask);
 pcntl_wait($status);
 echo $failed === '' ? "done\n" : "$failed\n";

@@ -3,8 +3,9 @@
 declare(strict_types=1);
 
 /**
- * What the PHP process of PersistentTest runs for each of its requests: the query says what one does, and so what it
- * leaves of its connection. Each answers with the connection's number; `look` with all that the server knows of it.
+ * The script that PersistentTest's PHP server runs for each request. The query selects what the
+ * request does, and therefore the state in which it leaves its connection. Each reply is the
+ * connection's id, except that `look` returns everything the server knows about the connection.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -20,7 +21,7 @@ if (isset($_GET['cafile'])) {
 $client = new Client($url, $options);
 $connection = $client->connection();
 
-/** Sends a command whose reply nobody reads. */
+/** Sends a command whose reply is never read. */
 function leave_unread(array $words): void
 {
     global $connection;
@@ -89,7 +90,7 @@ switch ($_GET['do']) {
         pcntl_async_signals(true);
         pcntl_signal(SIGALRM, static fn () => $_GET['do'] === 'exit' ? exit("$id") : throw new Exception('in time'));
         pcntl_alarm(1);
-        // PHP's streams run the handler when the reply is there.
+        // With PHP's streams the handler runs only after the reply has arrived.
         $client->blPop('never', 2);
         break;
     case 'memory':
@@ -101,7 +102,8 @@ switch ($_GET['do']) {
         echo json_encode([$id, $other->client('id'), $client->get('k'), $other->get('k'), $client->get('k')]);
         exit;
     case 'again':
-        // What an object is done with, the next one of the same request takes.
+        // A connection released by one object must be reused by the next object of the same
+        // request.
         unset($client, $connection);
         gc_collect_cycles();
         echo (new Client($url, $options))->client('id') === $id ? 'same' : 'another';
@@ -111,7 +113,7 @@ switch ($_GET['do']) {
         $child = pcntl_fork();
         if ($child === 0) {
             $mine = (new Client($url, $options))->client('id');
-            // It must not go on as a server.
+            // Kill the child, which must not continue as a second server process.
             exec('kill -s ' . ($mine === $id ? 'USR1 ' : 'KILL ') . getmypid());
         }
         pcntl_waitpid($child, $status);

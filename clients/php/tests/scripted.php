@@ -3,10 +3,16 @@
 declare(strict_types=1);
 
 /**
- * A server that answers as it is told, whatever it is asked: `php scripted.php JSON [HOST:PORT]`, a list of
- * connections, each a list of steps. A step is text in base64 that is sent when something was read; `close`; `reset`;
- * `silent`, which waits for the client's end; `now:` before a text sends it without being asked. It prints its port and
- * then each request.
+ * A server that replies from a script, whatever the requests are: `php scripted.php JSON
+ * [HOST:PORT]`.
+ *
+ * The JSON is a list of connections, each a list of steps. A step is one of:
+ *
+ * - base64 text, which is sent after something was read; with the prefix `now:` it is sent at once;
+ * - `close` or `reset`, which end the connection;
+ * - `silent`, which waits until the client closes the connection.
+ *
+ * The server prints its port and then each request.
  */
 $server = stream_socket_server('tcp://' . ($argv[2] ?? '127.0.0.1:0'));
 $name = stream_socket_get_name($server, false);

@@ -3,9 +3,12 @@
 declare(strict_types=1);
 
 /**
- * A request with a session: `php session.php URL ID WHAT`. With a number it counts one up so many times, a session each
- * time. Otherwise it stores `mark` and says on a line of its own how far it is; WHAT says how it ends. UNDERCROFT_LEASE
- * is for how many seconds its lock outlives it where the server does not tell of connections.
+ * A request with a session: `php session.php URL ID WHAT`.
+ *
+ * If WHAT is a number, the request increments a counter that many times, in a new session_start()
+ * each time. Otherwise it stores `mark` and prints its progress, and WHAT selects how it ends.
+ * UNDERCROFT_LEASE is the number of seconds for which the lock outlives the request on a server
+ * that cannot tell whether connections are open.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -15,7 +18,7 @@ use Undercroft\Session\Handler;
 
 [, $url, $id, $what] = $argv;
 
-/** A client that tells when it has found the session of another request. */
+/** A client that prints a line when it finds another request's session. */
 final class Telling extends Client
 {
     public function exists(string|array ...$keys): mixed
@@ -74,7 +77,7 @@ switch ($what) {
         $client->blPop('never', 30);
         break;
     case 'fork':
-        // The child's end neither stores the session nor releases the lock.
+        // The child's exit must neither store the session nor release the lock.
         if (pcntl_fork() === 0) {
             $_SESSION['mark'] = 'of the child';
             exit(0);

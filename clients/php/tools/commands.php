@@ -3,20 +3,23 @@
 declare(strict_types=1);
 
 /**
- * The methods of the client: what tools/generate.php makes the families and the table in src/Commands of.
+ * The client's methods, from which tools/generate.php makes the families and the table in
+ * src/Commands.
  *
- * A command's name => `method(parameters): reply`. The server's command table adds what it does, how long it takes
- * and where its keys are. Parameters:
+ * An entry maps a command's name to `method(parameters): reply`. The summary, time complexity and
+ * key positions come from the server's command table. Parameters:
  *
- * - `key`, `a/key`: a key, which gets the client's prefix; `keys`: one or a list; `keys...`: any number of them;
- *   `#keys`: one or a list, with their number before them.
- * - `name`: a word; `name?`: one that may be left out; `name...`: any number, also in lists.
- * - `name:value`, `name...:value`: the same, which go through the serializer.
- * - `pairs`: an array of field => value, the values through the serializer; `keyPairs`: of key => value;
- *   `scores`: of member => score; `settings`: of name => word.
- * - `options`: anything behind: arrays of options, or words as Predis has them; `keyOptions`: some name keys.
+ * - `key`, `a/key`: a key, which gets the client's prefix; `keys`: one key or a list of keys;
+ *   `keys...`: any number of keys; `#keys`: one key or a list, preceded by its length.
+ * - `name`: a word; `name?`: an optional word; `name...`: any number of words or lists of words.
+ * - `name:value`, `name...:value`: values, which pass through the serializer.
+ * - `pairs`: an array of field => value, with serialized values; `keyPairs`: an array of key =>
+ *   value.
+ * - `options`: all remaining arguments, as arrays of options or as plain words in Predis' style;
+ *   `keyOptions`: options that may name keys.
  *
- * A reply is the name of a case of Replies::shaped(), or `raw`. `wait=N` says which word is the time-out.
+ * A reply is the name of a case of Replies::shaped(), or `raw`. `wait=N` is the position of the
+ * timeout among the words.
  */
 return [
     'Strings' => [

@@ -3,11 +3,12 @@
 declare(strict_types=1);
 
 /**
- * Makes the families and the table in src/Commands of tools/commands.php, tools/others.php and a server's commands:
+ * Generates the families and the table in src/Commands from tools/commands.php, tools/others.php
+ * and a server's command table:
  *
  *     php clients/php/tools/generate.php tcp://127.0.0.1:6379 [FOLDER]
  *
- * The server is `undercroft serve`. A test makes them once more and compares.
+ * The server must be `undercroft serve`. A test regenerates the files and compares them.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -35,7 +36,7 @@ final class Maker
         'modules' => 'mixed',
     ];
 
-    /** Families that are written by hand. */
+    /** The handwritten families. */
     private const WRITTEN = ['StreamsWritten', 'Written'];
 
     /** @var array<string, array<string, string>> */
@@ -44,7 +45,7 @@ final class Maker
     /** @var array<string, array> */
     private array $infos = [];
 
-    /** @param array<string, array> $others what tools/others.php tells */
+    /** @param array<string, array> $others the contents of tools/others.php */
     public function __construct(StreamConnection $connection, private readonly array $others)
     {
         foreach (array_chunk($connection->execute(['COMMAND', 'DOCS']), 2) as [$name, $flat]) {
@@ -78,7 +79,10 @@ final class Maker
         return $files;
     }
 
-    /** Which family each method is of, the families that are written by hand included. */
+    /**
+     * Returns the text of Families.php, which maps each method to its family. The handwritten
+     * families are included.
+     */
     private function families(array $families): string
     {
         $methods = $cases = '';
@@ -150,7 +154,9 @@ final class Maker
         return "$comment$head$body    }\n";
     }
 
-    /** @return array{string, string} the parameter, and the words that it gives */
+    /**
+     * @return array{string, string} the parameter's declaration, and the expression for its words
+     */
     private function parameter(string $text, string $command): array
     {
         $bare = str_contains($text, '/') ? explode('/', $text)[0] : null;
@@ -194,7 +200,7 @@ final class Maker
                 $reads[] = $name;
             }
         }
-        // Their keys are told by the word STREAMS: see KeyWords.
+        // The keys of these commands follow the word STREAMS: see KeyWords.
         unset($keys['XREAD'], $keys['XREADGROUP']);
         foreach ($families as $commands) {
             foreach ($commands as $name => $line) {
@@ -230,7 +236,7 @@ final class Maker
         return preg_replace('~,(?=-?\d)~', ', ', str_replace('=>', ' => ', $text)) ?? '';
     }
 
-    /** Where keys are, from the first of Redis' specifications of them that tells. */
+    /** Returns the positions of a command's keys, from the first usable key specification. */
     private function keys(array $info): string
     {
         [, , , $first, $last, $step] = $info;

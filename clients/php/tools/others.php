@@ -3,12 +3,12 @@
 declare(strict_types=1);
 
 /**
- * Commands of Redis 7.0 that our server does not have, or of which it has less than a Redis, so that its table does not
- * tell of them; and some that the table has, which are told here in the words of this client's methods.
+ * Commands of Redis 7.0 that the server's command table lacks or covers only in part. Some commands
+ * of the table are also listed, to describe them in terms of this client's methods.
  *
- * A command's name => what it does, how long that takes, its arguments, where its keys are (as in Table::KEYS; none
- * where that is not told), and whether it changes nothing. Texts are empty where a method is written by hand, or there
- * is none.
+ * An entry maps a command's name to its summary, time complexity, arguments, key positions and
+ * whether it is read-only. Key positions have the format of Table::KEYS, and are empty if not
+ * known. Texts are empty for commands without a generated method.
  */
 return [
     'XACK' => ['Marks entries as done for a group.', 'O(1) for each entry', 'key group id [id ...]', '[1,1,1]', false],

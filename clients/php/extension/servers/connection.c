@@ -1,4 +1,4 @@
-/* Undercroft\Native\Connection: commands over a socket. */
+/* Undercroft\Native\Connection: runs commands over a socket. */
 #include "idle.h"
 #include "resp.h"
 #include "socket.h"
@@ -8,38 +8,43 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Memory for commands that is kept between calls. */
+/* The maximum size in bytes of a command buffer that is kept between calls. */
 #define KEPT (64 * 1024)
 
-/* At least so many bytes are asked for at once, and so many at most before the first of them came. */
+/*
+ * The minimum number of bytes requested per read, and the maximum requested before any bytes of a
+ * long reply have arrived.
+ */
 #define LEAST (16 * 1024)
 #define MOST (1024 * 1024)
 
-/* Codes of exceptions of calls of which nothing was sent: a child has its parent's connection, the program ended in the
- * midst of a call, or the connection was closed before. */
+/*
+ * Exception codes for calls that sent nothing: a child uses its parent's connection, the program
+ * ended in the middle of a call, or the connection was already closed.
+ */
 #define INHERITED 1
 #define ABANDONED 2
 #define CLOSED 3
 
 typedef struct connection {
     int descriptor;
-    /* undercroft_forks of the process that opened it. */
+    /* The value of undercroft_forks in the process that opened the connection. */
     unsigned int forks;
-    /* Of PHP's call while one is running. */
+    /* The PHP frame of the running call. */
     const zend_execute_data *frame;
-    /* Whether that call began after the program's end, in a function of the shutdown. */
+    /* Whether the running call began in a shutdown function, after the end of the program. */
     bool is_late;
-    /* A call is running, which a signal's handler may interrupt. */
+    /* Whether a call is running, which a signal handler may interrupt. */
     bool is_busy;
-    /* Replies may come that nobody has read: of what was sent for receive(). */
+    /* Whether replies to send() may still arrive unread. */
     bool is_unread;
-    /* Whether an object of another request had it before. */
+    /* Whether an object of an earlier request used the connection. */
     bool is_reused;
     zend_string *address;
-    /* What it is called among those that outlive a request; NULL where it does not. */
+    /* The connection's name if it outlives the request, or NULL. */
     zend_string *name;
     double timeout;
-    /* For so many seconds it looks for a reply before it sleeps. */
+    /* Seconds to poll for a reply before sleeping. */
     double spin;
     undercroft_input input;
     smart_str output;
@@ -73,8 +78,11 @@ static void hang_up(connection *this)
     smart_str_free(&this->output);
 }
 
-/* Leaves a persistent connection to the next request: one over which nothing is on its way, and nothing else. A request
- * that ended in the midst of a call, as by a fatal error, was busy. */
+/*
+ * Leaves a persistent connection to the next request if no call, reply or unread byte is pending,
+ * and closes any other connection. A request that ended in the middle of a call, for example by a
+ * fatal error, leaves the connection busy.
+ */
 static void leave(connection *this)
 {
     bool is_clean = !this->is_busy && !this->is_unread && this->input.start == this->input.end &&
@@ -124,8 +132,11 @@ static bool is_shutdown(void)
     return (EG(flags) & EG_FLAGS_IN_SHUTDOWN) != 0;
 }
 
-/* Whether a fatal error, of memory or of time, ended the call that is running: PHP left it by longjmp, and goes on with
- * functions of the shutdown. A call that a signal's handler interrupted is on PHP's stack. */
+/*
+ * Returns whether a fatal error (memory or time limit) ended the running call: PHP left it by
+ * longjmp and now runs shutdown functions. A call that is only interrupted by a signal handler is
+ * still on PHP's stack.
+ */
 static bool is_abandoned(const connection *this)
 {
     const zend_execute_data *frame;
@@ -141,7 +152,7 @@ static bool is_abandoned(const connection *this)
     return true;
 }
 
-/* Begins a call. False: an exception was thrown. */
+/* Starts a call. False: an exception was thrown. */
 static bool begin(connection *this)
 {
     if (UNEXPECTED(this->is_busy) && is_abandoned(this)) {
@@ -175,7 +186,7 @@ static bool begin(connection *this)
     return true;
 }
 
-/* After a call of the system was interrupted. False: PHP has thrown something. */
+/* Continues after an interrupted system call. False: an exception was thrown. */
 static bool go_on(connection *this)
 {
     if (UNEXPECTED(!undercroft_interrupt())) {
@@ -191,12 +202,12 @@ static bool read_some(connection *this, int flags)
     ssize_t got;
     if (this->input.wanted > this->input.end) {
         room = this->input.wanted - this->input.end;
-        /* Somebody may announce what never comes. */
+        /* The server may announce a length that it never sends, so limit the allocation. */
         if (room > MOST && room > this->input.size) {
             room = this->input.size > MOST ? this->input.size : MOST;
         }
     } else if (this->input.missing > 0) {
-        /* The more came already, the more is asked for. */
+        /* The more bytes have already arrived, the more are requested. */
         room = this->input.size > MOST ? MOST : this->input.size < LEAST ? LEAST : this->input.size;
     }
     undercroft_input_reserve(&this->input, room);
@@ -223,8 +234,10 @@ static bool read_some(connection *this, int flags)
     return true;
 }
 
-/* Reads until a reply is there. `timeout` is the call's own, where `is_own`; then a late reply leaves the connection
- * open. */
+/*
+ * Reads until a reply is complete. With `is_own`, `timeout` applies to this call only, and a late
+ * reply leaves the connection open.
+ */
 static bool read_reply(connection *this, zval *reply, bool is_own, double timeout)
 {
     double end = is_own && timeout >= 0 ? undercroft_clock() + timeout : 0;
@@ -276,8 +289,10 @@ static bool read_reply(connection *this, zval *reply, bool is_own, double timeou
     }
 }
 
-/* Sends what was written. Where the server does not take it, its replies are read meanwhile, as it may wait for
- * that. */
+/*
+ * Sends the buffered commands. While the server does not accept more, reads replies, because the
+ * server may be waiting for that.
+ */
 static bool flush(connection *this)
 {
     const char *data = ZSTR_VAL(this->output.s);
@@ -315,7 +330,7 @@ static bool flush(connection *this)
     return true;
 }
 
-/* Nothing is left of what was written, and no more memory than is often needed. */
+/* Empties the output buffer, and frees it if it is unusually large. */
 static void clean(connection *this)
 {
     if (this->output.s == NULL) {
@@ -373,7 +388,7 @@ static ZEND_METHOD(Undercroft_Native_Connection, __construct)
     undercroft_limit_reads(this->descriptor, timeout);
 }
 
-/* Reads the words of a command and writes them behind what is to be sent. */
+/* Reads the words of a command and appends them to the output buffer. */
 static bool write_words(connection *this, HashTable *given)
 {
     undercroft_words words;
@@ -400,7 +415,7 @@ static bool write_all(connection *this, HashTable *given, size_t *count)
     return true;
 }
 
-/* Makes replies late only for this call, or not at all; a negative time is without end. */
+/* Parses a call's optional timeout. A negative timeout means no limit. */
 #define OWN_TIMEOUT(minimum, maximum, first) \
     ZEND_PARSE_PARAMETERS_START(minimum, maximum) \
         first \
@@ -408,7 +423,10 @@ static bool write_all(connection *this, HashTable *given, size_t *count)
         Z_PARAM_DOUBLE_OR_NULL(timeout, is_default) \
     ZEND_PARSE_PARAMETERS_END()
 
-/* The next reply that was not pushed. A time that is up ends the connection, as the reply may still come. */
+/*
+ * Reads the next reply and drops push messages. A timeout closes the connection, because the reply
+ * may still arrive.
+ */
 static bool answer(connection *this, zval *reply, bool is_own, double timeout)
 {
     for (;;) {
@@ -434,7 +452,7 @@ static ZEND_METHOD(Undercroft_Native_Connection, execute)
     if (ZEND_NUM_ARGS() < 2) {
         is_default = true;
     }
-    /* What an error left is not this call's. */
+    /* Discard output left by an earlier failed call. */
     if (!this->is_busy) {
         clean(this);
     }
@@ -555,7 +573,10 @@ static ZEND_METHOD(Undercroft_Native_Connection, close)
 {
     connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
     ZEND_PARSE_PARAMETERS_NONE();
-    /* In a child the descriptor ends with the object, as a call below may still use what it has read. */
+    /*
+     * In a forked child the descriptor is closed with the object, because a call further down the
+     * stack may still use its buffer.
+     */
     if (this->is_busy && this->forks != undercroft_forks) {
         return;
     }

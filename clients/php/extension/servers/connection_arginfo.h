@@ -1,4 +1,7 @@
-/* Parameters of Undercroft\Native\Connection's methods, as undercroft.stub.php has them. Included once. */
+/*
+ * The argument declarations of Undercroft\Native\Connection's methods from undercroft.stub.php.
+ * Included once.
+ */
 ZEND_BEGIN_ARG_INFO_EX(construct_arguments, 0, 0, 1)
     ZEND_ARG_TYPE_INFO(0, address, IS_STRING, 0)
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connect_timeout, IS_DOUBLE, 0, "5.0")

@@ -1,7 +1,9 @@
-/* Connections that outlive the request that made them: a table of each thread, of descriptors and what they are called.
+/*
+ * Connections that outlive their request: a per-thread table of descriptors and names.
  *
- * A connection is in the table, or an object has it, but never both: so two objects do not share one. What was asked
- * over it and not answered, nobody may have left here; see leave() in connection.c. */
+ * A connection is either in the table or used by one object, so two objects never share a
+ * connection. Connections with a pending reply are never put here: see leave() in connection.c.
+ */
 #include "idle.h"
 
 #include <errno.h>
@@ -25,7 +27,10 @@ void undercroft_close_idle(zend_undercroft_globals *globals)
     }
 }
 
-/* The address ends with the first zero byte, as it has none in it, so that no other pair of words looks the same. */
+/*
+ * The first zero byte ends the address, which contains none. Different pairs of address and name
+ * therefore never compare equal.
+ */
 static bool is_called(const undercroft_idle *one, const zend_string *address, const zend_string *name)
 {
     size_t length = ZSTR_LEN(address) + 1;
@@ -34,7 +39,10 @@ static bool is_called(const undercroft_idle *one, const zend_string *address, co
            memcmp(one->name + length, ZSTR_VAL(name), ZSTR_LEN(name)) == 0;
 }
 
-/* Whether a server still waits for a command: it has not closed, and has sent nothing that nobody asked for. */
+/*
+ * Returns whether the server is waiting for a command: it has neither closed the connection nor
+ * sent unrequested bytes.
+ */
 static bool is_waiting(int descriptor)
 {
     char byte;
@@ -51,7 +59,7 @@ int undercroft_take_idle(const zend_string *address, const zend_string *name)
         if (!is_called(one, address, name)) {
             continue;
         }
-        /* What the process that forked this one has left is that one's. */
+        /* A connection left by the parent process still belongs to the parent. */
         if (one->process != process || !is_waiting(descriptor)) {
             forget(one);
             continue;

@@ -1,10 +1,10 @@
-/* Undercroft\Native\Parser: replies out of bytes that PHP has read. */
+/* Undercroft\Native\Parser: parses replies from bytes that PHP has read. */
 #include "resp.h"
 #include "zend_exceptions.h"
 
 typedef struct parser {
     undercroft_input input;
-    /* The reply that next() has found. */
+    /* The reply found by next(), not yet fetched. */
     zval reply;
     bool is_broken;
     zend_object std;
@@ -36,7 +36,7 @@ static void release(zend_object *object)
     zend_object_std_dtor(object);
 }
 
-/* The collector of cycles sees the reply. */
+/* Exposes the reply to PHP's cycle collector. */
 static HashTable *collect(zend_object *object, zval **table, int *count)
 {
     *table = &parser_of(object)->reply;

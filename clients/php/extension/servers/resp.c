@@ -1,19 +1,19 @@
-/* The parser and the writer of RESP. */
+/* The RESP parser and writer. */
 #include "resp.h"
 #include "zend_exceptions.h"
 
-/* Replies may lie so deep in one another. */
+/* The maximum nesting depth of replies. */
 #define DEPTH 64
 
-/* Lines hold lengths, numbers and errors, so none is longer. */
+/* The maximum length of a line in bytes. Lines hold only lengths, numbers and errors. */
 #define LINE (64 * 1024)
 
-/* A buffer that grew beyond it is given back when it is empty. */
+/* A buffer larger than this many bytes is freed when it becomes empty. */
 #define KEPT (256 * 1024)
 
 #define LEAST (16 * 1024)
 
-/* A reply that announces more bytes or items is none. */
+/* A reply that announces more bytes or items than this is a protocol error. */
 #define MOST ((zend_long)1 << 40)
 
 void undercroft_input_free(undercroft_input *input)
@@ -49,7 +49,7 @@ void undercroft_input_reserve(undercroft_input *input, size_t room)
     }
 }
 
-/* Throws that the bytes are not what they must be. */
+/* Throws a protocol error that shows the expected and the received bytes. */
 static ZEND_COLD void broken(const char *whose, const char *expected, const char *got, size_t length)
 {
     char shown[4 * 40 + 1], *to = shown;
@@ -67,7 +67,7 @@ static ZEND_COLD void broken(const char *whose, const char *expected, const char
                             whose == NULL ? "" : ": ", expected, shown);
 }
 
-/* A number of a line, from `at` up to the line's end. False: it is none. */
+/* Parses a line's number, from `at` to the line's end. False: the text is not a number. */
 static bool number(const char *at, const char *end, zend_long *to)
 {
     zend_ulong value = 0, limit = ZEND_LONG_MAX;
@@ -91,7 +91,10 @@ static bool number(const char *at, const char *end, zend_long *to)
     return true;
 }
 
-/* The end of the line that begins at `from`: where its \r\n begins. NULL: it is not there yet. */
+/*
+ * Returns the position of the \r\n that ends the line starting at `from`, or NULL if the line is
+ * incomplete.
+ */
 static zend_always_inline const char *line_end(const char *from, const char *end)
 {
     const char *at = from;
@@ -184,7 +187,7 @@ undercroft_found undercroft_input_scan(undercroft_input *input, const char *whos
     return UNDERCROFT_WHOLE;
 }
 
-/* Where the values are that are made PHP's. */
+/* The position in a reply that is being converted to PHP values. */
 typedef struct place {
     const char *at;
     const char *whose;
@@ -193,7 +196,7 @@ typedef struct place {
 
 static bool take(place *from, zval *to);
 
-/* Takes so many items into a list. */
+/* Converts `count` items to a list. */
 static bool take_list(place *from, zval *to, zend_long count)
 {
     if (count == 0) {
@@ -252,7 +255,7 @@ static bool take_map(place *from, zval *to, zend_long count)
     return true;
 }
 
-/* A number with a fraction, of a line's text. */
+/* Converts a line's text to a float. */
 static bool take_double(place *from, zval *to, const char *text, size_t length)
 {
     char copy[128];
@@ -279,7 +282,10 @@ static bool take_double(place *from, zval *to, const char *text, size_t length)
     return true;
 }
 
-/* Takes a value. All of it is there, and its lengths are right, as it was scanned. */
+/*
+ * Converts a value. The preceding scan has verified that the value is complete and its lengths are
+ * valid.
+ */
 static bool take(place *from, zval *to)
 {
     const char *line = from->at, *text = line + 1, *stop;
@@ -289,7 +295,7 @@ static bool take(place *from, zval *to)
         ZVAL_NULL(to);
         return true;
     }
-    /* Everything ends with a line's end, so this one is found without a limit. */
+    /* The scanned reply always ends with \r\n, so the search needs no limit. */
     for (stop = text; *stop != '\r' || stop[1] != '\n'; stop++) {
     }
     from->at = stop + 2;
@@ -308,7 +314,7 @@ static bool take(place *from, zval *to)
             if (*line == '!') {
                 undercroft_error_value(to, text, (size_t)count);
             } else if (*line == '=') {
-                /* What it is stands before it: "txt:". */
+                /* A verbatim string begins with its format, such as "txt:". */
                 undercroft_string(to, text + (count < 4 ? 0 : 4), (size_t)(count < 4 ? count : count - 4));
             } else {
                 undercroft_string(to, text, (size_t)count);
@@ -358,7 +364,7 @@ static bool take(place *from, zval *to)
         return take_map(from, to, count);
     }
     if (*line == '|') {
-        /* What a server says about the reply behind it. */
+        /* Skip an attribute map, which describes the reply after it. */
         zval about;
         bool is_taken;
         if (!take_map(from, &about, count)) {

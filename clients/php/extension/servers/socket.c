@@ -1,4 +1,4 @@
-/* Connecting and waiting. */
+/* Connects sockets and waits on them. */
 #include "socket.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static void count_fork(void)
 
 void undercroft_count_forks(void)
 {
-    /* Without memory for it there is none for a fork, either. */
+    /* If memory for the handler is lacking, a fork cannot succeed either. */
     (void)pthread_atfork(NULL, NULL, count_fork);
 }
 
@@ -43,7 +43,10 @@ static int failed(undercroft_trouble *trouble, const char *what, const char *why
     return -1;
 }
 
-/* Fails with a reason alone: the caller's message says already that it cannot connect, and to which address. */
+/*
+ * Fails with a bare reason: the caller's message already says that it cannot connect, and to which
+ * address.
+ */
 static int failed_by(undercroft_trouble *trouble, const char *why)
 {
     snprintf(trouble->text, sizeof(trouble->text), "%s", why);
@@ -56,7 +59,7 @@ static struct timeval seconds_of(double seconds)
     if (seconds > 0 && seconds < 1e9) {
         time.tv_sec = (time_t)seconds;
         time.tv_usec = (suseconds_t)((seconds - (double)time.tv_sec) * 1e6);
-        /* Zero would be without end. */
+        /* Zero would mean no limit. */
         if (time.tv_sec == 0 && time.tv_usec == 0) {
             time.tv_usec = 1;
         }
@@ -81,7 +84,10 @@ int undercroft_wait(int descriptor, bool for_writing, double seconds)
     return wanted.revents & POLLIN ? 2 : 1;
 }
 
-/* Connects one socket. The kernel ends it in time, by SO_SNDTIMEO. Returns 0, or -1 with errno. */
+/*
+ * Connects one socket. SO_SNDTIMEO makes the kernel enforce the timeout. Returns 0, or -1 with
+ * errno set.
+ */
 static int connect_one(int descriptor, const struct sockaddr *address, socklen_t length, double seconds)
 {
     struct timeval time = seconds_of(seconds), none = { 0, 0 };
@@ -90,7 +96,7 @@ static int connect_one(int descriptor, const struct sockaddr *address, socklen_t
     socklen_t size = sizeof(error);
     setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
     if (connect(descriptor, address, length) != 0) {
-        /* A connection that a signal interrupted goes on by itself. */
+        /* A connect() interrupted by a signal continues in the kernel, so wait for its result. */
         while (errno == EINTR) {
             struct pollfd wanted = { descriptor, POLLOUT, 0 };
             double left = seconds > 0 ? end - undercroft_clock() : 3600;
@@ -154,7 +160,7 @@ static int connect_host(const char *place, double seconds, undercroft_trouble *t
         return failed_by(trouble, "expected tcp://host:port");
     }
     length = (size_t)(colon - place);
-    /* An address of IPv6 stands in brackets. */
+    /* IPv6 addresses are written in brackets. */
     if (length >= 2 && place[0] == '[' && place[length - 1] == ']') {
         from++;
         length -= 2;

@@ -1,32 +1,39 @@
-/* Sockets of connections: nothing of PHP's is allocated here. */
+/* Socket functions, which never allocate PHP memory. */
 #ifndef UNDERCROFT_SOCKET_H
 #define UNDERCROFT_SOCKET_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What went wrong, as text. */
+/* The reason for a failure, and whether it was a timeout. */
 typedef struct undercroft_trouble {
     char text[200];
     bool is_late;
 } undercroft_trouble;
 
-/* Connects to "tcp://host:port" or "unix:///path" within so many seconds; 0 or less is without end. Returns a
- * descriptor, or -1. */
+/*
+ * Connects to "tcp://host:port" or "unix:///path" within `seconds`; 0 or less means no limit.
+ * Returns a descriptor, or -1.
+ */
 int undercroft_connect(const char *address, double seconds, undercroft_trouble *trouble);
 
-/* Has every read end after so many seconds; 0 or less is without end. */
+/* Sets a descriptor's read timeout in seconds; 0 or less means no limit. */
 void undercroft_limit_reads(int descriptor, double seconds);
 
-/* Waits until a descriptor can be read, or written where that is asked for as well. 1: it can; 2: it can be read; 0:
- * the time is up; -1: errno says why not. */
+/*
+ * Waits until a descriptor is readable, or with `for_writing` also until it is writable. Returns 2
+ * if it is readable, 1 for any other event, 0 after a timeout, or -1 with errno set.
+ */
 int undercroft_wait(int descriptor, bool for_writing, double seconds);
 
-/* How many forks lie between the module's start and this process. Every fork of glibc's counts, not pcntl's alone. */
+/*
+ * The number of forks between the module's startup and this process. Every fork through glibc
+ * counts, not only those of pcntl.
+ */
 extern unsigned int undercroft_forks;
 void undercroft_count_forks(void);
 
-/* Seconds of a clock that only goes forward. */
+/* Returns the seconds of a monotonic clock. */
 double undercroft_clock(void);
 
 #endif

@@ -1,5 +1,5 @@
 --TEST--
-Store: commands by their words, replies of every type, pipelines, transactions
+Store: commands given as words, replies of every type, pipelines, transactions
 --EXTENSIONS--
 undercroft
 --FILE--

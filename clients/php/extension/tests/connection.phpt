@@ -1,5 +1,5 @@
 --TEST--
-Connection: servers that answer in pieces, wrongly, late, half or not at all
+Connection: servers whose replies are split, invalid, late, incomplete or missing
 --EXTENSIONS--
 undercroft
 --FILE--

@@ -1,5 +1,5 @@
 --TEST--
-What the extension declares is what undercroft.stub.php says
+The extension declares exactly the classes and methods of undercroft.stub.php
 --EXTENSIONS--
 undercroft
 tokenizer

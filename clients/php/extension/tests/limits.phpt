@@ -1,5 +1,5 @@
 --TEST--
-Store: fatal errors, limits and exits inside calls and between them leave nothing behind
+Store: fatal errors, limits and exits during and between calls leave no locks or partial changes
 --EXTENSIONS--
 undercroft
 --FILE--

@@ -2,7 +2,8 @@
 
 declare(strict_types=1);
 
-// Runs under valgrind: each call in its good and its bad ways, for leaks and for memory that nobody wrote.
+// Runs under valgrind: every call succeeds and fails once, to detect leaks and uninitialized
+// memory.
 
 use Undercroft\Native\Connection;
 use Undercroft\Native\Parser;
@@ -82,7 +83,7 @@ for ($round = 0; $round < 3; $round++) {
         unset($connection, $other, $listener);
         unlink("$path.sock");
     }
-    // Connections that outlive their objects, and more of them than are kept.
+    // Persistent connections, more of them than the process keeps.
     $listener = stream_socket_server("unix://$path.sock");
     $others = [];
     for ($number = 0; $number < 70; $number++) {

@@ -1,5 +1,5 @@
 --TEST--
-Store: messages, and waits that signals interrupt
+Store: messages, and waits interrupted by signals
 --EXTENSIONS--
 undercroft
 --FILE--

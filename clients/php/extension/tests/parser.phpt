@@ -1,5 +1,5 @@
 --TEST--
-Parser: replies in any pieces, and bytes that are none
+Parser: replies split at any byte, and invalid bytes
 --EXTENSIONS--
 undercroft
 --FILE--

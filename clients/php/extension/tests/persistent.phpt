@@ -1,5 +1,5 @@
 --TEST--
-Connection: persistent ones are taken again where they were left between two replies, and by one object at a time
+Connection: a persistent connection is reused only if no reply is pending, by one object at a time
 --EXTENSIONS--
 undercroft
 --FILE--

@@ -1,5 +1,5 @@
 --TEST--
-Store: a value changes in the midst of every read
+Store: a value changes in the middle of every read
 --EXTENSIONS--
 undercroft
 --SKIPIF--

@@ -1,5 +1,5 @@
 --TEST--
-The program of README.md prints what it says
+The sample program in README.md prints the documented output
 --EXTENSIONS--
 undercroft
 --FILE--

@@ -1,5 +1,5 @@
 --TEST--
-Store: a file that is removed or replaced under a store, and what names mean
+Store: files removed or replaced while a store is open, and how names are resolved
 --EXTENSIONS--
 undercroft
 --FILE--

@@ -1,5 +1,5 @@
 --TEST--
-Connection: a server answers what its store answers embedded, in RESP3; both of one store
+Connection: over RESP3 a server gives the same replies as its store gives when embedded
 --EXTENSIONS--
 undercroft
 --SKIPIF--

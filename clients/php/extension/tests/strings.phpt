@@ -1,5 +1,5 @@
 --TEST--
-Store: strings and keys by their calls, of every length
+Store: calls for strings and keys, with values of every length
 --EXTENSIONS--
 undercroft
 --FILE--

@@ -1,5 +1,5 @@
 --TEST--
-Store: what a call took goes back where a signal's handler throws before the result has arrived
+Store: taken data is given back if a signal handler throws before the result has arrived
 --EXTENSIONS--
 undercroft
 pcntl

@@ -4,12 +4,12 @@ declare(strict_types=1);
 
 namespace Undercroft\Cache;
 
-/** A key or a time to live that the interfaces of caches do not allow. */
+/** A key or time to live that PSR-6 or PSR-16 does not allow. */
 final class InvalidKey extends \InvalidArgumentException implements
     \Psr\Cache\InvalidArgumentException,
     \Psr\SimpleCache\InvalidArgumentException
 {
-    /** Checks a key: a string of at least one character, none of {}()/\@: in it. */
+    /** Returns the key if it is a nonempty string without any of the characters {}()/\@: */
     public static function check(mixed $key): string
     {
         if (!is_string($key)) {

@@ -6,10 +6,10 @@ namespace Undercroft\Cache;
 
 use Psr\Cache\CacheItemInterface;
 
-/** An item of a Pool. */
+/** A cache item of a Pool. */
 final class Item implements CacheItemInterface
 {
-    /** When it ends, in seconds since 1970; null where it does not. */
+    /** The expiry time in seconds since 1970, or null if the item does not expire. */
     private ?float $end = null;
 
     public function __construct(private readonly string $key, private mixed $value, private readonly bool $isHit)
@@ -56,13 +56,13 @@ final class Item implements CacheItemInterface
         return $this;
     }
 
-    /** How long it has left in milliseconds; null is without end. */
+    /** Returns the remaining time to live in milliseconds, or null if the item does not expire. */
     public function left(): ?int
     {
         return $this->end === null ? null : Store::bounded(($this->end - microtime(true)) * 1000);
     }
 
-    /** The item as another getItem() finds it before it is committed. */
+    /** Returns a copy of a deferred item, as getItem() returns it before the commit. */
     public function found(): self
     {
         $item = new self($this->key, $this->value, true);

@@ -9,7 +9,10 @@ use Psr\Cache\CacheItemPoolInterface;
 use Undercroft\Client;
 use Undercroft\Serializer\Serializer;
 
-/** A cache of PSR-6: `new Pool($client, 'php')`. Deferred items are stored by commit(), and when the pool ends. */
+/**
+ * A PSR-6 cache: `new Pool($client, 'php')`. Deferred items are stored by commit() or by the pool's
+ * destructor.
+ */
 final class Pool implements CacheItemPoolInterface
 {
     private readonly Store $store;

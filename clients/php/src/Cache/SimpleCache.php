@@ -9,9 +9,10 @@ use Undercroft\Client;
 use Undercroft\Serializer\Serializer;
 
 /**
- * A cache of PSR-16: `new SimpleCache($client, 'php')`.
+ * A PSR-16 cache: `new SimpleCache($client, 'php')`.
  *
- * The serializer is named, as `php` and `igbinary` make objects of what is stored. The client has none of its own.
+ * The serializer must be chosen explicitly, because `php` and `igbinary` create objects from stored
+ * bytes. The client must not have a serializer.
  */
 final class SimpleCache implements CacheInterface
 {

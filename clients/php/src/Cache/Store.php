@@ -11,13 +11,16 @@ use Undercroft\Serializer\Serializer;
 use Undercroft\SerializerException;
 use Undercroft\UndercroftException;
 
-/** What both kinds of caches share: values under keys of a prefix, with a time to live. */
+/** The common part of both caches: values under prefixed keys, with a time to live. */
 final class Store
 {
-    /** So many keys are removed by one command. */
+    /** The maximum number of keys removed by one command. */
     private const CHUNK = 1000;
 
-    /** A longer time to live, of some 3,000 years, is without end: servers refuse what their clocks cannot hold. */
+    /**
+     * A time to live from this many milliseconds on, about 3,000 years, means no expiry: servers
+     * refuse values that their clocks cannot represent.
+     */
     private const FOREVER = 100_000_000_000_000;
 
     private readonly Serializer $serializer;
@@ -36,7 +39,7 @@ final class Store
     /**
      * @param list<string> $keys
      *
-     * @return array<string, array{mixed}> the values that are there, each in a list of its own, by their keys
+     * @return array<string, array{mixed}> the values found, by key, each wrapped in a list
      */
     public function fetch(array $keys): array
     {
@@ -48,13 +51,13 @@ final class Store
                     $found[$keys[$at]] = [$this->serializer->decode($text)];
                 }
             } catch (SerializerException) {
-                // Of another version of the program, or of another serializer: a miss.
+                // A value written by another program version or serializer is a cache miss.
             }
         }
         return $found;
     }
 
-    /** Stores a value. One whose time is over is removed instead. */
+    /** Stores a value, or removes it if its time to live has already passed. */
     public function put(string $key, mixed $value, ?int $milliseconds): bool
     {
         return $this->putMany([[$key, $value, $milliseconds]]);
@@ -99,8 +102,10 @@ final class Store
     }
 
     /**
-     * Returns the call's result, or `$otherwise` where the server or the store is down or refuses the call. The
-     * interfaces of caches forbid exceptions of the layers below: a program runs on without its cache.
+     * Returns the call's result, or `$otherwise` if the call fails or the server or store is down.
+     *
+     * PSR-6 and PSR-16 forbid exceptions from lower layers: a program keeps running without its
+     * cache.
      */
     private function guarded(callable $call, mixed $otherwise): mixed
     {
@@ -111,7 +116,7 @@ final class Store
         }
     }
 
-    /** Removes all keys of the prefix. */
+    /** Removes all keys with the cache's prefix. */
     public function clear(): bool
     {
         return $this->guarded($this->removeAll(...), false);
@@ -132,7 +137,9 @@ final class Store
         return true;
     }
 
-    /** Keys as SCAN has them: with the client's own prefix, too. */
+    /**
+     * Keys come from SCAN and already include the client's own prefix, so send them as raw words.
+     */
     private function unlink(array $keys): void
     {
         $this->client->execute(['UNLINK', ...$keys]);
@@ -148,7 +155,7 @@ final class Store
         return array_map(fn (string $key): string => $this->prefix . $key, $keys);
     }
 
-    /** Milliseconds of a time to live as the caches' interfaces have it. */
+    /** Converts a PSR-6 or PSR-16 time to live to milliseconds. */
     public static function milliseconds(int|\DateInterval|null $time): ?int
     {
         if ($time instanceof \DateInterval) {
@@ -158,7 +165,10 @@ final class Store
         return $time === null ? null : self::bounded($time * 1000.0);
     }
 
-    /** A time to live in whole milliseconds: null where it has no end that a server knows. */
+    /**
+     * Rounds a time to live up to whole milliseconds. Returns null if a server could not represent
+     * it.
+     */
     public static function bounded(float $milliseconds): ?int
     {
         return $milliseconds >= self::FOREVER ? null : (int) ceil(max($milliseconds, -1.0));

@@ -9,7 +9,10 @@ use Symfony\Component\Cache\Marshaller\DefaultMarshaller;
 use Symfony\Component\Cache\Marshaller\MarshallerInterface;
 use Undercroft\Client;
 
-/** An adapter of Symfony Cache, in place of its RedisAdapter: `new SymfonyAdapter($client, 'namespace', 3600)`. */
+/**
+ * A Symfony Cache adapter that replaces RedisAdapter: `new SymfonyAdapter($client, 'namespace',
+ * 3600)`.
+ */
 final class SymfonyAdapter extends AbstractAdapter
 {
     private readonly MarshallerInterface $marshaller;

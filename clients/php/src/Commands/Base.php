@@ -9,9 +9,9 @@ use Undercroft\Feed;
 use Undercroft\Serializer\Serializer;
 
 /**
- * The parts of a client and of a pipeline that need no family of commands.
+ * The methods of clients and pipelines that belong to no command family.
  *
- * The class that uses this says in call() what becomes of a command: it is run, or queued.
+ * The using class implements call(), which runs or queues a command.
  */
 trait Base
 {
@@ -19,20 +19,20 @@ trait Base
 
     private ?Serializer $serializer = null;
 
-    /** @var array<string, Command> by their names in small letters */
+    /** @var array<string, Command> by lowercase name */
     private array $custom = [];
 
     /**
      * @param list<string|int|float> $words
-     * @param string $shape what becomes of the reply; '' leaves it as it is
-     * @param string|int|float|null $wait how many seconds the command itself may wait; 0 is without end
+     * @param string $shape how to convert the reply; '' leaves it unchanged
+     * @param string|int|float|null $wait seconds that the command itself may wait; 0 means no limit
      */
     abstract protected function call(array $words, string $shape = '', string|int|float|null $wait = null): mixed;
 
-    /** Runs or queues a command whose reply a function makes a result of. */
+    /** Runs or queues a command and converts its reply with a function. */
     abstract protected function converted(array $words, ?callable $convert): mixed;
 
-    /** The family of a method that is not loaded yet; null where there is none. */
+    /** Returns the family of a method that is not loaded yet, or null if there is none. */
     abstract private function family(string $method): ?Family;
 
     private function setWith(string $key, mixed $value, array $options): mixed
@@ -49,14 +49,17 @@ trait Base
         return $this->call([...$words, ...$more], $returnsOld ? 'value' : 'bool');
     }
 
-    /** A list of values of one size with attributes: see Feed. */
+    /** Returns a feed, which is a list of fixed-size values with attributes: see Feed. */
     public function feed(string $key): Feed
     {
         return new Feed(fn (array $words, ?callable $convert): mixed => $this->converted($words, $convert),
             $this->prefix . $key);
     }
 
-    /** Methods of families that are not loaded, commands that were registered, and those that are not in our table. */
+    /**
+     * Calls a method of a family not yet loaded, a registered command, or a command missing from
+     * our table.
+     */
     public function __call(string $name, array $arguments): mixed
     {
         $family = $this->family($name);

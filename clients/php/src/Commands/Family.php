@@ -1,12 +1,16 @@
 <?php
 
-// Without strict_types, so that methods take what they take of a program's own file: an integer as a key, for example.
+// strict_types is off, so that methods accept the same arguments as from a caller without
+// strict_types, such as an integer as a key.
 
 namespace Undercroft\Commands;
 
 use Undercroft\Serializer\Serializer;
 
-/** Methods of commands apart from a client. They return what its call() is to be given. */
+/**
+ * A group of command methods outside the client. Each method returns the arguments for the client's
+ * call().
+ */
 abstract class Family
 {
     public function __construct(protected readonly string $prefix, protected readonly ?Serializer $serializer)
@@ -14,9 +18,9 @@ abstract class Family
     }
 
     /**
-     * @param array<array-key, mixed> $arguments of the method, with names as PHP has them
+     * @param array<array-key, mixed> $arguments of the method; named arguments keep their names
      *
-     * @return array{list<mixed>, string, string|int|float|null} the words, the shape and how long the command waits
+     * @return array{list<mixed>, string, string|int|float|null} words, reply shape and seconds to wait
      */
     public function words(string $method, array $arguments): array
     {

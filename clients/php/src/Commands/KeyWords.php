@@ -6,10 +6,10 @@ namespace Undercroft\Commands;
 
 use Undercroft\ArgumentException;
 
-/** Which words of a command are keys. */
+/** Finds the words of a command that are keys. */
 final class KeyWords
 {
-    /** Commands of which the table does not tell all, or not in words as they are written. */
+    /** Commands whose keys the table omits or describes in another form. */
     private const OTHERS = [
         'OBJECT' => [2, 2, 1], 'MEMORY' => [2, 2, 1], 'ZDIFFSTORE' => [2], 'ZINTERSTORE' => [2], 'ZUNIONSTORE' => [2],
     ];
@@ -17,7 +17,7 @@ final class KeyWords
     /**
      * @param list<mixed> $words
      *
-     * @return list<int>|null the places of keys; null where nothing is known of the command
+     * @return list<int>|null the positions of the keys, or null if the command is unknown
      */
     public static function of(array $words): ?array
     {
@@ -33,7 +33,7 @@ final class KeyWords
         $places = [];
         if (count($where) === 1) {
             $number = (int) ($words[$where[0]] ?? 0);
-            // Such as ZUNIONSTORE, whose destination stands before the number.
+            // Commands such as ZUNIONSTORE also have a destination key before the key count.
             for ($at = $where[0] + 1; $at <= $where[0] + $number && $at < $count; $at++) {
                 $places[] = $at;
             }
@@ -61,7 +61,7 @@ final class KeyWords
         return [];
     }
 
-    /** @return list<mixed> the words, with a prefix before each key */
+    /** @return list<mixed> the words, with the prefix added to each key */
     public static function prefixed(array $words, string $prefix): array
     {
         $places = self::of($words) ?? throw new ArgumentException(

@@ -6,7 +6,10 @@ namespace Undercroft\Commands;
 
 $isCli = in_array(PHP_SAPI, ['cli', 'phpdbg'], true);
 if (ini_get('opcache.enable') && (!$isCli || ini_get('opcache.enable_cli'))) {
-    /** All methods of commands. opcache keeps them, so that a process loads them without reading their text. */
+    /**
+     * All command methods in one trait. opcache caches them, so that a process loads them without
+     * parsing.
+     */
     trait Methods
     {
         use Packing;
@@ -28,12 +31,12 @@ if (ini_get('opcache.enable') && (!$isCli || ini_get('opcache.enable_cli'))) {
     }
 } else {
     /**
-     * The same methods, of which a family is loaded when the first one of it is called: PHP needs longer to read the
-     * text of all than for all the rest of a process' first call.
+     * Command methods that load each family on first use. Without opcache, parsing all families
+     * takes longer than the rest of a process' first call.
      */
     trait Methods
     {
-        /** @var array<string, Family> by the names of methods that were called */
+        /** @var array<string, Family> by the name of the called method */
         private array $families = [];
 
         private function family(string $method): ?Family

@@ -4,23 +4,25 @@ declare(strict_types=1);
 
 namespace Undercroft\Commands;
 
-/** How methods of commands make words of their arguments: keys get the prefix, and values go through the serializer. */
+/**
+ * Converts method arguments to words: keys get the prefix, and values pass through the serializer.
+ */
 trait Packing
 {
     /**
      * @param list<string|int|float> $words
-     * @param string $shape what becomes of the reply; '' leaves it as it is
-     * @param string|int|float|null $wait how many seconds the command itself may wait; 0 is without end
+     * @param string $shape how to convert the reply; '' leaves it unchanged
+     * @param string|int|float|null $wait seconds that the command itself may wait; 0 means no limit
      */
     abstract protected function call(array $words, string $shape = '', string|int|float|null $wait = null): mixed;
 
-    /** A pattern for keys of our prefix. */
+    /** Returns a pattern that matches keys with the client's prefix only. */
     private function pattern(string $pattern): string
     {
         return $this->prefix === '' ? $pattern : addcslashes($this->prefix, '*?[]\\') . $pattern;
     }
 
-    /** The words of options that may name keys and patterns of keys. */
+    /** Returns the words of options that may contain keys or key patterns. */
     private function keyOptions(array $options, string ...$names): array
     {
         foreach ($options as $at => $option) {
@@ -40,7 +42,7 @@ trait Packing
         return $words;
     }
 
-    /** A list of patterns of SORT's GET as one option each. */
+    /** Expands a list of GET patterns of SORT into one GET option per pattern. */
     private static function eachGet(array $option): array
     {
         $gets = [];
@@ -70,7 +72,7 @@ trait Packing
         return $this->serializer === null ? $value : $this->serializer->encode($value);
     }
 
-    /** Values that are any number of arguments: with a serializer, one array that stands alone is a list of values. */
+    /** Serializes a variable number of values. A single array argument is a list of values. */
     private function packed(array $values): array
     {
         if (count($values) === 1 && is_array($values[0] ?? null)) {

@@ -7,13 +7,13 @@ namespace Undercroft\Commands;
 use Undercroft\Serializer\Serializer;
 use Undercroft\ServerException;
 
-/** Makes of replies what methods return. */
+/** Converts replies to the results of methods. */
 final class Replies
 {
     /**
-     * @param string $shape what becomes of it, as tools/commands.php names it
+     * @param string $shape the conversion, as named in tools/commands.php
      * @param list<mixed> $words of the command
-     * @param bool $hasMaps whether maps and floats come as such, as in RESP3, or as lists and strings
+     * @param bool $hasMaps whether maps and floats arrive as such (RESP3), or as lists and strings
      */
     public static function shaped(mixed $reply, string $shape, array $words, bool $hasMaps, ?Serializer $with): mixed
     {
@@ -108,7 +108,7 @@ final class Replies
         return $reply;
     }
 
-    /** Whether one of the words from this one on is an option. */
+    /** Returns whether an option occurs among the words from position `$from` on. */
     private static function has(array $words, string $option, int $from): bool
     {
         for ($at = count($words) - 1; $at >= $from; $at--) {
@@ -119,7 +119,7 @@ final class Replies
         return false;
     }
 
-    /** @return array<array-key, mixed> of a list of names and values by turns */
+    /** @return array<array-key, mixed> from a list of alternating names and values */
     public static function pairs(array $flat): array
     {
         $pairs = [];
@@ -148,7 +148,7 @@ final class Replies
     }
 
     /**
-     * @param list<mixed> $reply members and scores by turns, or a list of pairs of them
+     * @param list<mixed> $reply alternating members and scores, or a list of pairs
      *
      * @return array<array-key, float>
      */
@@ -162,7 +162,7 @@ final class Replies
             $member = $reply[$at];
             if ($with !== null) {
                 $decoded = $with->decode($member);
-                // What cannot be a key of an array stays as it is in the store.
+                // A decoded value that cannot be an array key stays in its stored form.
                 $member = is_string($decoded) || is_int($decoded) ? $decoded : $member;
             }
             $scores[$member] = self::float($reply[$at + 1]);
@@ -190,7 +190,7 @@ final class Replies
         };
     }
 
-    /** A place that GEOSEARCH found, with its distance and coordinates as numbers where they were asked for. */
+    /** Converts a GEOSEARCH result. Its distance and coordinates, if requested, become numbers. */
     private static function place(mixed $place): mixed
     {
         if (!is_array($place)) {
@@ -209,10 +209,10 @@ final class Replies
     }
 
     /**
-     * Entries of a stream.
+     * Converts the entries of a stream.
      *
-     * @return array<string, array<array-key, mixed>|null> id => [field => value], null for one that is gone; a list
-     *     where the reply is one of IDs alone
+     * @return array<string, array<array-key, mixed>|null> id => [field => value], null for a
+     *     deleted entry; a list if the reply contains only IDs
      */
     private static function entries(array $reply, ?Serializer $with): array
     {
@@ -234,14 +234,17 @@ final class Replies
         if ($reply === null) {
             return null;
         }
-        // RESP3 has a map.
+        // RESP2 sends a list of pairs, RESP3 a map.
         $streams = array_is_list($reply) && is_array($reply[0] ?? null) && is_string($reply[0][0] ?? null)
             ? array_column($reply, 1, 0)
             : $reply;
         return array_map(static fn (array $entries): array => self::entries($entries, $with), $streams);
     }
 
-    /** What subcommands tell: names with values, or a list of such. */
+    /**
+     * Converts the reply of a subcommand to an array of names and values, or to a list of
+     * name-value arrays.
+     */
     private static function told(mixed $reply, array $words, bool $hasMaps): mixed
     {
         $what = "$words[0] " . strtoupper((string) $words[1]);

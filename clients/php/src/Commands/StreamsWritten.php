@@ -5,22 +5,24 @@ declare(strict_types=1);
 namespace Undercroft\Commands;
 
 /**
- * The commands of streams whose arguments follow no common pattern.
+ * The stream commands whose arguments follow no common pattern.
  *
- * Entries are `id => [field => value]`. Their fields are an array with names, so that of two fields with one name the
- * last is seen.
+ * Entries have the form `id => [field => value]`. The fields are a PHP array, so if two fields have
+ * the same name, only the last is returned.
  */
 trait StreamsWritten
 {
     /**
-     * Appends an entry to a stream. Time: O(1), with options that trim O(N) in the entries removed.
+     * Appends an entry to a stream. Time: O(1), plus O(N) for N entries removed by trimming
+     * options.
      *
-     * `xAdd('log', '*', ['level' => 'info', 'text' => 'hello'], ['maxlen' => ['~', 1000], 'nomkstream' => true])`, or
-     * `xAdd('log', '*', $fields, 1000, true)` for a length of about 1000.
+     * `xAdd('log', '*', ['level' => 'info', 'text' => 'hello'], ['maxlen' => ['~', 1000],
+     * 'nomkstream' => true])`, or `xAdd('log', '*', $fields, 1000, true)` to trim to about 1,000
+     * entries.
      *
      * @param array<array-key, mixed> $fields
      *
-     * @return string|null its ID; null where `nomkstream` forbids a new stream
+     * @return string|null the entry's ID, or null if `nomkstream` prevented creating the stream
      */
     public function xAdd(string $key, string|int $id, array $fields, mixed ...$options): mixed
     {
@@ -29,17 +31,22 @@ trait StreamsWritten
     }
 
     /**
-     * Removes the oldest entries: `xTrim('log', ['maxlen' => 1000])`, `xTrim('log', ['minid' => ['~', $id]])`, or
-     * `xTrim('log', 1000, true)` for a length of about 1000. Time: O(N) in the entries removed.
+     * Removes the oldest entries of a stream. Time: O(N) for N entries removed.
      *
-     * @return int how many were removed
+     * `xTrim('log', ['maxlen' => 1000])`, `xTrim('log', ['minid' => ['~', $id]])`, or `xTrim('log',
+     * 1000, true)` to trim to about 1,000 entries.
+     *
+     * @return int how many entries were removed
      */
     public function xTrim(string $key, mixed ...$options): mixed
     {
         return $this->call(['XTRIM', $this->prefix . $key, ...self::trimming($options)]);
     }
 
-    /** The words of what trims; a number that stands first is a length, and true behind it says 'about'. */
+    /**
+     * Returns the words of the trimming options. A number in first place is a length, and `true`
+     * after it makes the length approximate.
+     */
     private static function trimming(array $options): array
     {
         if (is_int($options[0] ?? null)) {
@@ -51,7 +58,8 @@ trait StreamsWritten
     }
 
     /**
-     * The entries from one ID to another, both included; `-` and `+` are the ends. Time: O(N) in the entries returned.
+     * Returns the entries between two IDs, inclusive. `-` and `+` are the lowest and highest ID.
+     * Time: O(N) for N entries returned.
      *
      * @return array<string, array<array-key, mixed>> id => [field => value]
      */
@@ -62,7 +70,7 @@ trait StreamsWritten
     }
 
     /**
-     * The same from the end to the beginning.
+     * Returns the entries between two IDs, newest first.
      *
      * @return array<string, array<array-key, mixed>> id => [field => value]
      */
@@ -73,14 +81,14 @@ trait StreamsWritten
     }
 
     /**
-     * The entries behind those that were seen, of one stream or several: `xRead(['log' => '0'])`. Time: O(N) in the
-     * entries returned.
+     * Returns the entries after the last seen ID, from one or more streams: `xRead(['log' =>
+     * '0'])`. Time: O(N) for N entries returned.
      *
-     * @param array<array-key, string|int> $streams stream => the last ID that was seen; `$` is the end of now
-     * @param int|null $count so many of each stream at most
-     * @param int|null $block so many milliseconds it waits where there is none; 0 is without end
+     * @param array<array-key, string|int> $streams stream => last seen ID; `$` is the current end
+     * @param int|null $count the maximum number of entries per stream
+     * @param int|null $block milliseconds to wait if there are no entries; 0 means no limit
      *
-     * @return array<string, array<string, array>>|null stream => id => [field => value]; null where there is none
+     * @return array<string, array<string, array>>|null stream => id => [field => value]; null if there are no entries
      */
     public function xRead(array $streams, ?int $count = null, ?int $block = null): mixed
     {
@@ -88,12 +96,13 @@ trait StreamsWritten
     }
 
     /**
-     * The same for a consumer of a group; `>` are the entries that nobody of the group has got. Time: O(N).
+     * Reads entries as a consumer of a group. The ID `>` selects entries not yet delivered to any
+     * consumer of the group. Time: O(N).
      *
      * @param array<array-key, string|int> $streams
-     * @param bool $noAck whether they count as done at once
+     * @param bool $noAck whether entries are acknowledged on delivery
      *
-     * @return array<string, array<string, array>>|null stream => id => [field => value]; null where there is none
+     * @return array<string, array<string, array>>|null stream => id => [field => value]; null if there are no entries
      */
     public function xReadGroup(
         string $group,
@@ -109,7 +118,7 @@ trait StreamsWritten
 
     private function reading(array $streams, ?int $count, ?int $block, bool $noAck = false): array
     {
-        // phpredis has -1 for what is not wanted.
+        // phpredis passes -1 for an option that is not set.
         return [
             ...($count === null || $count < 0 ? [] : ['COUNT', $count]),
             ...($block === null || $block < 0 ? [] : ['BLOCK', $block]),
@@ -126,7 +135,8 @@ trait StreamsWritten
     }
 
     /**
-     * Gives a consumer entries that others have held for so many milliseconds at least. Time: O(log N) for each.
+     * Transfers entries to a consumer if they have been pending for at least a minimum time in
+     * milliseconds. Time: O(log N) per entry.
      *
      * @param string|list<string> $ids
      *

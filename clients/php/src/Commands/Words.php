@@ -6,10 +6,13 @@ namespace Undercroft\Commands;
 
 use Undercroft\ArgumentException;
 
-/** Makes words of a command of what methods are called with. */
+/** Converts method arguments to command words. */
 final class Words
 {
-    /** Commands that change what a connection is, which would be lost with it, and what does the same here. */
+    /**
+     * Commands refused because they change the connection's state, which a reconnect would lose.
+     * Each maps to its replacement.
+     */
     private const STATES = [
         'SELECT' => 'the database stands in the URL',
         'HELLO' => 'see the option protocol',
@@ -30,7 +33,9 @@ final class Words
         'RESET' => 'see close()',
     ];
 
-    /** Refuses a command that would leave its connection in another state than the client knows of. */
+    /**
+     * Refuses a command that would change its connection's state without the client's knowledge.
+     */
     public static function check(string $name): void
     {
         if (isset(self::STATES[$name])) {
@@ -40,12 +45,13 @@ final class Words
     }
 
     /**
-     * The words of options: `['nx', 'ex' => 10, 'limit' => [0, 5], 'withscores' => true]`, or plain words.
+     * Returns the words of options: `['nx', 'ex' => 10, 'limit' => [0, 5], 'withscores' => true]`,
+     * or plain words.
      *
-     * A name with true is the name alone; one with false or null is left out; one with a list has all of its items
-     * behind it.
+     * An option set to true is sent as its name alone. False and null omit the option. The items of
+     * a list follow the option's name.
      *
-     * @param array<mixed> $arguments what stands behind the named parameters of a method
+     * @param array<mixed> $arguments the arguments after a method's named parameters
      *
      * @return list<string|int|float>
      */
@@ -54,12 +60,12 @@ final class Words
         $words = [];
         foreach ($arguments as $name => $argument) {
             if (is_string($name)) {
-                // PHP's named arguments.
+                // PHP collects named arguments under their names.
                 $argument = [$name => $argument];
             }
             if (!is_array($argument)) {
                 if ($argument === true) {
-                    // As phpredis has it: zRange($key, 0, -1, true).
+                    // phpredis allows `true` for WITHSCORES: zRange($key, 0, -1, true).
                     $words[] = 'WITHSCORES';
                 } elseif ($argument !== null && $argument !== false) {
                     $words[] = $argument;
@@ -82,8 +88,8 @@ final class Words
     }
 
     /**
-     * The words of one option, as Predis and phpredis write it as well: `'limit' => ['offset' => 1, 'count' => 2]`,
-     * `'sort' => 'desc'`, `'weights' => ['key' => 2]`.
+     * Returns the words of one option. The forms of Predis and phpredis are accepted too: `'limit'
+     * => ['offset' => 1, 'count' => 2]`, `'sort' => 'desc'`, `'weights' => ['key' => 2]`.
      *
      * @return list<string|int|float>
      */
@@ -109,8 +115,8 @@ final class Words
     }
 
     /**
-     * The words of options of ZUNION and its like. phpredis has the weights and what becomes of scores as arguments:
-     * `zUnionStore($to, $keys, [2, 1], 'max')`.
+     * Returns the words of options of ZUNION and similar commands. As in phpredis, weights and the
+     * aggregate function may be plain arguments: `zUnionStore($to, $keys, [2, 1], 'max')`.
      *
      * @param array<mixed> $arguments
      *
@@ -139,7 +145,9 @@ final class Words
         return is_string($name) && in_array(strtoupper($name), ['WEIGHTS', 'AGGREGATE', 'WITHSCORES'], true);
     }
 
-    /** @return list<string|int|float> with lists in their places, keys before the items that have some */
+    /**
+     * @return list<string|int|float> with nested lists flattened, and string keys before their items
+     */
     public static function flat(array $arguments): array
     {
         $words = [];
@@ -163,7 +171,7 @@ final class Words
         return $words;
     }
 
-    /** @return list<string> keys, also those in lists, with a prefix before each */
+    /** @return list<string> all keys, including those in nested lists, with the prefix */
     public static function prefixed(array $keys, string $prefix): array
     {
         $prefixed = [];
@@ -177,7 +185,7 @@ final class Words
         return $prefixed;
     }
 
-    /** The seconds that an XREAD waits, 0 without end; null where it does not wait. */
+    /** Returns how many seconds an XREAD blocks, 0 for no limit, or null if it does not block. */
     public static function block(array $words): ?float
     {
         foreach ($words as $at => $word) {
@@ -192,7 +200,7 @@ final class Words
         return null;
     }
 
-    /** @return list<string|int|float> with their number before them */
+    /** @return list<string|int|float> the words, preceded by their count */
     public static function counted(array $words): array
     {
         return [count($words), ...$words];

@@ -10,9 +10,10 @@ use Undercroft\ArgumentException;
 trait Written
 {
     /**
-     * Sets fields of a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' => 'value'])`. Time: O(N).
+     * Sets fields of a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' =>
+     * 'value'])`. Time: O(N).
      *
-     * @return int how many fields are new
+     * @return int how many fields were added
      */
     public function hSet(string $key, mixed ...$fields): mixed
     {
@@ -31,12 +32,13 @@ trait Written
     }
 
     /**
-     * Adds members to a sorted set, or gives them other scores. Time: O(log(N)) for each member.
+     * Adds members to a sorted set or updates their scores. Time: O(log(N)) per member.
      *
-     * `zAdd('k', ['ada' => 1.5, 'bob' => 2])`, `zAdd('k', ['nx', 'ch'], 1.5, 'ada')` or
-     * `zAdd('k', 1.5, 'ada', 2, 'bob')`; options may also stand behind: `zAdd('k', ['ada' => 1.5], ['gt'])`.
+     * `zAdd('k', ['ada' => 1.5, 'bob' => 2])`, `zAdd('k', ['nx', 'ch'], 1.5, 'ada')` or `zAdd('k',
+     * 1.5, 'ada', 2, 'bob')`. Options may also come last: `zAdd('k', ['ada' => 1.5], ['gt'])`.
      *
-     * @return mixed how many are new; with `ch` how many changed; with `incr` the new score
+     * @return mixed how many members were added; with `ch`, how many changed; with `incr`, the new
+     *     score
      */
     public function zAdd(string $key, mixed ...$arguments): mixed
     {
@@ -53,7 +55,7 @@ trait Written
                 }
             }
         }
-        // Words of options, as Predis has them, stand before the first score.
+        // Predis passes options as plain words before the first score.
         while (is_string($plain[0] ?? null) && self::areOptions([$plain[0]])) {
             $options[] = array_shift($plain);
         }
@@ -79,41 +81,49 @@ trait Written
     }
 
     /**
-     * Runs a script in Lua.
+     * Runs a Lua script.
      *
-     * As phpredis has it, `eval($script, [$key, $argument], 1)`, or as Predis has it,
-     * `eval($script, 1, $key, $argument)`.
+     * Both argument orders are accepted: phpredis' `eval($script, [$key, $argument], 1)` and
+     * Predis' `eval($script, 1, $key, $argument)`.
      */
     public function eval(string $script, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('EVAL', $script, $arguments));
     }
 
-    /** Runs a script that the server has, by its SHA-1. Arguments are those of eval(). */
+    /**
+     * Runs a script cached on the server, by its SHA-1. The other arguments are those of eval().
+     */
     public function evalSha(string $digest, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('EVALSHA', $digest, $arguments));
     }
 
-    /** Runs a script that changes nothing. */
+    /** Runs a read-only Lua script. The arguments are those of eval(). */
     public function evalRo(string $script, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('EVAL_RO', $script, $arguments));
     }
 
-    /** The same by its SHA-1. */
+    /** Runs a cached read-only script by its SHA-1. The other arguments are those of eval(). */
     public function evalShaRo(string $digest, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('EVALSHA_RO', $digest, $arguments));
     }
 
-    /** Runs a function of a library that the server has. Arguments are those of eval(). */
+    /**
+     * Calls a function from a library loaded on the server. The other arguments are those of
+     * eval().
+     */
     public function fCall(string $function, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('FCALL', $function, $arguments));
     }
 
-    /** The same of one that changes nothing. */
+    /**
+     * Calls a read-only function from a library loaded on the server. The other arguments are those
+     * of eval().
+     */
     public function fCallRo(string $function, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('FCALL_RO', $function, $arguments));
@@ -134,9 +144,10 @@ trait Written
     }
 
     /**
-     * Lists keys in small portions: `scan($cursor, ['match' => 'user:*', 'count' => 100, 'type' => 'hash'])`.
+     * Lists keys in batches: `scan($cursor, ['match' => 'user:*', 'count' => 100, 'type' =>
+     * 'hash'])`. See also scanIterator().
      *
-     * @return array{string, list<string>} the next cursor, '0' at the end, and keys. See also scanIterator().
+     * @return array{string, list<string>} the next cursor, '0' at the end, and the keys
      */
     public function scan(string|int $cursor = 0, mixed ...$options): mixed
     {
@@ -153,7 +164,7 @@ trait Written
     }
 
     /**
-     * Returns all keys that match a pattern, with their prefix. Time: O(N) for N keys.
+     * Returns all keys that match a pattern, including their prefix. Time: O(N) for N keys.
      *
      * @return list<string>
      */
@@ -162,7 +173,7 @@ trait Written
         return $this->call(['KEYS', $this->pattern($pattern)]);
     }
 
-    /** Tells of memory: `memory('usage', $key, ['samples' => 0])`. */
+    /** Reports memory usage: `memory('usage', $key, ['samples' => 0])`. */
     public function memory(string $subcommand, ?string $key = null, mixed ...$options): mixed
     {
         $words = $key === null ? [] : [$this->prefix . $key];

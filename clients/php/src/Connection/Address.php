@@ -6,10 +6,10 @@ namespace Undercroft\Connection;
 
 use Undercroft\ArgumentException;
 
-/** Where a client's data is, taken from a URL or from an array of its parts. */
+/** The location of a client's data, parsed from a URL or from an array of its parts. */
 final class Address
 {
-    /** What schemes are called, and what becomes of them. */
+    /** Maps each URL scheme to its canonical name. */
     private const SCHEMES = [
         'tcp' => 'tcp',
         'redis' => 'tcp',
@@ -21,12 +21,12 @@ final class Address
         'rediss+cluster' => 'cluster',
     ];
 
-    /** Options of connections that a URL may have; others, and the URL's own, are told to Client. */
+    /** Connection options that a URL may contain. All other options are passed to Client. */
     private const OPTIONS = ['timeout', 'connect_timeout', 'protocol', 'client_name'];
 
     /**
-     * @param list<string> $nodes of a cluster: host:port of each
-     * @param array<string, string> $options of connections, which the URL has
+     * @param list<string> $nodes the servers of a cluster, each as host:port
+     * @param array<string, string> $options connection options from the URL
      */
     public function __construct(
         public readonly string $scheme,
@@ -55,7 +55,8 @@ final class Address
         if (str_starts_with($place, 'undercroft://')) {
             return new self('undercroft', path: $place);
         }
-        // Without regular expressions, which PHP compiles first: for longer than a call to a server takes.
+        // Avoid regular expressions: PHP compiles each on first use, which takes longer than a call
+        // to a server.
         [$scheme, $rest] = explode('://', $place, 2) + [1 => null];
         if ($rest === null || !isset(self::SCHEMES[$scheme])) {
             $known = implode('://, ', array_keys(self::SCHEMES));
@@ -129,7 +130,9 @@ final class Address
         );
     }
 
-    /** A name or a password as a string; null where it is empty, so that no AUTH is sent. */
+    /**
+     * Returns a user name or password as a string, or null if it is empty, so that no AUTH is sent.
+     */
     private static function login(mixed $text, string $what): ?string
     {
         if ($text !== null && !is_string($text) && !is_int($text) && !$text instanceof \Stringable) {
@@ -155,7 +158,7 @@ final class Address
         return [$host === '' ? '127.0.0.1' : $host, $port];
     }
 
-    /** A host as it stands before a port: an address of IPv6 in brackets. */
+    /** Returns a host in the form that precedes a port, with brackets around an IPv6 address. */
     public static function bracketed(string $host): string
     {
         return str_contains($host, ':') && $host[0] !== '[' ? "[$host]" : $host;
@@ -178,14 +181,14 @@ final class Address
         return (int) $text;
     }
 
-    /** The same place on another host. */
+    /** Returns this address with another host and port. */
     public function at(string $host, int $port): self
     {
         return new self($this->isEncrypted ? 'tls' : 'tcp', $host, $port, '', $this->username, $this->password);
     }
 
     /**
-     * The commands that a new connection begins with: who we are, and which database we want.
+     * Returns the commands that set up a new connection: protocol, login, client name and database.
      *
      * @return list<list<string|int>>
      */
@@ -209,13 +212,13 @@ final class Address
         return $commands;
     }
 
-    /** What stream_socket_client() takes. */
+    /** Returns the address argument for stream_socket_client(). */
     public function target(): string
     {
         return $this->scheme === 'unix' ? "unix://$this->path" : "tcp://$this->host:$this->port";
     }
 
-    /** How errors call it: without its password. */
+    /** Returns the address for error messages, without the password. */
     public function __toString(): string
     {
         return match ($this->scheme) {
@@ -226,7 +229,7 @@ final class Address
         };
     }
 
-    /** A URL without its password. */
+    /** Returns a URL without its credentials. */
     private static function shown(string $url): string
     {
         return preg_replace('~//[^@/]*@~', '//***@', $url) ?? '';

@@ -13,29 +13,32 @@ use Undercroft\ServerException;
 use Undercroft\TimeoutException;
 
 /**
- * A cluster of servers: each command goes to the server that has its key's hash slot.
+ * A connection to a cluster: each command goes to the server that owns the hash slot of its key.
  *
- * What servers say of moved slots is followed. Commands of several keys need keys of one slot, as in Redis, except
- * those that can be taken apart: MGET, MSET, DEL, UNLINK, EXISTS, TOUCH. What has no key goes to any server, or to all
- * of them where it is about all keys: KEYS, DBSIZE, FLUSHALL, FLUSHDB, SCRIPT.
+ * Redirections to moved slots are followed. As in Redis, a command with several keys needs all keys
+ * in one slot. MGET, MSET, DEL, UNLINK, EXISTS and TOUCH are exceptions: they are split by slot.
+ * Commands without keys go to any server. Commands about all keys go to every server: KEYS, DBSIZE,
+ * FLUSHALL, FLUSHDB, SCRIPT.
  */
 final class ClusterConnection implements Connection
 {
-    /** How often a command follows what servers say of its slot. */
+    /** The maximum number of attempts for a command that is redirected. */
     private const TRIES = 16;
 
-    /** How long a slot that is on its way is given, in microseconds a try. */
+    /** The pause in microseconds before a retry while a slot is being migrated. */
     private const PAUSE = 20_000;
 
     /** @var array<string, StreamConnection> by host:port */
     private array $nodes = [];
 
-    /** @var list<array{int, int, string}> the first slot, the last slot and who has them, in order */
+    /** @var list<array{int, int, string}> first slot, last slot and owner, sorted by slot */
     private array $ranges = [];
 
     private ?StreamConnection $listening = null;
 
-    /** @var list<StreamConnection> those that were told that the server remembers something */
+    /**
+     * @var list<StreamConnection> connections whose server-side state, such as watched keys, must be kept
+     */
     private array $pinned = [];
 
     public function __construct(private readonly Address $address, private readonly Options $options)
@@ -80,11 +83,12 @@ final class ClusterConnection implements Connection
     }
 
     /**
-     * Has all servers work at the same time.
+     * Sends commands to all servers before reading any replies, so that the servers work in
+     * parallel.
      *
-     * @param array<string, array<int, list<mixed>>> $byNode commands by their places in the pipeline
+     * @param array<string, array<int, list<mixed>>> $byNode commands by their position in the pipeline
      *
-     * @return array<int, mixed> replies by the same places
+     * @return array<int, mixed> replies by the same positions
      */
     private function together(array $byNode): array
     {
@@ -97,7 +101,8 @@ final class ClusterConnection implements Connection
                 $replies += array_combine(array_keys($own), $this->node($node)->finish(count($own)));
             }
         } catch (\Throwable $error) {
-            // The others' replies are on their way, and nobody will read them.
+            // The other servers' replies are still on their way and will never be read, so close
+            // all connections.
             foreach (array_keys($byNode) as $node) {
                 $this->node($node)->close();
             }
@@ -131,7 +136,8 @@ final class ClusterConnection implements Connection
                 }
                 $node = $this->moved($error, $node);
                 if ($isWatching) {
-                    // The server that has the slot now does not watch its keys, so this counts as a change of them.
+                    // The slot's new owner does not watch the keys, so the transaction fails as if
+                    // a key had changed.
                     return null;
                 }
             }
@@ -188,21 +194,27 @@ final class ClusterConnection implements Connection
         $this->listening = null;
     }
 
-    /** @return list<string> host:port of all servers that have slots */
+    /** @return list<string> host:port of every server that owns slots */
     public function owners(): array
     {
         $this->ranges === [] && $this->refresh();
         return array_values(array_unique(array_column($this->ranges, 2)));
     }
 
-    /** The connection to one of the servers, for what is about it alone: SCAN, INFO. */
+    /**
+     * Returns the connection to one server, for commands about that server alone, such as SCAN and
+     * INFO.
+     */
     public function node(string $node): StreamConnection
     {
         return $this->nodes[$node]
             ??= new StreamConnection($this->address->at(...Address::hostAndPort($node)), $this->options);
     }
 
-    /** The connection to the server that has a key, for questions about that server's connections. */
+    /**
+     * Returns the connection to the server that owns a key, for commands about that server's
+     * connections.
+     */
     public function nodeOf(string $key): StreamConnection
     {
         return $this->node($this->owner(Slot::of($key)));
@@ -242,7 +254,7 @@ final class ClusterConnection implements Connection
                 return $node;
             }
         }
-        // No server has it now; any one says what to do.
+        // No known server owns the slot. Any server replies with the right redirection or error.
         return $this->any();
     }
 
@@ -279,12 +291,16 @@ final class ClusterConnection implements Connection
         try {
             $this->refresh();
         } catch (ConnectionException) {
-            // The server that is named may still answer.
+            // No server returned the slot table, but the server named by the redirection may still
+            // reply.
         }
         return $node;
     }
 
-    /** The server that `MOVED slot host:port` or `ASK slot host:port` names; the port stands after the last colon. */
+    /**
+     * Returns the server named in `MOVED slot host:port` or `ASK slot host:port`. The port follows
+     * the last colon.
+     */
     private static function redirected(ServerException $error, string $from): string
     {
         $words = explode(' ', $error->getMessage());
@@ -296,8 +312,10 @@ final class ClusterConnection implements Connection
     }
 
     /**
-     * A server as the server at `$from` names it. Addresses of IPv6 come without brackets. A server that does not know
-     * its host, or the preferred name of it, sends '' or '?': that is the host which answered.
+     * Converts a host and port reported by the server at `$from` to host:port.
+     *
+     * IPv6 addresses arrive without brackets. A server that does not know its host or preferred
+     * name sends '' or '?', which means the host that sent the reply.
      */
     private static function place(string $host, string $port, string $from): string
     {
@@ -341,7 +359,8 @@ final class ClusterConnection implements Connection
             } catch (TimeoutException $error) {
                 throw $error;
             } catch (ConnectionException $error) {
-                // Its slots may be another server's by now, which the next call finds out.
+                // Another server may own the slots by now, so make the next call fetch the slot
+                // table again.
                 unset($this->nodes[$node]);
                 $this->ranges = [];
                 throw $error;
@@ -367,7 +386,9 @@ final class ClusterConnection implements Connection
         };
     }
 
-    /** @return list<array{list<mixed>, list<int>}>|null commands of one slot each, and which keys they have */
+    /**
+     * @return list<array{list<mixed>, list<int>}>|null commands for one slot each, with their keys' positions
+     */
     private function parts(string $name, array $words, array $keys): ?array
     {
         if (count($keys) < 2 || !in_array($name, ['MGET', 'MSET', 'DEL', 'UNLINK', 'EXISTS', 'TOUCH'], true)) {

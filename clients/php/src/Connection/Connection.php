@@ -5,24 +5,27 @@ declare(strict_types=1);
 namespace Undercroft\Connection;
 
 /**
- * What runs commands: a socket to a server, a cluster of them, or a store in shared memory.
+ * Runs commands on a server over a socket, on a cluster, or on a store in shared memory.
  *
- * A command is a list of words: strings and numbers. Replies are those of the protocol: strings, integers, null,
- * lists; of RESP3 and of stores also floats, booleans and maps as arrays.
+ * A command is a list of words, which are strings and numbers. Replies are the protocol's strings,
+ * integers, nulls and lists. RESP3 and stores also return floats, booleans and maps, the latter as
+ * arrays.
  */
 interface Connection
 {
     /**
-     * Runs one command. One that waits by itself, as BLPOP does, is given so many seconds more; 0 is without end.
+     * Runs one command. For a blocking command such as BLPOP, `$wait` is the number of seconds that
+     * the command itself may wait; 0 means no limit.
      *
      * @param list<string|int|float> $words
      *
-     * @throws \Undercroft\ServerException where the reply is an error
+     * @throws \Undercroft\ServerException if the reply is an error
      */
     public function execute(array $words, ?float $wait = null): mixed;
 
     /**
-     * Runs several commands in one round trip. Errors stand in their places as ServerException objects.
+     * Runs several commands in one round trip. Errors are returned in the list as ServerException
+     * objects.
      *
      * @param list<list<string|int|float>> $commands
      *
@@ -31,7 +34,7 @@ interface Connection
     public function pipeline(array $commands): array;
 
     /**
-     * Runs commands all at one moment, by MULTI and EXEC. Null where a watched key was changed.
+     * Runs commands atomically with MULTI and EXEC. Returns null if a watched key changed.
      *
      * @param list<list<string|int|float>> $commands
      *
@@ -39,26 +42,38 @@ interface Connection
      */
     public function transaction(array $commands): ?array;
 
-    /** Sends commands whose replies are fetched by receive(), or never: SUBSCRIBE and its like, MONITOR. */
+    /**
+     * Sends commands without waiting for replies, such as SUBSCRIBE. receive() returns what the
+     * server sends.
+     */
     public function send(array ...$commands): void;
 
     /**
      * Waits for the next message.
      *
-     * @throws \Undercroft\TimeoutException where none comes in so many seconds; the connection goes on then
+     * @throws \Undercroft\TimeoutException if no message arrives within `$timeout` seconds; the
+     *     connection remains usable
      */
     public function receive(?float $timeout): mixed;
 
-    /** Says whether the server remembers something for this connection: watched keys, an open transaction. */
+    /**
+     * Records whether the server holds state for this connection: watched keys or an open
+     * transaction.
+     */
     public function pin(bool $isPinned): void;
 
-    /** Whether it still remembers that: false after the connection was lost or closed. */
+    /**
+     * Returns whether the server still holds state for this connection. False after the connection
+     * was lost or closed.
+     */
     public function isPinned(): bool;
 
-    /** Another connection to the same place with the same options. */
+    /** Returns a new connection to the same address with the same options. */
     public function another(): Connection;
 
-    /** Whether replies are those of RESP3: maps and floats are told from lists and strings. */
+    /**
+     * Returns whether replies distinguish maps and floats from lists and strings, as RESP3 does.
+     */
     public function hasMaps(): bool;
 
     public function close(): void;

@@ -9,19 +9,24 @@ use Undercroft\ConnectionException;
 use Undercroft\Native\Store;
 use Undercroft\TimeoutException;
 
-/** A store in shared memory, by the extension. There is no server and no protocol: a command is a call. */
+/**
+ * A connection to a store in shared memory through the extension. There is no server and no
+ * protocol: a command is a function call.
+ */
 final class EmbeddedConnection implements Connection
 {
-    /** The store, for calls that need no words; null until the next call opens it. */
+    /**
+     * The open store, for calls that skip building a word list. Null until the next call opens it.
+     */
     public ?Store $store = null;
 
-    /** @var array<string, array<string, true>> what is subscribed to: channels and patterns */
+    /** @var array<string, array<string, true>> the subscribed channels and patterns */
     private array $subscribed = ['subscribe' => [], 'psubscribe' => []];
 
-    /** @var list<list<mixed>> what is told of subscriptions before the next message */
+    /** @var list<list<mixed>> subscription confirmations to return before the next message */
     private array $told = [];
 
-    /** Whether keys are watched, which close() ends. */
+    /** Whether keys are watched. close() ends the watch. */
     private bool $isPinned = false;
 
     public function __construct(private readonly Address $address, private readonly Options $options)
@@ -60,7 +65,7 @@ final class EmbeddedConnection implements Connection
     public function transaction(array $commands): ?array
     {
         if ($commands === []) {
-            // What is watched is still looked at.
+            // An empty transaction must still report whether a watched key changed.
             $this->execute(['MULTI']);
             $this->isPinned = false;
             return $this->execute(['EXEC']);
@@ -138,7 +143,8 @@ final class EmbeddedConnection implements Connection
 
     public function close(): void
     {
-        // First, as a signal's handler that comes meanwhile must not find the store that is about to be closed.
+        // Clear the property first: a signal handler that runs now must not use the store that is
+        // being closed.
         [$store, $this->store] = [$this->store, null];
         $store?->close();
         $this->isPinned = false;

@@ -7,24 +7,28 @@ namespace Undercroft\Connection;
 use function getmypid;
 
 /**
- * The connections in pure PHP that outlive their request, in the PHP process.
+ * Persistent connections in pure PHP, which stay open in the PHP process after their request.
  *
- * A mark that PHP keeps with a stream, as its chunk size, says whether the last request left it between two replies. A
- * request that was killed, or ended in the midst of a reply, has not set that mark, and what it left is closed. Nor do
- * two objects ever have the same one.
+ * PHP keeps a stream's chunk size across requests, so the chunk size serves as a mark. The mark
+ * tells whether the last request left the connection between two replies. A request that was
+ * killed, or that ended in the middle of a reply, has not set the mark, and its connection is
+ * closed. Two objects never share one connection.
  */
 final class Kept
 {
-    /** So many persistent connections to one place are kept. */
+    /** The maximum number of persistent connections per address. */
     private const KEPT = 16;
 
-    /** The least mark: larger than any chunk size that PHP gives by itself. */
+    /** The smallest mark. It is larger than any chunk size that PHP sets on its own. */
     private const MARK = 65_536;
 
-    /** @var array<string, true> persistent connections that objects of this request have */
+    /** @var array<string, true> the persistent connections in use by objects of this request */
     private static array $taken = [];
 
-    /** A connection that an earlier request has left in good order, or a new one; null where too many are in use. */
+    /**
+     * Returns a connection that an earlier request left between two replies, or a new one. Returns
+     * null if too many are in use.
+     */
     public static function open(string $target, Address $address, Options $options): ?Wire
     {
         for ($number = 0; $number < self::KEPT; $number++) {
@@ -32,8 +36,8 @@ final class Kept
             if (isset(self::$taken[$kept])) {
                 continue;
             }
-            // First, as PHP gives one stream to all that ask for it by this name: also to a signal's handler that comes
-            // meanwhile, and to the child that it forks.
+            // Reserve the name first: PHP returns the same stream to every caller that asks for it,
+            // including a signal handler that runs now and a child that the handler forks.
             self::$taken[$kept] = true;
             try {
                 return self::kept($kept, $address, $options);
@@ -45,14 +49,15 @@ final class Kept
         return null;
     }
 
-    /** Finds or makes the persistent connection of this name. */
+    /** Finds or opens the persistent connection with this name. */
     private static function kept(string $kept, Address $address, Options $options): Wire
     {
         $stream = Wire::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
         $mark = stream_set_chunk_size($stream, self::mark(isTaken: true));
         $isReused = $mark === self::mark(isTaken: false);
         if ($mark >= self::MARK && (!$isReused || Waits::select($stream, 0.0) !== false)) {
-            // Of a request that did not end well, or of the process that forked this one; or bytes came unasked.
+            // The earlier request did not end cleanly, or belongs to the parent process, or
+            // unexpected bytes arrived.
             fclose($stream);
             $stream = Wire::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
             stream_set_chunk_size($stream, self::mark(isTaken: true));
@@ -61,14 +66,18 @@ final class Kept
         return Wire::of($stream, $address, $options, $kept, $isReused);
     }
 
-    /** What stands in the address of a persistent connection to tell it from others, and is not sent. */
+    /**
+     * Returns the stream address of a persistent connection. A suffix that is never sent
+     * distinguishes connections to the same place.
+     */
     private static function name(string $target, Address $address, Options $options, int $number): string
     {
         if ($address->scheme === 'unix') {
             return 'unix://' . str_repeat(str_starts_with($address->path, '/') ? '/' : './', $number) . $address->path;
         }
-        // A client that checked no certificate leaves its connection to none that checks it. A child has names of its
-        // own, as it can only close its parent's encrypted streams for both processes.
+        // A connection whose certificate was not verified must not be reused by a client that
+        // verifies certificates. The process id gives a forked child separate names, because
+        // closing its parent's encrypted streams would end them for both processes.
         $ssl = $address->scheme === 'tls' ? '-' . hash('xxh128', serialize([$options->ssl, getmypid()])) : '';
         return "$target/" . rawurlencode((string) $options->persistent) . "-$number$ssl";
     }
@@ -79,7 +88,7 @@ final class Kept
     }
 
     /**
-     * Leaves a connection to the next request.
+     * Leaves a connection open for the next request.
      *
      * @param resource $stream
      */
@@ -89,7 +98,7 @@ final class Kept
         self::free($kept);
     }
 
-    /** The connection of this name is closed, or no object has it any more. */
+    /** Frees a name after its connection was closed or left for the next request. */
     public static function free(string $kept): void
     {
         unset(self::$taken[$kept]);

@@ -11,10 +11,16 @@ use Undercroft\Native\Connection as Link;
 use Undercroft\ServerException;
 use Undercroft\TimeoutException;
 
-/** A connection over TCP or a unix socket by the extension, which writes and parses; otherwise as in pure PHP. */
+/**
+ * A connection over TCP or a unix socket whose I/O, encoding and parsing run in the extension.
+ * Otherwise it behaves like StreamConnection.
+ */
 final class NativeConnection implements Connection
 {
-    /** The connection, for calls that need nothing more; null until the next call makes it. */
+    /**
+     * The extension's connection, which frequent calls use directly. Null until the next call
+     * connects.
+     */
     private ?Link $link = null;
 
     private bool $isPinned = false;
@@ -54,15 +60,15 @@ final class NativeConnection implements Connection
     }
 
     /**
-     * What a transaction answers, of the replies to MULTI, its commands and EXEC.
+     * Returns a transaction's result from the replies to MULTI, its commands and EXEC.
      *
-     * @throws ServerException where a command was refused, so that nothing ran
+     * @throws ServerException if a command was refused, in which case no command ran
      */
     public static function executed(array $replies): ?array
     {
         $executed = array_pop($replies);
         if ($executed instanceof ServerException) {
-            // The first command that was refused says more than EXEC does.
+            // The first refused command's error explains more than the error of EXEC.
             foreach ($replies as $reply) {
                 if ($reply instanceof ServerException) {
                     throw $reply;
@@ -86,7 +92,8 @@ final class NativeConnection implements Connection
         try {
             return $link->receive($timeout ?? -1.0);
         } catch (ConnectionException $error) {
-            // In a child it throws that the subscriptions are the parent's.
+            // In a forked child, isUnsent() throws an error that says the subscriptions belong to
+            // the parent.
             $this->isUnsent($error);
             throw $error;
         }
@@ -114,13 +121,17 @@ final class NativeConnection implements Connection
 
     public function close(): void
     {
-        // First, as a signal's handler that comes meanwhile must not find the link that is about to be closed.
+        // Clear the property first: a signal handler that runs now must not use the link that is
+        // being closed.
         [$link, $this->link] = [$this->link, null];
         $link?->close();
         $this->isPinned = false;
     }
 
-    /** How long the extension waits for a command that waits by itself; negative is without end. */
+    /**
+     * Returns how many seconds the extension waits for a blocking command. A negative number means
+     * no limit.
+     */
     private function limit(float $wait): float
     {
         return $wait <= 0.0 || $this->options->timeout <= 0.0 ? -1.0 : $wait + $this->options->timeout;
@@ -142,8 +153,9 @@ final class NativeConnection implements Connection
     }
 
     /**
-     * Whether nothing was sent, as the connection is of the process that forked this one, or ended with the call
-     * before, by a fatal error or an exception of a signal's handler. The next call connects.
+     * Returns whether the failed command was never sent. The connection belongs to the parent
+     * process, or it was closed after a fatal error or a signal handler's exception ended the
+     * previous call. The next call reconnects.
      */
     private function isUnsent(ConnectionException $error): bool
     {
@@ -154,14 +166,17 @@ final class NativeConnection implements Connection
         $wasPinned = $this->isPinned;
         $this->link = null;
         $this->isPinned = false;
-        // After the program's end no code is left that relies on what the server remembered.
+        // After a fatal error or exit, no code is left that relies on the server's state for this
+        // connection.
         if ($wasPinned && $code !== Link::ABANDONED) {
             throw $code === Link::INHERITED ? self::ofParent($this->address) : $error;
         }
         return true;
     }
 
-    /** The error of a forked child that goes on with what its parent watches or is subscribed to. */
+    /**
+     * Returns the error for a forked child that tries to use its parent's watches or subscriptions.
+     */
     public static function ofParent(Address $address): ConnectionException
     {
         return new ConnectionException("the connection to $address is of the process that forked this one, and with it "
@@ -176,7 +191,10 @@ final class NativeConnection implements Connection
         return $this->link = $link;
     }
 
-    /** A connection that knows who we are; null where one of another request did not forget all of that one. */
+    /**
+     * Returns a connection with login, client name and database set. Returns null if a reused
+     * connection could not be reset.
+     */
     private function greeted(): ?Link
     {
         $persistent = $this->options->persistent;

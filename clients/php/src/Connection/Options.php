@@ -6,25 +6,25 @@ namespace Undercroft\Connection;
 
 use Undercroft\ArgumentException;
 
-/** How connections are made. */
+/** Options for opening connections. */
 final class Options
 {
-    /** What an array of options may hold. */
+    /** The names of all connection options. */
     private const NAMES = ['timeout', 'connect_timeout', 'protocol', 'persistent', 'client_name', 'ssl', 'native',
         'retry', 'spin', 'store'];
 
     /**
-     * @param float $timeout seconds that an answer may take; 0 is without end
-     * @param float $connectTimeout seconds that a connection may take to be made
+     * @param float $timeout seconds to wait for a reply; 0 means no limit
+     * @param float $connectTimeout seconds to wait for a connection to open
      * @param int $protocol 2 or 3
-     * @param bool|string $persistent whether the process keeps the connection for its next request; a string tells
-     *     several of them apart
-     * @param string $clientName what CLIENT LIST calls this connection
-     * @param array<string, mixed> $ssl PHP's context options of TLS: cafile, local_cert, verify_peer ...
-     * @param bool $native whether the extension, where it is loaded, does the work
-     * @param array<string, mixed> $store of a store in shared memory: db, maxmemory, capacity, policy, strict
-     * @param int $spin microseconds for which a reply is looked for before the process sleeps; 0 sleeps at once
-     * @param bool $retry whether commands that change nothing are sent once more where the connection was lost
+     * @param bool|string $persistent whether the process keeps the connection for its next request;
+     *     a string separates several connections to one address
+     * @param string $clientName the connection's name in CLIENT LIST
+     * @param array<string, mixed> $ssl PHP's TLS context options: cafile, local_cert, verify_peer ...
+     * @param bool $native whether to use the extension if it is loaded
+     * @param array<string, mixed> $store for a store in shared memory: db, maxmemory, capacity, policy, strict
+     * @param int $spin microseconds to poll for a reply before the process sleeps; 0 sleeps at once
+     * @param bool $retry whether to resend read-only commands once after a lost connection
      */
     public function __construct(
         public readonly float $timeout = 5.0,
@@ -49,7 +49,7 @@ final class Options
         }
     }
 
-    /** @param array<string, mixed> $options by their names; others are left alone */
+    /** @param array<string, mixed> $options values by name; unknown names are ignored */
     public static function of(array $options): self
     {
         if ($options === []) {
@@ -70,7 +70,10 @@ final class Options
         );
     }
 
-    /** A number, also in digits. Words are refused, as PHP takes them for 0, which is a timeout without end. */
+    /**
+     * Returns a number or numeric string as a number. Other strings are refused, because PHP
+     * converts them to 0, which means no timeout.
+     */
     private static function number(mixed $value, string $name): int|float
     {
         if (!is_int($value) && !is_float($value) && !(is_string($value) && is_numeric($value))) {

@@ -29,50 +29,64 @@ use function substr;
 use function time;
 
 /**
- * A connection in pure PHP, over one of its streams: TCP, TLS or a unix socket. Where PHP's extension `sockets` is
- * loaded bytes go through that, except those of TLS, whose replies our extension's parser reads where that is loaded.
+ * A connection in pure PHP, over a PHP stream: TCP, TLS or a unix socket.
  *
- * It is made when the first command runs, and made anew when it was lost. A command whose reply did not come is sent
- * once more only where that is safe: nothing of it had been sent, or it changes nothing.
+ * Without TLS, bytes are read and written through PHP's `sockets` extension if it is loaded. With
+ * TLS, replies are parsed by our extension if it is loaded.
  *
- * Whatever ends a call between its command and its reply, such as an exception of a signal's handler, ends the
- * connection as well: the reply may still come, and must not be taken for the next one.
+ * The connection opens when the first command runs, and reopens after it was lost. A command
+ * without a reply is resent once, and only if that is safe: none of it was sent, or the command is
+ * read-only.
  *
- * A child that was forked leaves the connection to its parent, and makes its own one when its first command runs.
+ * Anything that ends a call between its command and its reply, such as a signal handler's
+ * exception, also ends the connection. The reply may still arrive and must not be mistaken for the
+ * next one.
+ *
+ * A forked child leaves the connection to its parent and opens a new one when its first command
+ * runs.
  */
 final class StreamConnection implements Connection
 {
-    /** A connection that rested for more than so many seconds is looked at before it is used. */
+    /** A connection idle for more than this many seconds is checked before use. */
     private const RESTED = 1;
 
-    /** Most replies are no longer. PHP takes memory for as much as is asked for, and of this size it is quick. */
+    /**
+     * Most replies fit into this many bytes. PHP allocates the full requested size, and does so
+     * quickly at this size.
+     */
     private const SHORT = 2_500;
 
-    /** What is asked for when a reply was longer. */
+    /** The number of bytes requested after a longer reply was seen. */
     private const LONG = 32_768;
 
     private ?Wire $wire = null;
 
     private ?Reader $parser = null;
 
-    /** So many bytes are asked for first. */
+    /** The number of bytes to request in the first read of a reply. */
     private int $asked = self::SHORT;
 
-    /** When it was last used, in seconds; 0 while a reply is on its way. */
+    /** The time of last use in seconds since 1970, or 0 while a reply is pending. */
     private int $used = 0;
 
-    /** What the server has to remember for us, so that no other connection can take this one's place. */
+    /**
+     * Whether the server holds state for this connection, such as watched keys, so that it must not
+     * be replaced.
+     */
     private bool $isPinned = false;
 
     private readonly int $spin;
 
-    /** So many seconds it may rest; -1 where it is looked at before every use. */
+    /**
+     * The idle time in seconds after which the connection is checked, or -1 to check before every
+     * use.
+     */
     private readonly int $rests;
 
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
         $this->spin = $options->spin;
-        // The end of a forked child closes its parent's connection of TLS for both.
+        // A forked child that exits closes its parent's TLS connection for both processes.
         $this->rests = $address->scheme === 'tls' && function_exists('pcntl_fork') ? -1 : self::RESTED;
     }
 
@@ -81,14 +95,14 @@ final class StreamConnection implements Connection
         if ($this->wire === null) {
             return;
         }
-        // What the server remembers for us is nothing for the next request, and neither is half a reply.
+        // Server-side state and half-read replies must not leak into the next request.
         $isLeft = $this->used !== 0 && !$this->isPinned && !$this->hasBytes();
         $isLeft ? $this->wire->leave() : $this->wire->close();
     }
 
     public function execute(array $words, ?float $wait = null): mixed
     {
-        // What is called most often is put together without a loop.
+        // The most common commands are encoded without a loop.
         $count = count($words);
         if ($count === 2 && is_string($key = $words[1])) {
             $name = $words[0];
@@ -131,7 +145,8 @@ final class StreamConnection implements Connection
                 $this->used = $now;
                 return 'OK';
             }
-            // Most often the reply is a string that is all there, and its length follows from that of the bytes.
+            // Most replies are one complete string, whose length can be computed from the number of
+            // bytes read.
             $size = strlen($bytes) - 6;
             for ($from = 4, $most = 10; $size >= $most; $most *= 10) {
                 $size--;
@@ -170,7 +185,10 @@ final class StreamConnection implements Connection
         return $this->finish(count($commands));
     }
 
-    /** Sends commands whose replies finish() reads, so that several servers can work at the same time. */
+    /**
+     * Sends commands whose replies finish() reads later, so that several servers can work in
+     * parallel.
+     */
     public function begin(array $commands): void
     {
         $this->write(Encoder::commands($commands));
@@ -199,7 +217,7 @@ final class StreamConnection implements Connection
     {
         $this->isPinned = true;
         $this->write(Encoder::commands($commands));
-        // Whatever comes is fetched by receive().
+        // No reply is read here, because receive() returns all incoming messages.
         $this->used = time();
     }
 
@@ -251,7 +269,9 @@ final class StreamConnection implements Connection
         return $this->isPinned;
     }
 
-    /** Connects where there is no connection, or where the server closed it while it rested. */
+    /**
+     * Connects if there is no connection, or if the server closed the connection while it was idle.
+     */
     private function ready(): void
     {
         if ($this->wire !== null && !$this->wire->isOurs()) {
@@ -268,7 +288,8 @@ final class StreamConnection implements Connection
             if (!$this->hasBytes() && !$this->wire->waits(0.0)) {
                 return;
             }
-            // Nothing was asked, so what is there is its end, or of a reply that nobody waits for.
+            // No request is pending, so the readable bytes are the end of the stream or an
+            // abandoned reply.
             $wasPinned = $this->isPinned;
             $this->close();
             if ($wasPinned) {
@@ -278,7 +299,7 @@ final class StreamConnection implements Connection
         $this->connect();
     }
 
-    /** In a forked child: closes the child's descriptor of the parent's connection, over which nothing is sent. */
+    /** Closes a forked child's descriptor of its parent's connection, without sending any bytes. */
     private function leaveToParent(): void
     {
         $wasPinned = $this->isPinned;
@@ -289,9 +310,10 @@ final class StreamConnection implements Connection
     }
 
     /**
-     * Sends once more what may be sent once more, and returns the bytes that come.
+     * Resends a request if that is safe, and returns the first bytes of its reply.
      *
-     * @param bool $isWaiting whether the request was sent and reading failed, rather than found the end
+     * @param bool $isWaiting whether the request was sent and the read failed, rather than reached
+     *     the end
      */
     private function again(string $request, array $words, bool $isWaiting): string
     {
@@ -311,7 +333,10 @@ final class StreamConnection implements Connection
         return $this->wire->read($this->asked);
     }
 
-    /** Closes the connection, as nobody knows where its next reply begins, and returns what is to be thrown. */
+    /**
+     * Closes the connection, because the start of the next reply is unknown, and returns the
+     * exception to throw.
+     */
     private function broken(\Throwable $error): \Throwable
     {
         $this->close();
@@ -333,7 +358,7 @@ final class StreamConnection implements Connection
         }
     }
 
-    /** Runs a command that waits for itself: BLPOP and its like. */
+    /** Runs a blocking command such as BLPOP. */
     private function patiently(string $request, float $wait): mixed
     {
         $limit = $this->options->timeout;
@@ -348,7 +373,7 @@ final class StreamConnection implements Connection
     }
 
     /**
-     * Reads replies; what was pushed between them is nobody's.
+     * Reads replies and drops the push messages between them.
      *
      * @return list<mixed>
      */
@@ -367,7 +392,10 @@ final class StreamConnection implements Connection
         return $replies;
     }
 
-    /** The parser of this connection, for replies that are not seen to be complete at a glance. */
+    /**
+     * Returns the parser of this connection, which is needed for replies not handled by the fast
+     * path.
+     */
     private function parser(): Reader
     {
         return $this->parser ??= $this->options->native && class_exists(\Undercroft\Native\Parser::class, false)
@@ -375,7 +403,7 @@ final class StreamConnection implements Connection
             : new Parser($this->wire);
     }
 
-    /** Whether bytes came that were not read yet. */
+    /** Returns whether received bytes are still unread. */
     private function hasBytes(): bool
     {
         return $this->parser !== null && $this->parser->hasBytes();
@@ -390,8 +418,8 @@ final class StreamConnection implements Connection
     }
 
     /**
-     * Says who we are and which database we want, all in one round trip, and has a connection of another request forget
-     * all of that one. False: it did not, and was closed.
+     * Logs in and selects the database in one round trip. A reused connection is reset first.
+     * Returns false if the reset failed and the connection was closed.
      */
     private function greet(): bool
     {
@@ -400,7 +428,8 @@ final class StreamConnection implements Connection
         if ($isReused) {
             array_unshift($commands, ['RESET']);
         }
-        // It is new, so it is not looked at: over TLS the server has sent tickets, which are no reply.
+        // Skip the idle check on a new connection: TLS session tickets make it readable although no
+        // reply is pending.
         $this->used = PHP_INT_MAX;
         if ($commands === []) {
             return true;

@@ -9,15 +9,16 @@ use Undercroft\ConnectionException;
 use function getmypid;
 use function socket_recv;
 
-/** How PHP waits until a connection can be read, and whether a call still waits. */
+/** Waits until a connection is readable, and detects calls that were abandoned while waiting. */
 final class Waits
 {
     /**
-     * Whether something can be read within so many seconds; null is without end.
+     * Returns whether the connection becomes readable within `$timeout` seconds. Null means no
+     * limit.
      *
-     * @param float $limit how long reads of this connection wait otherwise
+     * @param float $limit the connection's normal read timeout, restored afterwards
      *
-     * @throws ConnectionException where PHP cannot wait for this stream
+     * @throws ConnectionException if PHP cannot wait for this stream
      */
     public static function forWire(Wire $wire, ?float $timeout, float $limit): bool
     {
@@ -30,7 +31,8 @@ final class Waits
                 "cannot wait for $wire->address: PHP's stream_select() takes no file descriptor above 1,023; open "
                 . "fewer files, or load PHP's extension sockets where the connection has no TLS"));
         }
-        // The socket's own time limit, as it holds for every descriptor.
+        // Use the socket's own timeout instead of select(), because it works for every descriptor
+        // number.
         $end = $timeout === null ? INF : microtime(true) + $timeout;
         $flags = MSG_PEEK | ($timeout === null || $timeout > 0.0 ? 0 : MSG_DONTWAIT);
         try {
@@ -40,7 +42,7 @@ final class Waits
                     return true;
                 }
                 if (!$wire->isLate() && !$wire->isInterrupted()) {
-                    // The read that follows says why it was lost.
+                    // The read that follows reports why the connection was lost.
                     return true;
                 }
                 if (!$wire->isOurs()) {
@@ -54,8 +56,8 @@ final class Waits
     }
 
     /**
-     * Whether a stream can be read within so many seconds; null where PHP cannot tell, as its descriptor's number is
-     * too large.
+     * Returns whether a stream becomes readable within `$timeout` seconds. Returns null if PHP
+     * cannot tell, because the descriptor's number is too large.
      *
      * @param resource $stream
      */
@@ -70,14 +72,15 @@ final class Waits
             return $isLimit;
         });
         try {
-            // First without waiting, as PHP waits in vain for a descriptor that it leaves out.
+            // Poll once without waiting: PHP skips a descriptor that is too large and would wait
+            // the full time for nothing.
             $left = 0.0;
             do {
                 $read = [$stream];
                 $none = null;
                 $ready = @stream_select($read, $none, $none, (int) $left, (int) (($left - (int) $left) * 1e6));
                 $left = min(3600.0, max(0.0, $end - microtime(true)));
-                // A signal ends it early.
+                // A signal interrupts the wait, so loop until the time is up.
             } while (!$ready && !$isTooLarge && $left > 0.0 && $process === getmypid());
         } finally {
             restore_error_handler();
@@ -86,13 +89,14 @@ final class Waits
     }
 
     /**
-     * Whether a fatal error, of memory or of time, or exit in a signal's handler ended the call that is under way, so
-     * that no code waits for its reply. A call that a handler interrupted is on PHP's stack below the handler.
+     * Returns whether the pending call was ended by a fatal error or by exit in a signal handler,
+     * so that no code waits for its reply. A call that is only interrupted by a handler is still on
+     * PHP's stack below the handler.
      */
     public static function isAbandoned(Connection $connection): bool
     {
         $isOutside = false;
-        // Without the frame of this function.
+        // Skip this function's own frame.
         $frames = array_slice(debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS), 1);
         foreach ($frames as $frame) {
             $isInside = ($frame['object'] ?? null) === $connection;

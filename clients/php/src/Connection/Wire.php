@@ -15,24 +15,26 @@ use function socket_send;
 use function strlen;
 
 /**
- * The bytes of a connection in pure PHP: a stream over TCP, TLS or a unix socket, and its socket by PHP's extension
- * `sockets` where that is loaded, except for TLS.
+ * Reads and writes the bytes of a connection in pure PHP: a stream over TCP, TLS or a unix socket.
+ * Without TLS, PHP's `sockets` extension is used if it is loaded.
  *
- * A forked child inherits its parent's connections, and must neither send nor read over them, as each process then
- * gets replies of the other one. So a Wire remembers its process.
+ * A forked child inherits its parent's connections and must not use them, because each process
+ * would then receive replies meant for the other. A Wire therefore remembers its process.
  */
 final class Wire
 {
-    /** @var list<resource> streams of TLS of the process that forked this one, as closing them ends them for both */
+    /**
+     * @var list<resource> the parent process' TLS streams, kept open because closing them would end them for both
+     */
     private static array $inherited = [];
 
-    /** The process that made it, or took it from an earlier request. */
+    /** The process that opened this connection or took it from an earlier request. */
     public readonly int $process;
 
     /**
      * @param resource $stream
-     * @param string $kept what it is called among persistent ones; '' where it is none
-     * @param bool $isReused whether a request before has used it
+     * @param string $kept the name among persistent connections, or '' if not persistent
+     * @param bool $isReused whether an earlier request used the connection
      */
     private function __construct(
         public readonly mixed $stream,
@@ -45,7 +47,10 @@ final class Wire
         $this->process = getmypid();
     }
 
-    /** Connects, or takes a connection that an earlier request has left in good order. */
+    /**
+     * Opens a connection, or reuses a persistent one that an earlier request left between two
+     * replies.
+     */
     public static function open(Address $address, Options $options): self
     {
         $target = $address->scheme === 'tls' ? 'tls' . substr($address->target(), 3) : $address->target();
@@ -88,7 +93,7 @@ final class Wire
         return $wire;
     }
 
-    /** Sends all of a request. */
+    /** Sends a complete request. */
     public function send(string $request): void
     {
         $length = strlen($request);
@@ -104,7 +109,7 @@ final class Wire
         }
     }
 
-    /** Sends what the socket did not take at once. */
+    /** Sends the bytes that the socket did not accept at once. */
     public function sendRest(string $request, int|false $sent): bool
     {
         while ($sent !== strlen($request)) {
@@ -117,7 +122,10 @@ final class Wire
         return true;
     }
 
-    /** Looks for bytes again and again for so many microseconds, without sleeping: so many as came, or false. */
+    /**
+     * Polls for bytes for up to `$microseconds` without sleeping. Returns the number of bytes read,
+     * or false.
+     */
     public function spin(mixed &$bytes, int $wanted, int $microseconds): int|false
     {
         $end = hrtime(true) + 1_000 * $microseconds;
@@ -127,10 +135,13 @@ final class Wire
         return $got;
     }
 
-    /** As a parser's Source does, which is not loaded for short replies. */
+    /**
+     * Reads like Source::read(). The interface is not implemented, so that short replies need not
+     * load it.
+     */
     public function read(int $wanted): string
     {
-        // A signal's handler may have forked since the request was sent.
+        // A signal handler may have forked since the request was sent.
         if (!$this->isOurs()) {
             throw $this->lost();
         }
@@ -144,27 +155,29 @@ final class Wire
         return $got ? $bytes : throw $this->lost($got === false && $this->isLate());
     }
 
-    /** Whether this process made it, rather than one that forked this one. */
+    /** Returns whether the current process opened this connection, rather than its parent. */
     public function isOurs(): bool
     {
         return $this->process === getmypid();
     }
 
     /**
-     * Whether something can be read within so many seconds; null is without end.
+     * Returns whether the connection becomes readable within `$timeout` seconds. Null means no
+     * limit.
      *
-     * @throws ConnectionException where PHP cannot wait for this stream
+     * @throws ConnectionException if PHP cannot wait for this stream
      */
     public function waits(?float $timeout): bool
     {
         return Waits::forWire($this, $timeout, $this->options->timeout);
     }
 
-    /** How long a read waits; 0 is without end. */
+    /** Sets the timeout for reads and writes in seconds. 0 means no limit. */
     public function limit(float $seconds): void
     {
         if (!$this->isOurs()) {
-            // It is a property of the socket, and so of the parent's waits as well.
+            // The timeout is a property of the socket, so changing it would affect the parent's
+            // waits too.
             return;
         }
         $time = ['sec' => (int) $seconds, 'usec' => (int) (($seconds - (int) $seconds) * 1e6)];
@@ -172,24 +185,24 @@ final class Wire
             socket_set_option($this->socket, SOL_SOCKET, SO_RCVTIMEO, $time);
             socket_set_option($this->socket, SOL_SOCKET, SO_SNDTIMEO, $time);
         } else {
-            // Without a limit: PHP's streams have none that is longer.
+            // PHP's streams have no unlimited timeout, so use about 31 years.
             stream_set_timeout($this->stream, $seconds <= 0.0 ? 1_000_000_000 : $time['sec'], $time['usec']);
         }
     }
 
-    /** Whether the socket's last call ended as a signal came. */
+    /** Returns whether a signal interrupted the socket's last call. */
     public function isInterrupted(): bool
     {
         return $this->socket !== null && socket_last_error($this->socket) === SOCKET_EINTR;
     }
 
-    /** Whether the socket's last call ended as its time was up. */
+    /** Returns whether the socket's last call timed out. */
     public function isLate(): bool
     {
         return $this->socket !== null && socket_last_error($this->socket) === SOCKET_EAGAIN;
     }
 
-    /** The exception that says how the connection was lost. */
+    /** Returns the exception that explains how the connection was lost. */
     public function lost(bool $isLate = false): ConnectionException
     {
         if (!$this->isOurs()) {
@@ -202,7 +215,7 @@ final class Wire
             : new ConnectionException("lost the connection to $this->address: the server closed it");
     }
 
-    /** Leaves the connection to the next request, where it is persistent; otherwise it is closed. */
+    /** Leaves a persistent connection open for the next request. Closes any other connection. */
     public function leave(): void
     {
         if ($this->kept === '' || !is_resource($this->stream) || !$this->isOurs()) {
@@ -218,11 +231,12 @@ final class Wire
             if ($this->address->scheme === 'tls' && !$this->isOurs()) {
                 self::$inherited[] = $this->stream;
             } else {
-                // Without TLS this closes a child's descriptor alone.
+                // Without TLS this closes only the current process' descriptor.
                 fclose($this->stream);
             }
         }
-        // Last, so that a signal's handler that comes meanwhile does not find the stream that is about to be closed.
+        // Free the name last: a signal handler that runs now must not find the stream that is being
+        // closed.
         $this->kept === '' || Kept::free($this->kept);
     }
 }

@@ -11,10 +11,10 @@ use Illuminate\Redis\Events\CommandExecuted;
 use Undercroft\Client;
 use Undercroft\Pipeline;
 
-/** A connection of Laravel's Redis: cache, queue, locks and the rate limiter run on it. */
+/** A Laravel Redis connection, used by Laravel's cache, queue, locks and rate limiter. */
 final class Connection extends Base implements Contract
 {
-    /** What is queued between multi() and exec(). */
+    /** The commands queued between multi() and exec(). */
     private ?Pipeline $queue = null;
 
     public function __construct(Client $client)
@@ -61,7 +61,7 @@ final class Connection extends Base implements Contract
         );
     }
 
-    /** Runs commands by their words. */
+    /** Runs a command given as raw words. */
     public function executeRaw(array $words): mixed
     {
         return $this->client->execute($words);

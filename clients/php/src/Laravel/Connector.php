@@ -10,13 +10,13 @@ use Undercroft\Connection\Address;
 use Undercroft\Connection\Options;
 
 /**
- * Laravel's Redis on this client. In a service provider:
+ * Connects Laravel's Redis component through this client. In a service provider:
  *
  *     Redis::extend('undercroft', fn () => new \Undercroft\Laravel\Connector());
  *
- * and in config/database.php `'client' => 'undercroft'`, with connections of a `place`, which is any URL of the client,
- * or of `host`, `port`, `path`, `password` and `database` as before. (Laravel takes a `url` apart itself, and knows
- * tcp:// and tls:// only.)
+ * In config/database.php, set `'client' => 'undercroft'`. Give each connection a `place`, which is
+ * any URL that the client accepts, or `host`, `port`, `path`, `password` and `database` as before.
+ * Laravel parses a `url` itself and supports only tcp:// and tls://.
  */
 final class Connector implements Contract
 {
@@ -53,7 +53,8 @@ final class Connector implements Contract
     {
         $own = array_intersect_key($options, array_flip(['prefix', ...Options::names()]));
         if (isset($options['read_timeout'])) {
-            // Laravel's names, which are phpredis'.
+            // Laravel uses phpredis' meaning: `timeout` limits connecting, `read_timeout` limits
+            // each reply.
             $own['connect_timeout'] = ($options['timeout'] ?? 0) ?: 5.0;
             $own['timeout'] = $options['read_timeout'];
         }

@@ -10,7 +10,7 @@ use function count;
 use function is_string;
 use function strlen;
 
-/** Writes commands as servers read them. */
+/** Encodes commands in the Redis protocol. */
 final class Encoder
 {
     /** @param list<mixed> $words */
@@ -46,7 +46,10 @@ final class Encoder
         return $request;
     }
 
-    /** A word that is no string. Numbers are written so that reading them gives the same number. */
+    /**
+     * Converts a word that is not a string. Numbers are written so that parsing them gives the same
+     * number.
+     */
     public static function word(mixed $word): string
     {
         if (is_int($word)) {

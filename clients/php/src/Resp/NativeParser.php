@@ -7,10 +7,13 @@ namespace Undercroft\Resp;
 use Undercroft\Connection\Wire;
 use Undercroft\Native\Parser as Native;
 
-/** The extension's parser, for bytes that only PHP's streams can read: those of TLS. */
+/**
+ * Reads replies with the extension's parser, for TLS connections, whose bytes only PHP's streams
+ * can read.
+ */
 final class NativeParser implements Reader
 {
-    /** So many bytes are asked for at once. */
+    /** The number of bytes requested per read. */
     private const CHUNK = 131_072;
 
     private readonly Native $parser;

@@ -16,31 +16,37 @@ use function substr;
 /**
  * Reads replies of RESP2 and RESP3.
  *
- * Bytes are split into lines by one call of explode(), as PHP's functions are many times faster than loops in PHP over
- * bytes: a string without a line's end in it is the line behind its length, and is compared and taken. A string with
- * lines' ends in it is put together again, and what is longer than the bytes that are there is read in one piece.
+ * One call of explode() splits the bytes into lines, because PHP's built-in functions are many
+ * times faster than PHP loops over bytes. A string without line breaks is the line after its length
+ * line, so it needs one length comparison. A string with line breaks is joined again. A string
+ * longer than the buffered bytes is read in one piece.
  */
 final class Parser implements Reader
 {
-    /** How deep replies may lie in one another. */
+    /** The maximum nesting depth of replies. */
     private const DEPTH = 64;
 
-    /** A line that is longer is none: lines hold lengths, numbers and errors. */
+    /**
+     * The maximum length of a line in bytes. Lines hold only lengths, numbers and errors, so a
+     * longer line is a protocol error.
+     */
     private const LINE = 65_536;
 
-    /** So many bytes are asked for at once. */
+    /** The number of bytes requested per read. */
     private const CHUNK = 131_072;
 
-    /** Of so many items a run of strings of one length is looked for. */
+    /**
+     * The minimum number of remaining items for which a run of equally long strings is searched.
+     */
     private const RUN = 64;
 
-    /** @var list<string> the lines that are there; the last one is not complete */
+    /** @var list<string> the buffered lines; the last line is incomplete */
     private array $lines = [''];
 
-    /** The next line to be read. */
+    /** The index of the next line to read. */
     private int $at = 0;
 
-    /** The line that is not complete. */
+    /** The index of the incomplete line. */
     private int $last = 0;
 
     public function __construct(private readonly Source|Wire $source)
@@ -69,7 +75,7 @@ final class Parser implements Reader
     {
         $items = [];
         [$lines, $at, $last] = [$this->lines, $this->at, $this->last];
-        // The last length that was read, as most often the next one is the same.
+        // Remember the last length, because the next string often has the same length.
         [$head, $length] = ['', -1];
         for (; $count > 0; $count--) {
             if ($at < $last && $lines[$at] === '+OK') {
@@ -106,12 +112,13 @@ final class Parser implements Reader
     }
 
     /**
-     * Reads strings of one length, one behind the other, into a list: at most one less than are wanted. Bytes are split
-     * at what stands between two of them, so that there is no line for a length.
+     * Reads consecutive strings of one length into a list, at most `$count - 1` of them. The bytes
+     * are split at the separator of two strings, length line included, so that no length line is
+     * parsed.
      *
      * @param list<mixed> $items
      *
-     * @return int how many there were
+     * @return int how many strings were read
      */
     private function run(array &$items, int $count, string $head, int $length): int
     {
@@ -122,7 +129,7 @@ final class Parser implements Reader
         }
         $between = "\r\n$head\r\n";
         $parts = explode($between, substr($bytes, strlen($head) + 2), $count);
-        // The last one is not complete, or more stands behind it.
+        // The last part is an incomplete string or has further replies after it.
         $rest = array_pop($parts);
         $done = 0;
         foreach ($parts as $part) {
@@ -198,7 +205,7 @@ final class Parser implements Reader
         return $map;
     }
 
-    /** Reads a string of this length and the line's end behind it. */
+    /** Reads a string of this length and its line end. */
     private function bulk(int $length): string
     {
         $value = $this->lines[$this->at];
@@ -213,7 +220,7 @@ final class Parser implements Reader
             }
             $value .= "\r\n" . $this->lines[++$this->at];
         }
-        // All that is there belongs to it.
+        // All buffered bytes belong to this string.
         $has = strlen($value);
         $parts = [$value];
         while ($has < $length + 2) {

@@ -4,7 +4,9 @@ declare(strict_types=1);
 
 namespace Undercroft\Resp;
 
-/** What a server sends in RESP3 that is no reply: a message, an invalidation. */
+/**
+ * A RESP3 push: data that a server sends without a request, such as a message or an invalidation.
+ */
 final class Push
 {
     /** @param list<mixed> $items */

@@ -4,24 +4,24 @@ declare(strict_types=1);
 
 namespace Undercroft\Resp;
 
-/** Reads replies out of the bytes of a Source. */
+/** Reads replies from the bytes of a Source. */
 interface Reader
 {
-    /** Adds bytes behind those that are there. */
+    /** Appends bytes to the buffer. */
     public function feed(string $bytes): void;
 
-    /** Whether bytes are there that were not read yet. */
+    /** Returns whether the buffer holds unread bytes. */
     public function hasBytes(): bool;
 
     /**
-     * Reads a reply. An error is a ServerException, which is returned; what was pushed is a Push.
+     * Reads one reply. An error reply is returned as a ServerException, a pushed message as a Push.
      *
-     * @throws \Undercroft\ProtocolException where the bytes are none
+     * @throws \Undercroft\ProtocolException if the bytes are not a valid reply
      */
     public function next(): mixed;
 
     /**
-     * Reads so many replies.
+     * Reads `$count` replies.
      *
      * @return list<mixed>
      */

@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Undercroft\Resp;
 
-/** The hash slot of a key in a cluster: CRC16 (XMODEM) of the key, or of its part in braces, modulo 16384. */
+/**
+ * Computes the cluster hash slot of a key: CRC16 (XMODEM) of the key, or of its part in braces,
+ * modulo 16384.
+ */
 final class Slot
 {
     /** @var list<int> */

@@ -4,13 +4,13 @@ declare(strict_types=1);
 
 namespace Undercroft\Resp;
 
-/** Where a parser's bytes come from. */
+/** The source of a parser's bytes. */
 interface Source
 {
     /**
-     * Waits for bytes and returns those that are there, at least one and about as many as are wanted.
+     * Waits for bytes and returns at least one byte. `$wanted` is a hint for how many to read.
      *
-     * @throws \Undercroft\ConnectionException where none come
+     * @throws \Undercroft\ConnectionException if no bytes arrive
      */
     public function read(int $wanted): string;
 }

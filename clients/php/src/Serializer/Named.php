@@ -8,11 +8,11 @@ use Undercroft\ArgumentException;
 use Undercroft\SerializerException;
 
 /**
- * The serializers that are asked for by name: `json`, `igbinary`, `msgpack`, `php`.
+ * The built-in serializers, selected by name: `json`, `igbinary`, `msgpack`, `php`.
  *
- * Integers are stored as their digits, so that INCR and its like work on them, and come back as integers.
- * Objects are made of stored bytes by `php` and `igbinary` only: use these where everyone who writes to the store is
- * trusted.
+ * Integers are stored as decimal digits, so that INCR and similar commands work on them, and are
+ * decoded as integers. Only `php` and `igbinary` create objects from stored bytes. Use these two
+ * only if every writer to the store is trusted.
  */
 final class Named implements Serializer
 {

@@ -4,11 +4,11 @@ declare(strict_types=1);
 
 namespace Undercroft\Serializer;
 
-/** Makes strings of values and values of strings. */
+/** Converts values to strings and back. */
 interface Serializer
 {
     public function encode(mixed $value): string|int;
 
-    /** @throws \Undercroft\SerializerException where the string is none of this serializer's */
+    /** @throws \Undercroft\SerializerException if the string was not written by this serializer */
     public function decode(string $text): mixed;
 }

@@ -10,30 +10,40 @@ use Undercroft\TimeoutException;
 use Undercroft\UndercroftException;
 
 /**
- * Sessions of PHP, one request of a session at a time:
+ * A PHP session handler that runs one request of a session at a time:
  *
  *     session_set_save_handler(new Undercroft\Session\Handler($client), true);
  *     session_start();
  *
- * A request holds its session's lock from session_start() to its end, and releases it also after a fatal error. The
- * lock names its holder, and a request that waits asks every half second whether the holder is still there, and takes
- * the lock over where it is not. Where a server does not tell, the lock expires soon, and the server renews it while
- * the holder's second connection is open: see Holder. A request that has lost its lock does not write any more.
+ * A request holds its session's lock from session_start() to the end of the request. The lock is
+ * released even after a fatal error.
  *
- * A session that ends while a request waits for its lock stays ended: that request gets a new session with
- * `session.use_strict_mode`, and otherwise an empty one that it does not store.
- * The client has no serializer: PHP's `session.serialize_handler` says how sessions are written.
+ * The lock names its holder. A waiting request checks every half second whether the holder is still
+ * alive, and takes over the lock of a dead holder. On a server that cannot report this, the lock
+ * expires after a few seconds, and the server itself renews it while the holder's second connection
+ * is open: see Holder. A request that has lost its lock stops writing.
+ *
+ * A session that is destroyed while a request waits for its lock stays destroyed. With
+ * `session.use_strict_mode` the waiting request gets a new session. Otherwise it gets an empty
+ * session that is not stored.
+ *
+ * The client must not have a serializer: PHP's `session.serialize_handler` determines the format of
+ * sessions.
  */
 final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestampHandlerInterface
 {
-    /** How long is waited between two looks at a lock, in microseconds: at first, and at most. */
+    /** The pause between two attempts to take the lock, in microseconds: initially and at most. */
     private const FIRST = 1_000;
     private const MOST = 50_000;
 
-    /** So often a waiting request looks for the lock's holder, in seconds. */
+    /**
+     * The interval in seconds at which a waiting request checks whether the lock's holder is alive.
+     */
     private const LOOK = 0.5;
 
-    /** Stores a session, or removes a lock, where the lock is ours. */
+    /**
+     * Lua scripts that store a session or remove a lock, provided that this request holds the lock.
+     */
     private const WRITE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
         . 'redis.call("SETEX", KEYS[2], ARGV[2], ARGV[3]) return 1';
     private const RELEASE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
@@ -43,23 +53,31 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     private string $locked = '';
 
-    /** The process that has the lock, rather than one that it forks. */
+    /** The id of the process that took the lock. Forked children must not release the lock. */
     private int $process = 0;
 
-    /** The session that ended while this request waited for its lock; it is not stored again. */
+    /**
+     * The session that was destroyed while this request waited for its lock. It must not be stored
+     * again.
+     */
     private string $ended = '';
 
-    /** How long this request waits at most for a session, also where PHP asks for it twice. */
+    /**
+     * The deadline for waiting for a session. The deadline is kept when PHP asks for the same
+     * session twice.
+     */
     private float $end = 0.0;
     private string $wanted = '';
 
     private bool $isAtShutdown = false;
 
     /**
-     * @param int|null $lifetime seconds that a session lives without being used; session.gc_maxlifetime where null
-     * @param int $hold seconds after which a lock ends by itself
-     * @param float $patience seconds that a request waits for another one of its session
-     * @param float $lease seconds after which a killed request's lock ends where a server does not tell of connections
+     * @param int|null $lifetime seconds until an unused session expires; null for
+     *     session.gc_maxlifetime
+     * @param int $hold seconds after which a lock expires
+     * @param float $patience seconds that a request waits for another request of the same session
+     * @param float $lease seconds until a killed request's lock expires, on a server that cannot
+     *     tell whether the request's connection is still open
      */
     public function __construct(
         private readonly Client $client,
@@ -91,7 +109,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         return true;
     }
 
-    /** @throws TimeoutException where another request keeps the session for too long */
+    /** @throws TimeoutException if another request holds the session for too long */
     public function read(string $id): string|false
     {
         $this->lock($id);
@@ -107,7 +125,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
             return false;
         }
         if ($this->client->connection() instanceof ClusterConnection) {
-            // The lock and the session may be of two servers.
+            // The lock and the session may be on different servers of the cluster.
             return $this->isOurs($id) && $this->client->setEx($this->prefix . $id, $this->life(), $data);
         }
         $keys = [$this->lockOf($id), $this->prefix . $id];
@@ -120,24 +138,27 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         return true;
     }
 
-    /** Nothing is left to be done: sessions end by themselves. */
+    /** Does nothing: sessions expire without garbage collection. */
     public function gc(int $max_lifetime): int|false
     {
         return 0;
     }
 
-    /** PHP asks before read(), with `session.use_strict_mode`: after the wait, as the session may end meanwhile. */
+    /**
+     * Returns whether a session exists. With `session.use_strict_mode` PHP calls this before
+     * read(). Wait for the lock first, because the session may be destroyed during the wait.
+     */
     public function validateId(string $id): bool
     {
         try {
             $this->lock($id);
         } catch (TimeoutException) {
-            // read() says so.
+            // read() waits for the same lock and reports the timeout.
         }
         return $this->client->exists($this->prefix . $id) === 1;
     }
 
-    /** A session that was read and not changed lives on. */
+    /** Extends the lifetime of a session that was read but not changed. */
     public function updateTimestamp(string $id, string $data): bool
     {
         $this->client->expire($this->prefix . $id, $this->life());
@@ -146,7 +167,8 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     private function life(): int
     {
-        // Servers refuse a time that their clocks cannot hold; this one is of 3,000 years.
+        // Servers refuse expiry times that their clocks cannot represent. This limit is about 3,000
+        // years.
         return min(max(1, $this->lifetime ?? (int) ini_get('session.gc_maxlifetime')), 100_000_000_000);
     }
 
@@ -165,7 +187,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         if ($this->locked === $id) {
             return;
         }
-        // PHP has given this request a new id.
+        // PHP has given this request a new session id.
         $this->locked === '' || $this->close();
         if ($this->wanted !== $id) {
             [$this->wanted, $this->end] = [$id, microtime(true) + $this->patience];
@@ -198,7 +220,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         }
     }
 
-    /** Takes the lock of a holder that is gone. */
+    /** Takes over the lock if its holder is dead. */
     private function takesOver(string $lock, Holder $holder): bool
     {
         $held = (string) $this->client->get($lock);
@@ -212,7 +234,10 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         }, watch: $lock) === [true];
     }
 
-    /** After a fatal error or an exception in write() PHP does not close the session, so its lock is still there. */
+    /**
+     * Releases the lock at shutdown. After a fatal error or an exception in write(), PHP does not
+     * close the session.
+     */
     private function shutDown(): void
     {
         if ($this->locked === '' || $this->process !== getmypid()) {
@@ -224,7 +249,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
             }
             $this->close();
         } catch (UndercroftException) {
-            // The server is down, or the store is gone, and the lock with this request's connection.
+            // The server or store is gone. The lock ends with this request's connection or expires.
         }
     }
 }

@@ -12,38 +12,44 @@ use Undercroft\ConnectionException;
 use Undercroft\ServerException;
 
 /**
- * The holder of a session's lock, and a sign of it that ends with its process. The lock names the sign:
+ * The holder of a session's lock, with a liveness sign that ends with the holder's process. The
+ * lock's value names the kind of sign:
  *
- * - `channel`: in a store, a subscription to a channel of this holder alone. A store counts the subscriptions of living
- *   processes only, by locks of the kernel, so that other containers see it as well.
- * - `client`: on a Redis server, the number of the request's connection, and the server that numbered it.
- * - `lease`: on any other server, and for a user that may not list connections. The lock expires soon, and the server
- *   itself renews it, by commands that wait on a second connection. Where that connection ends the server forgets them,
- *   and the lock expires.
- * - none: no command that waits can run here. The lock lasts as long as the handler says.
+ * - `channel`: in a store, a subscription to a channel that only this holder uses. A store counts
+ *   the subscriptions of living processes only. It detects dead processes by kernel locks, which
+ *   also works across containers.
+ * - `client`: on a Redis server, the number of the request's connection and the server's run id.
+ * - `lease`: on any other server, and for a user that may not list connections. The lock expires
+ *   soon, and the server itself renews it by blocking commands that wait on a second connection.
+ *   When that connection ends, the server drops the commands and the lock expires.
+ * - no sign: the server refuses blocking commands. The lock then lasts for the handler's `hold`
+ *   time.
  */
 final class Holder
 {
-    /** Renews a lock where it is ours. */
+    /** A Lua script that renews a lock, provided that this request holds it. */
     private const RENEW = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
         . 'return redis.call("PEXPIRE", KEYS[1], ARGV[2])';
 
-    /** So often a lock is renewed before it would expire. */
+    /** How many times a lock is renewed within its lease. */
     private const RENEWALS = 3;
 
-    /** What the lock holds: a word that no other request has, and the sign. */
+    /** The lock's value: a random word unique to this request, and the liveness sign. */
     public readonly string $token;
 
-    /** How long the lock lasts, in milliseconds, where it is not renewed. */
+    /** The lock's lifetime in milliseconds if it is not renewed. */
     public readonly int $life;
 
     private readonly bool $isLease;
 
-    /** What ends with the process: the store's subscription, or the connection over which the lock is renewed. */
+    /**
+     * The connection that ends with the process: it subscribes to the store's channel, or renews
+     * the lease.
+     */
     private ?Connection $sign = null;
 
     /**
-     * @param float $hold seconds after which the lock ends by itself, whatever the holder does
+     * @param float $hold seconds after which the lock expires, whatever the holder does
      * @param float $lease seconds for which a lease outlives its holder
      */
     public function __construct(
@@ -66,13 +72,16 @@ final class Holder
         $this->life = (int) (1000 * ($this->isLease ? min($lease, $hold) : $hold));
     }
 
-    /** What a Redis server calls a connection; null where others could not ask whether it is still there. */
+    /**
+     * Returns a Redis server's id for this connection, or null if other clients could not check the
+     * connection by that id.
+     */
     private static function connection(Connection $server): ?string
     {
         try {
             $replies = $server->pipeline([['CLIENT', 'ID'], ['CLIENT', 'LIST', 'ID', 1], ['INFO', 'server']]);
         } catch (ConnectionException) {
-            // A proxy that closes a connection when it does not know a command.
+            // Some proxies close the connection when they receive an unknown command.
             return null;
         }
         foreach ($replies as $reply) {
@@ -81,11 +90,15 @@ final class Holder
             }
         }
         $run = self::run($replies[2]);
-        // Of a store there may be several servers, and programs that map it, of which none knows the others' numbers.
+        // Several servers and embedded programs may share one store, and each knows only the
+        // connection numbers that it assigned.
         return $run === '' || str_contains($replies[2], 'undercroft_version:') ? null : "client $replies[0] $run";
     }
 
-    /** Says that the lock is ours from now on; false where it was lost meanwhile. */
+    /**
+     * Starts the lease after the lock was taken. Returns false if the lock was lost in the
+     * meantime.
+     */
     public function begin(): bool
     {
         if (!$this->isLease) {
@@ -96,7 +109,8 @@ final class Holder
         $renew = ['EVAL', self::RENEW, 1, $key, $this->token];
         try {
             $this->sign = self::server($this->client, $this->lock)->another();
-            // The lock is no list, so a server that knows commands that wait refuses this one at once.
+            // The lock is a string and not a list, so a server that supports blocking commands
+            // refuses this BLPOP at once.
             [$wait, $renewed] = $this->sign->pipeline([['BLPOP', $key, $pause], [...$renew, $this->life]]);
             if ($wait instanceof ServerException && $wait->kind() === 'WRONGTYPE') {
                 if ($renewed !== 1) {
@@ -108,20 +122,24 @@ final class Holder
                 return true;
             }
         } catch (ConnectionException) {
-            // Such a proxy again. Where the server is down the next command says so.
+            // A proxy closed the connection at an unknown command. If the server is down, the next
+            // command throws.
         }
         $this->end();
         return $this->client->eval(self::RENEW, 1, $this->lock, $this->token, (int) (1000 * $this->hold)) === 1;
     }
 
-    /** Ends the sign. */
+    /** Closes the connection that serves as the sign. */
     public function end(): void
     {
         $this->sign?->close();
         $this->sign = null;
     }
 
-    /** Whether the holder that a lock names is there, as far as this request can know. */
+    /**
+     * Returns whether the holder named in a lock is alive. Returns true if that cannot be
+     * determined.
+     */
     public static function isThere(Client $client, string $lock, string $token): bool
     {
         [$word, $kind, $number, $run] = explode(' ', $token) + ['', '', '', ''];
@@ -143,7 +161,7 @@ final class Holder
         if (!is_string($info) || !is_string($list) || self::run($info) === '') {
             return true;
         }
-        // Where another server has taken the place of the one that numbered the connection, that ended with it.
+        // If a different server now answers, the connection ended with the server that numbered it.
         return ($run === '' || self::run($info) === $run) && str_contains($list, "id=$number ");
     }
 
@@ -153,7 +171,7 @@ final class Holder
         return $connection instanceof ClusterConnection ? $connection->nodeOf($client->_prefix($lock)) : $connection;
     }
 
-    /** The word by which a server tells its run from every other one; '' where it has none. */
+    /** Returns the server's run id, or '' if it reports none. */
     private static function run(string $info): string
     {
         return preg_match('~^run_id:(\w+)~m', $info, $found) ? $found[1] : '';
@@ -164,7 +182,10 @@ final class Holder
         return "undercroft:session:$word";
     }
 
-    /** A key that is never there: of the same hash slot of a cluster, and with the same beginning, for rules of ACL. */
+    /**
+     * Returns a key that never exists. It has the lock's hash slot, for clusters, and the lock's
+     * prefix, for ACL rules.
+     */
     private static function never(string $key): string
     {
         return str_contains($key, '{') ? "$key:wait" : substr($key, 0, (int) strrpos($key, ':')) . ":wait{{$key}}";

@@ -12,7 +12,7 @@ use Undercroft\SerializerException;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** What a client does beside running commands. */
+/** The client's features apart from single commands. */
 final class ClientTest extends EngineCase
 {
     public function testPipelines(): void
@@ -50,7 +50,7 @@ final class ClientTest extends EngineCase
         $c = $this->client;
         self::assertSame([true, 6], $c->transaction(static fn ($queue) => $queue->set('a', 5)->incr('a')));
         self::assertSame(['6', 1, ['f' => '1']], $c->multi()->get('a')->hSet('h', ['f' => 1])->hGetAll('h')->exec());
-        // Somebody changes the watched key the first time.
+        // Another client changes the watched key during the first attempt.
         $other = self::connect();
         $tries = 0;
         $results = $c->transaction(static function ($queue, $client) use ($other, &$tries): void {
@@ -110,7 +110,7 @@ final class ClientTest extends EngineCase
         }, watch: 'a');
         self::assertSame([[[true], [true]], null], [$inner, $ran]);
         self::assertSame(['of another', '1', '1', null], $c->mGet('a', 'b', 'c', 'd'));
-        // Without such a function all of that goes on as before.
+        // Without a running callback, watch() and transactions work as usual.
         $c->watch('a');
         self::assertSame([true], $c->transaction()->set('a', 2)->execute());
         $c->watch('a');
@@ -137,7 +137,7 @@ final class ClientTest extends EngineCase
         $first->resume();
         self::assertNull($first->getReturn(), 'the watch of the first fiber lasted');
         self::assertSame(['of another', '2'], $c->mGet('a', 'b'));
-        // watch() of one fiber, and a transaction of another one.
+        // One fiber calls watch(), and another runs a transaction.
         $watching = new \Fiber(static function () use ($c): ?array {
             $c->watch('a');
             \Fiber::suspend();
@@ -279,7 +279,7 @@ final class ClientTest extends EngineCase
         }
     }
 
-    public function testScriptsAndCommandsOfTheProgram(): void
+    public function testScriptsAndCustomCommands(): void
     {
         $bounded = new Script('local n = redis.call("INCRBY", KEYS[1], ARGV[1]) '
             . 'if n > tonumber(ARGV[2]) then redis.call("SET", KEYS[1], ARGV[2]) n = tonumber(ARGV[2]) end '

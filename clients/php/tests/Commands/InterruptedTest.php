@@ -8,11 +8,11 @@ use Undercroft\Client;
 use Undercroft\Connection\Connection;
 use Undercroft\Tests\EngineCase;
 
-/** A signal's handler uses the client at any moment of a call. */
+/** A signal handler uses the client in the middle of a call. */
 final class InterruptedTest extends EngineCase
 {
-    /** Between WATCH and the function of the transaction, too. */
-    public function testATransactionOfAHandlerLeavesTheWatchAlone(): void
+    /** The handler runs between WATCH and the transaction's callback. */
+    public function testATransactionInASignalHandlerKeepsTheWatch(): void
     {
         $c = $this->client;
         $inner = null;

@@ -7,10 +7,10 @@ namespace Undercroft\Tests\Commands;
 use Undercroft\Script;
 use Undercroft\Tests\EngineCase;
 
-/** Numbers are written and read with a point, whatever locale the program has set: UNDERCROFT_LOCALE says which one. */
+/** Numbers use a decimal point in every locale. UNDERCROFT_LOCALE sets the locale. */
 final class NumbersTest extends EngineCase
 {
-    /** Floats of every form: without a fraction, with an exponent, and with all of their digits. */
+    /** Floats without a fraction, with an exponent, and with full precision. */
     private const FLOATS = [1.5, -0.25, 3.0, 1e21, 1.0E-7, 0.1 + 0.2, -1234567.875, 1e-300];
 
     public function testTheProgramHasItsLocale(): void
@@ -39,7 +39,7 @@ final class NumbersTest extends EngineCase
         self::assertNull($c->execute(['BLPOP', 'l', 0.01]));
     }
 
-    public function testSums(): void
+    public function testFloatIncrements(): void
     {
         $c = $this->client;
         self::assertSame(1.25, $c->incrByFloat('n', 1.25));
@@ -69,7 +69,7 @@ final class NumbersTest extends EngineCase
         self::assertSame(INF, $c->zScore('ends', 'm'));
     }
 
-    public function testPlaces(): void
+    public function testGeoCoordinates(): void
     {
         $c = $this->client;
         self::assertSame(2, $c->geoAdd('g', 13.361389, 38.115556, 'Palermo', 15.087269, 37.502669, 'Catania'));
@@ -92,7 +92,7 @@ final class NumbersTest extends EngineCase
         self::assertSame('IX', $c->eval('return string.upper(ARGV[1])', 0, 'ix'));
     }
 
-    /** In Turkish the letters i and I are not the same letter in two cases. */
+    /** In Turkish the uppercase form of i is not I. */
     public function testWordsInBothCases(): void
     {
         $c = $this->client;

@@ -9,7 +9,10 @@ use Undercroft\Objects;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** Objects on every engine: what is put comes back, and what is none stays. */
+/**
+ * Objects on every engine: stored objects come back unchanged, and take() never deletes other
+ * values.
+ */
 final class ObjectsTest extends EngineCase
 {
     private function objects(): Objects
@@ -17,7 +20,7 @@ final class ObjectsTest extends EngineCase
         return new Objects(self::connect(['prefix' => 'other:', 'serializer' => 'json']));
     }
 
-    public function testWhatIsPutComesBack(): void
+    public function testStoredObjectsComeBackUnchanged(): void
     {
         $objects = $this->objects();
         foreach ([0, 1, 63, 64, 40_000, 300_000] as $length) {
@@ -40,7 +43,7 @@ final class ObjectsTest extends EngineCase
         self::assertSame(0, $this->client->dbSize());
     }
 
-    public function testWhatExpiresAndWhatIsDeleted(): void
+    public function testExpiryAndDeletion(): void
     {
         $objects = $this->objects();
         $id = $objects->putBytes('kept for a while', 100);
@@ -51,7 +54,7 @@ final class ObjectsTest extends EngineCase
         $objects->putBytes('', 0);
     }
 
-    public function testWhatIsNoObjectStays(): void
+    public function testValuesThatAreNotObjectsAreKept(): void
     {
         $objects = $this->objects();
         $values = ['foreign', "\xc1UO", "\xc1UOb\xff\xff\xff\xff"];

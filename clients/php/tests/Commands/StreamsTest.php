@@ -7,7 +7,7 @@ namespace Undercroft\Tests\Commands;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** Streams, messages of shards, functions; and users, which our server does not have. */
+/** Streams, sharded channels and functions, and ACL users, which our server does not support. */
 final class StreamsTest extends EngineCase
 {
     public function testStreams(): void
@@ -79,7 +79,7 @@ final class StreamsTest extends EngineCase
             $c->transaction(static fn ($queue) => $queue->xRead(['s' => 0])->xLen('s')));
     }
 
-    /** A stream of ten entries, and one of a hundred thousand. */
+    /** Streams of 10 and 100,000 entries. */
     public function testSizes(): void
     {
         foreach ([10, 100_000] as $size) {
@@ -99,10 +99,10 @@ final class StreamsTest extends EngineCase
         }
     }
 
-    public function testMessagesOfShards(): void
+    public function testShardedMessages(): void
     {
         if (self::engine() === 'embedded') {
-            // A store's subscribers are handles of its own.
+            // Embedded connections do not support SSUBSCRIBE.
             $this->expectNotToPerformAssertions();
             return;
         }
@@ -144,7 +144,7 @@ final class StreamsTest extends EngineCase
         self::assertSame(1, $c->acl('deluser', 'eve'));
     }
 
-    public function testWhatAServerSaysOfItself(): void
+    public function testServerIntrospection(): void
     {
         $c = $this->client;
         self::assertSame([], $c->module('list'));

@@ -8,7 +8,7 @@ use Undercroft\ArgumentException;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** Every family of commands, by its methods. */
+/** The methods of every command family. */
 final class TypesTest extends EngineCase
 {
     public function testStrings(): void
@@ -125,7 +125,7 @@ final class TypesTest extends EngineCase
         ksort($fields);
         self::assertSame(['a' => '2', 'b' => 'x', 'c' => '3'], $fields);
         self::assertContains($c->hRandField('h'), ['a', 'b', 'c']);
-        // Fields that are numbers are not taken for a list.
+        // Numeric field names must not turn the array into a list.
         $c->hSet('n', ['0' => 'p', '1' => 'q']);
         self::assertSame([0 => 'p', 1 => 'q'], $c->hGetAll('n'));
         $this->expectException(ArgumentException::class);
@@ -208,7 +208,7 @@ final class TypesTest extends EngineCase
         self::assertSame(['m' => 2.0], $c->zRandMember('one', 1, 'WITHSCORES'));
     }
 
-    public function testPlaces(): void
+    public function testGeoCommands(): void
     {
         $c = $this->client;
         self::assertSame(2, $c->geoAdd('g', 13.361389, 38.115556, 'Palermo', 15.087269, 37.502669, 'Catania'));
@@ -270,7 +270,7 @@ final class TypesTest extends EngineCase
         self::assertTrue($c->move('d', 1));
     }
 
-    /** The same options as Predis and phpredis write them. */
+    /** Options in the forms that Predis and phpredis use. */
     public function testOptionsOfOtherClients(): void
     {
         $c = self::connect(['prefix' => 'p:']);
@@ -357,7 +357,7 @@ final class TypesTest extends EngineCase
         self::assertSame('text', $c->get('k'));
     }
 
-    /** Ten items, and a million bytes or a hundred thousand items. */
+    /** Values of up to 1,000,000 bytes and collections of up to 100,000 items. */
     public function testSizes(): void
     {
         $c = $this->client;

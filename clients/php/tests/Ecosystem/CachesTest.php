@@ -13,10 +13,10 @@ use Undercroft\Tests\EngineCase;
 
 require_once '/usr/share/php/Symfony/Component/Cache/autoload.php';
 
-/** What the suites of php-cache do not ask: keys of others, programs with a prefix, Symfony's adapter. */
+/** Tests beyond the php-cache suites: foreign keys, clients with a prefix, Symfony's adapter. */
 final class CachesTest extends EngineCase
 {
-    public function testClearLeavesKeysOfOthers(): void
+    public function testClearKeepsKeysWithoutThePrefix(): void
     {
         $client = self::connect(['prefix' => 'p*:']);
         $this->client->mSet(['cache:x' => 1, 'p*:other' => 1, 'pX:cache:x' => 1]);
@@ -61,7 +61,7 @@ final class CachesTest extends EngineCase
             self::assertFalse((new Pool($this->client, $serializer))->getItem('bad')->isHit());
             $this->client->flushAll();
         }
-        // One value that cannot be written does not keep the others out.
+        // A value that cannot be serialized does not prevent the other values from being stored.
         $cache = new SimpleCache($this->client, 'php');
         self::assertFalse($cache->setMultiple(['a' => 1, 'b' => static fn () => 1, 'c' => 3]));
         self::assertSame(['a' => 1, 'b' => null, 'c' => 3], $cache->getMultiple(['a', 'b', 'c']));
@@ -78,7 +78,8 @@ final class CachesTest extends EngineCase
             self::assertTrue($cache->setMultiple(['l' => 1], $ttl));
             self::assertTrue($pool->save($pool->getItem('m')->set(1)->expiresAfter($ttl)));
             self::assertTrue($pool->save($pool->getItem('n')->set(1)->expiresAt($far)));
-            // Symfony's own sum of now and the largest integer is no integer any more.
+            // Symfony itself adds the current time to the lifetime, which overflows for
+            // PHP_INT_MAX.
             $lifetime = $ttl === PHP_INT_MAX ? intdiv($ttl, 4) : $ttl;
             self::assertTrue($symfony->save($symfony->getItem('o')->set(1)->expiresAfter($lifetime)));
             self::assertSame([1, 1, 1, 1], [$cache->get('k'), $cache->get('l'), $cache->get('m'), $cache->get('n')]);

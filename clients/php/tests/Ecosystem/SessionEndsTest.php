@@ -8,18 +8,21 @@ use Undercroft\Session\Handler;
 use Undercroft\Tests\EngineCase;
 use Undercroft\TimeoutException;
 
-/** How requests with sessions end: the next one gets the lock, and a session that has ended stays ended. */
+/**
+ * The end of requests with sessions: the next request gets the lock, and a destroyed session stays
+ * destroyed.
+ */
 final class SessionEndsTest extends EngineCase
 {
     use SessionProcess;
 
-    /** A request that gets the lock within three seconds, or fails. */
+    /** Returns a handler that waits at most three seconds for the lock. */
     private static function next(): Handler
     {
         return new Handler(self::connect(), hold: 60, patience: 3.0);
     }
 
-    public function testAKilledRequestKeepsNoOtherOut(): void
+    public function testTheLockOfAKilledRequestIsTakenOver(): void
     {
         $this->client->set('session:s', 'mark|s:6:"before";');
         $this->start('hold');
@@ -48,7 +51,7 @@ final class SessionEndsTest extends EngineCase
     }
 
     /** @dataProvider ends */
-    public function testARequestThatEndsInACallStoresItsSession(string $what): void
+    public function testARequestAbortedDuringACallStoresItsSession(string $what): void
     {
         $this->client->rPush('long', ...array_fill(0, 1000, 'item'));
         $this->start($what);
@@ -74,7 +77,8 @@ final class SessionEndsTest extends EngineCase
             $holder->read('s');
             $holder->write('s', 'mark|s:3:"old";');
             $this->start($what);
-            // The first line of strict mode is of validateId() or of the wait; both come before the end.
+            // In strict mode the first line comes from validateId() or from the wait for the lock.
+            // Both precede destroy().
             self::assertSame("seen\n", fgets($this->pipes[1]), $what);
             $holder->destroy('s');
             $holder->close();

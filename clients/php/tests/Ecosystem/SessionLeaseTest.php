@@ -10,15 +10,21 @@ use Undercroft\Tests\EngineCase;
 use Undercroft\Tests\Servers;
 use Undercroft\TimeoutException;
 
-/** Locks of sessions whose holder no list of connections and no number of a process tells of. */
+/**
+ * Session locks for which neither a connection list nor a process id can tell whether the holder is
+ * alive.
+ */
 final class SessionLeaseTest extends EngineCase
 {
     use SessionProcess;
 
-    /** Seconds for which the lock of a killed request lasts here; a busy server renews it in time. */
+    /**
+     * The lease of a killed request's lock in seconds, long enough for a busy server to renew it in
+     * time.
+     */
     private const LEASE = 1.0;
 
-    /** Whether this engine has what a test is about. */
+    /** Returns whether a test applies to this engine. */
     private function isOf(string ...$engines): bool
     {
         $isOf = in_array(self::engine(), $engines, true);
@@ -26,7 +32,7 @@ final class SessionLeaseTest extends EngineCase
         return $isOf;
     }
 
-    /** A request that has the lock keeps this one out for so many seconds. */
+    /** Asserts that another request's lock is still held after `$patience` seconds. */
     private static function assertKeptOut(Client $client, float $patience): void
     {
         try {
@@ -36,7 +42,10 @@ final class SessionLeaseTest extends EngineCase
         }
     }
 
-    /** Far less than the minute for which a lock lasts by itself, and far more than a lease. */
+    /**
+     * Asserts that the lock becomes free. The 20 s limit is well below the 60 s hold time and well
+     * above the lease.
+     */
     private static function assertGetsIn(Client $client): void
     {
         $next = new Handler($client, hold: 60, patience: 20.0, lease: self::LEASE);
@@ -46,7 +55,7 @@ final class SessionLeaseTest extends EngineCase
         self::assertSame(0, $client->exists('session:s:lock'));
     }
 
-    /** The URL of a user with few rights. */
+    /** Returns the URL of a server with a user that has only the given rights. */
     private static function limited(string $rights): string
     {
         [$port] = Servers::redis('--user', 'app', 'on', '>secret', '~session:*', ...explode(' ', $rights));
@@ -58,7 +67,7 @@ final class SessionLeaseTest extends EngineCase
         if (!$this->isOf('served', 'redis', 'native')) {
             return;
         }
-        // Two that are common: one in pure PHP, and one with the extension.
+        // Two common restrictions: one is tested in pure PHP, the other with the extension.
         $rights = self::engine() === 'native' ? '+@all -@dangerous' : '+@all -client';
         $url = self::limited($rights);
         $client = new Client($url, ['native' => self::engine() === 'native']);
@@ -66,13 +75,13 @@ final class SessionLeaseTest extends EngineCase
         $left = $client->pTtl('session:s:lock');
         self::assertGreaterThan(0, $left);
         self::assertLessThanOrEqual(1000 * self::LEASE, $left);
-        // It makes no call, for longer than a lease.
+        // The holder makes no call for longer than a lease, and still keeps the lock.
         self::assertKeptOut($client, self::LEASE + 0.3);
         $this->kill();
         self::assertGetsIn($client);
     }
 
-    public function testAUserThatMayNotWait(): void
+    public function testAUserThatMayNotRunBlockingCommands(): void
     {
         if (!$this->isOf('served', 'redis', 'native')) {
             return;
@@ -107,7 +116,7 @@ final class SessionLeaseTest extends EngineCase
         } while ($waiting !== '0');
     }
 
-    /** Each server of a store numbers its own connections. */
+    /** Each server of a store numbers only its own connections. */
     public function testTwoServersOfOneStore(): void
     {
         if (!$this->isOf('served')) {
@@ -128,7 +137,7 @@ final class SessionLeaseTest extends EngineCase
         self::assertGetsIn($clients[1]);
     }
 
-    /** The numbers of processes in another container are those of other processes here. */
+    /** A process id in another container denotes a different process here. */
     public function testAHolderInAnotherContainer(): void
     {
         if (!$this->isOf('embedded')) {
@@ -143,7 +152,7 @@ final class SessionLeaseTest extends EngineCase
         self::assertGetsIn(self::connect());
     }
 
-    public function testTheHolderOfAnotherVersionCountsAsThere(): void
+    public function testAHolderOfAnotherVersionCountsAsAlive(): void
     {
         $held = '0123456789abcdef 1 2 boot';
         $this->client->set('session:s:lock', $held);

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft\Tests\Ecosystem;
 
-/** A test with a request in a process of its own, by session.php. */
+/** Runs a request in a separate process, with session.php. */
 trait SessionProcess
 {
     /** @var resource|null */
@@ -19,8 +19,8 @@ trait SessionProcess
     }
 
     /**
-     * @param list<string> $in a program that runs PHP, with its options
-     * @param array<string, string> $environment variables that it has in addition
+     * @param list<string> $in a wrapper command that runs PHP, with its arguments
+     * @param array<string, string> $environment additional environment variables
      */
     private function start(string $what, ?string $url = null, array $in = [], array $environment = []): void
     {
@@ -32,7 +32,7 @@ trait SessionProcess
             $environment + getenv());
     }
 
-    /** The request has the session's lock from now on. */
+    /** Starts a request that holds the session's lock. */
     private function hold(?string $url = null, array $in = [], array $environment = []): void
     {
         $this->start('hold', $url, $in, $environment);
@@ -42,7 +42,8 @@ trait SessionProcess
     private function kill(): void
     {
         proc_terminate($this->process, SIGKILL);
-        // Until it is gone: it must not see the end of its input first, and end in good order.
+        // Wait for the killed process before closing its input. Otherwise it could see the end of
+        // its input and exit normally.
         stream_get_contents($this->pipes[1]);
         $this->end();
     }

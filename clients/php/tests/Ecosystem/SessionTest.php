@@ -8,7 +8,7 @@ use Undercroft\Session\Handler;
 use Undercroft\Tests\EngineCase;
 use Undercroft\TimeoutException;
 
-/** Sessions: what one request writes the next one reads, and never two at a time. */
+/** Sessions: each request reads what the previous one wrote, and requests never overlap. */
 final class SessionTest extends EngineCase
 {
     public function testRequestsOfOneSessionTakeTurns(): void
@@ -43,7 +43,8 @@ final class SessionTest extends EngineCase
         self::assertTrue($first->close());
         self::assertSame('data', $second->read('s'));
         self::assertFalse($first->write('s', 'late'), 'who has no lock does not write');
-        // A request that lost its lock, as it took too long, leaves the next one's alone.
+        // A request that held the lock for too long and lost it leaves the next holder's lock
+        // alone.
         $this->client->set('session:s:lock', 'of another');
         self::assertFalse($second->write('s', 'late'));
         self::assertTrue($second->close());

@@ -12,7 +12,10 @@ use Undercroft\ProtocolException;
 use Undercroft\ServerException;
 use Undercroft\TimeoutException;
 
-/** Servers that close, are silent, or send what is no reply: an exception of the right class, and a call that works. */
+/**
+ * Servers that close the connection, stay silent or send invalid replies: the client throws the
+ * right exception, and its next call works.
+ */
 final class BrokenServerTest extends TestCase
 {
     /** @var resource|null */
@@ -38,7 +41,7 @@ final class BrokenServerTest extends TestCase
     }
 
     /**
-     * @param list<list<string>> $connections what is sent, word by word of scripted.php or as plain text
+     * @param list<list<string>> $connections the steps of scripted.php, with reply texts in plain form
      * @param array<string, mixed> $options
      */
     private function client(array $connections, array $options = []): Client
@@ -94,7 +97,10 @@ final class BrokenServerTest extends TestCase
         self::assertSame(2, $client->incr('k'));
     }
 
-    /** Who looks for replies before it sleeps finds the same, whether they come at once, later or never. */
+    /**
+     * A client that polls before it sleeps reads the same replies, whether they arrive early, late
+     * or never.
+     */
     public function testSpinning(): void
     {
         $client = $this->client([['now:', "$1\r\nv\r\n", "+OK\r\n", 'silent'], ['close'], ["+OK\r\n", 'silent']],
@@ -116,7 +122,7 @@ final class BrokenServerTest extends TestCase
         new Client('tcp://127.0.0.1', ['spin' => 1_001]);
     }
 
-    public function testOnlyWhatChangesNothingIsSentTwice(): void
+    public function testOnlyReadOnlyCommandsAreResent(): void
     {
         $client = $this->client([["+OK\r\n", 'close'], ["$1\r\nv\r\n", "+OK\r\n", 'close'], [":1\r\n", 'silent']]);
         self::assertTrue($client->set('k', 'v'));
@@ -130,7 +136,7 @@ final class BrokenServerTest extends TestCase
         self::assertSame(1, $client->incr('k'));
     }
 
-    public function testNothingIsSentTwiceWhereKeysAreWatched(): void
+    public function testNothingIsResentWhileKeysAreWatched(): void
     {
         $client = $this->client([["+OK\r\n", 'close'], ["$1\r\nv\r\n", 'silent']]);
         $client->watch('k');
@@ -167,7 +173,7 @@ final class BrokenServerTest extends TestCase
         self::assertSame("*3\r\n$4\r\nAUTH\r\n$4\r\nuser\r\n$6\r\nsecret\r\n", $request);
     }
 
-    public function testNobodyThere(): void
+    public function testNoServerListening(): void
     {
         foreach (['tcp://127.0.0.1:1', 'unix:///nowhere/at/all'] as $url) {
             try {
@@ -180,7 +186,7 @@ final class BrokenServerTest extends TestCase
         }
     }
 
-    public function testMessagesThatComeBetweenRepliesAreNoReplies(): void
+    public function testPushesBetweenRepliesAreSkipped(): void
     {
         $client = $this->client(
             [["%1\r\n+proto\r\n:3\r\n", ">2\r\n+invalidate\r\n*0\r\n$1\r\nv\r\n", ":1\r\n>1\r\n+x\r\n:2\r\n",

@@ -13,7 +13,7 @@ use Undercroft\Session\Handler;
 use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 
-/** A client of a cluster of three real servers, whose slots move. */
+/** A client of a cluster of three real servers, with slots that migrate. */
 final class ClusterTest extends TestCase
 {
     /** @var list<int> */
@@ -133,7 +133,8 @@ final class ClusterTest extends TestCase
         $id = array_map(static fn (Client $each): string => $each->rawCommand('CLUSTER', 'MYID'), self::$servers);
         self::$servers[$to]->rawCommand('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $id[$from]);
         self::$servers[$from]->rawCommand('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $id[$to]);
-        // The key is still there; the other one would be made at the new place, and so the client is sent to ask there.
+        // The first key has not migrated yet. The second key does not exist, so the server
+        // redirects its creation to the new owner with ASK.
         self::assertSame('v', $c->get($key));
         self::assertTrue($c->set($other, 'w'));
         self::assertSame(['v', 'w'], $c->pipeline()->get($key)->get($other)->execute());
@@ -176,7 +177,7 @@ final class ClusterTest extends TestCase
         self::assertSame('new', $this->client->get('session:s'));
     }
 
-    public function testNobodyThere(): void
+    public function testNoServerReachable(): void
     {
         $this->expectException(ConnectionException::class);
         (new Client('redis+cluster://127.0.0.1:1,127.0.0.1:2', ['native' => false]))->get('k');

@@ -14,7 +14,7 @@ use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 use Undercroft\TimeoutException;
 
-/** Places and ways to connect, against real servers. */
+/** Addresses and ways to connect, against real servers. */
 final class ConnectionTest extends TestCase
 {
     private static int $port;
@@ -86,7 +86,7 @@ final class ConnectionTest extends TestCase
         self::assertStringNotContainsString('secret', (string) Address::of('tcp://u:secret@h'));
     }
 
-    public function testTheExtensionIsNamedWhereItIsMissing(): void
+    public function testTheErrorNamesTheMissingExtension(): void
     {
         if (extension_loaded('undercroft')) {
             self::markTestSkipped('the extension is loaded');
@@ -115,7 +115,7 @@ final class ConnectionTest extends TestCase
         self::client("redis://ada:wrong@127.0.0.1:$port")->get('k');
     }
 
-    public function testAConnectionThatTheServerClosedIsMadeAnew(): void
+    public function testAConnectionClosedByTheServerIsReopened(): void
     {
         $client = self::client('tcp://127.0.0.1:' . self::$port);
         $client->set('k', 'v');
@@ -128,7 +128,7 @@ final class ConnectionTest extends TestCase
         try {
             self::assertTrue($client->set('k', 'w'));
         } catch (ConnectionException) {
-            // It is not known whether it ran.
+            // The write may or may not have run, so the client must not resend it.
             self::assertTrue($client->set('k', 'w'));
         }
     }
@@ -189,7 +189,8 @@ final class ConnectionTest extends TestCase
             self::assertSame(100_000, strlen($loop->next(5.0)->payload));
             self::assertNull($loop->next(0.01));
         }
-        // A persistent connection whose certificate nobody looked at is not given to who wants that.
+        // A persistent connection opened without certificate verification is not reused by a client
+        // that verifies.
         $trusting = ['verify_peer' => false, 'verify_peer_name' => false];
         $careless = self::client("tls://127.0.0.1:$tls", ['ssl' => $trusting, 'persistent' => true]);
         $first = $careless->client('id');

@@ -7,7 +7,7 @@ namespace Undercroft\Tests\Once;
 use PHPUnit\Framework\TestCase;
 use Undercroft\Tests\Servers;
 
-/** Waits in processes that have more files open than PHP's stream_select() can tell of. */
+/** Waits in processes with more open files than PHP's stream_select() supports. */
 final class DescriptorsTest extends TestCase
 {
     private static function subscribed(string $url, string $options = '', string $cafile = ''): string
@@ -26,20 +26,20 @@ final class DescriptorsTest extends TestCase
         return $text;
     }
 
-    public function testMessagesCome(): void
+    public function testMessagesArrive(): void
     {
         [$port, $socket] = Servers::redis();
         self::assertSame("subscribe\nnothing\ntext", self::subscribed("tcp://127.0.0.1:$port"));
         self::assertSame("subscribe\nnothing\ntext", self::subscribed("unix://$socket"));
     }
 
-    public function testTheLimitIsNamedWhereMessagesCannotCome(): void
+    public function testTheErrorNamesTheDescriptorLimit(): void
     {
         if (getenv('UNDERCROFT_ENGINE') === 'native') {
             self::markTestSkipped('the extension has no such limit');
         }
         [$port] = Servers::redis();
-        // Without any of PHP's extensions that are not built in, as is that for sockets.
+        // Run PHP without loadable extensions, including `sockets`.
         $text = self::subscribed("tcp://127.0.0.1:$port", ' -n');
         self::assertStringContainsString('no file descriptor above 1,023', $text);
     }

@@ -6,7 +6,9 @@ namespace Undercroft\Tests\Once;
 
 use Undercroft\Tests\EngineCase;
 
-/** Forks at random moments of calls: the child makes calls of every class, and the parent goes on. */
+/**
+ * Forks at random moments of calls: the child makes calls of every kind while the parent continues.
+ */
 final class ForkLoadTest extends EngineCase
 {
     private const FORKS = 30;

@@ -8,7 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 
-/** A process that forks while its client has a connection: each process gets its own replies, and only these. */
+/** Forks while a client is connected: each process receives only the replies to its own calls. */
 final class ForkTest extends TestCase
 {
     private static string $tcp;
@@ -48,7 +48,7 @@ final class ForkTest extends TestCase
     }
 
     /** @dataProvider kinds */
-    public function testWatchesOfTheParentAreNotTheChilds(array $options): void
+    public function testAChildDoesNotInheritWatches(array $options): void
     {
         $told = Forked::run('watch', self::$tcp, $options);
         self::assertStringContainsString('forked', $told['child'][0]);
@@ -57,7 +57,7 @@ final class ForkTest extends TestCase
     }
 
     /** @dataProvider kinds */
-    public function testSubscriptionsOfTheParentAreNotTheChilds(array $options): void
+    public function testAChildDoesNotInheritSubscriptions(array $options): void
     {
         $told = Forked::run('subscription', self::$tcp, $options);
         self::assertSame('of the child', $told['parent']);
@@ -66,7 +66,7 @@ final class ForkTest extends TestCase
     }
 
     /** @dataProvider kinds */
-    public function testAForkInASignalsHandlerDuringACall(array $options): void
+    public function testAForkInASignalHandlerDuringACall(array $options): void
     {
         $told = Forked::run('handler', self::$tcp, $options);
         self::assertSame(['list', 'item'], $told['parent']);

@@ -9,7 +9,7 @@ use Undercroft\Client;
 use Undercroft\Commands\Families;
 use Undercroft\Tests\Servers;
 
-/** What is made of the command table is what tools/generate.php makes now. */
+/** The generated files match the output of tools/generate.php. */
 final class GeneratedTest extends TestCase
 {
     public function testMethodsAndTableAreNotStale(): void
@@ -66,15 +66,16 @@ final class GeneratedTest extends TestCase
         [$port] = Servers::undercroft();
         $served = array_map(strtoupper(...), array_column((new Client("tcp://127.0.0.1:$port"))->command(), 0));
         self::assertGreaterThan(200, count($served));
-        // These are other things than methods here: states of connections, what pubSubLoop() and feed() do, debugging.
+        // The client offers these commands in another form: connection states, pubSubLoop(), feed()
+        // and debugging.
         $others = ['DISCARD', 'EXEC', 'HELLO', 'QUIT', 'RESET', 'SELECT', 'MONITOR', 'SUBSCRIBE', 'PSUBSCRIBE',
             'SSUBSCRIBE', 'UNSUBSCRIBE', 'PUNSUBSCRIBE', 'SUNSUBSCRIBE', 'DEBUG', 'PFDEBUG', 'PFSELFTEST'];
-        // What is no method is refused, or is for servers among themselves.
+        // These commands are refused or are meant for servers only.
         $refused = ['ASKING', 'READONLY', 'READWRITE', 'SYNC', 'PSYNC', 'REPLCONF', 'RESTORE-ASKING'];
         $missing = array_filter(array_diff($served, $named, $others, $refused),
             static fn (string $name): bool => !str_starts_with($name, 'FEED.'));
         self::assertSame([], array_values($missing));
-        // And those of Redis 7.0.
+        // Every command of Redis 7.0 must have a method too.
         [$port] = Servers::redis();
         $known = array_map(strtoupper(...), array_column((new Client("tcp://127.0.0.1:$port"))->command(), 0));
         self::assertSame([], array_values(array_diff($known, $named, $others, $refused)));

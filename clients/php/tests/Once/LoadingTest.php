@@ -7,7 +7,10 @@ namespace Undercroft\Tests\Once;
 use PHPUnit\Framework\TestCase;
 use Undercroft\Tests\Servers;
 
-/** Which files a process loads: without opcache few of them, and with it all methods of commands. */
+/**
+ * The files that a process loads: without opcache only those it needs, with opcache all command
+ * methods.
+ */
 final class LoadingTest extends TestCase
 {
     private static string $url;
@@ -17,7 +20,7 @@ final class LoadingTest extends TestCase
         self::$url = 'unix://' . Servers::redis()[1];
     }
 
-    /** What a program prints that has a client. */
+    /** Returns the output of a program that has a client. */
     private static function printed(string $program, bool $hasOpcache = false): string
     {
         $command = [PHP_BINARY, '-d', 'opcache.enable_cli=' . (int) $hasOpcache, '-r',
@@ -42,13 +45,13 @@ final class LoadingTest extends TestCase
         $files = self::files($get);
         self::assertContains('StreamConnection', $files);
         self::assertLessThanOrEqual(10, count($files), implode(', ', $files));
-        // Then those that a method needs, and no other family of commands.
+        // Further calls load only the files for their methods, and no other command family.
         $more = array_diff(self::files($get . '$client->hSet("h", "f", "v"); $client->hLen("h");'),
             $files);
         self::assertEqualsCanonicalizing(['Families', 'Family', 'Packing', 'Written', 'Hashes', 'Encoder'], $more);
     }
 
-    /** @return iterable<string, array{string, string}> programs, and what they print */
+    /** @return iterable<string, array{string, string}> programs with their expected output */
     public function programs(): iterable
     {
         yield 'names' => ['echo json_encode([$client->HSET("h", "f", 1), $client->hget(field: "f", key: "h"),

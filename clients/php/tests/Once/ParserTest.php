@@ -14,7 +14,7 @@ use Undercroft\Resp\Slot;
 use Undercroft\Resp\Source;
 use Undercroft\ServerException;
 
-/** The parser, whatever portions the bytes come in, against replies that are written by their rules. */
+/** Parses replies of every kind, with their bytes split at arbitrary positions. */
 final class ParserTest extends TestCase
 {
     private static function parser(string $bytes, ?callable $portion = null): Parser
@@ -119,7 +119,7 @@ final class ParserTest extends TestCase
         self::parser($bytes, static fn (): int => 65_536)->next();
     }
 
-    public function testAnEndWithinAReplyIsALostConnection(): void
+    public function testAnEndOfStreamWithinAReplyIsALostConnection(): void
     {
         $bytes = "*2\r\n$3\r\nabc\r\n$100\r\nabc";
         for ($end = 0; $end < strlen($bytes); $end++) {
@@ -132,7 +132,7 @@ final class ParserTest extends TestCase
         }
     }
 
-    public function testWordsAreWrittenSoThatReadingThemGivesThemAgain(): void
+    public function testEncodedWordsRoundTrip(): void
     {
         self::assertSame("*3\r\n$3\r\nSET\r\n$1\r\n5\r\n$3\r\n0.1\r\n", Encoder::command(['SET', 5, 0.1]));
         foreach ([0.1, 1e300, -1.5, 2.0, 1e15, 123456789.123456789, PHP_FLOAT_EPSILON] as $number) {

@@ -9,18 +9,18 @@ use Undercroft\Client;
 use Undercroft\Tests\Servers;
 
 /**
- * Persistent connections, in one PHP process that serves many requests: the next request has the same connection, and
- * nothing of what the last one left, however that ended.
+ * Persistent connections in one PHP process that serves many requests. The next request reuses the
+ * connection and sees no state of the previous request, however that request ended.
  */
 final class PersistentTest extends TestCase
 {
     private const CLEAN = ['db' => '3', 'sub' => '0', 'psub' => '0', 'multi' => '-1', 'user' => 'default', 'name' => '',
         'resp' => '2'];
 
-    /** @var list<int> of PHP's own server */
+    /** @var list<int> the ports of PHP's built-in servers */
     private static array $ports = [];
 
-    /** Which of them serves. */
+    /** The index of the server in use. */
     private static int $serving = 0;
 
     private static int $redis;
@@ -38,7 +38,7 @@ final class PersistentTest extends TestCase
             'large' => str_repeat('x', 6_000_000)]);
         $extension = getenv('UNDERCROFT_EXTENSION');
         $load = self::isNative() && $extension ? ['-d', "extension=$extension"] : [];
-        // And one without any of PHP's extensions that are not built in, as is that for sockets.
+        // The second server runs without loadable extensions, including `sockets`.
         foreach (self::isNative() ? [$load] : [$load, ['-n']] as $options) {
             self::$ports[] = $port = Servers::port();
             Servers::start([PHP_BINARY, ...$options, '-d', 'display_errors=0', '-S', "127.0.0.1:$port",
@@ -91,7 +91,8 @@ final class PersistentTest extends TestCase
             self::assertMatchesRegularExpression('~^\d+$~D', $first, $what);
             self::assertSame($first, self::ask('nothing', $url), "before $what: the connection is kept");
             self::ask($what, $url);
-            // Who still watched it would find it changed.
+            // If the connection still watched this key, the write would make the next transaction
+            // fail.
             self::$direct->set('k', 'three');
             self::$direct->publish('news', 'for nobody');
             $text = self::ask('look', $url);
@@ -111,11 +112,11 @@ final class PersistentTest extends TestCase
     }
 
     /** @dataProvider urls */
-    public function testTwoObjectsNeverHaveTheSameOne(string $pattern): void
+    public function testTwoObjectsNeverShareAConnection(string $pattern): void
     {
         $url = self::url($pattern);
         self::$direct->del('k4');
-        // Both end in the database; the socket's path may have a 3 in it, too.
+        // Both URLs end with the database number. The socket's path may contain a 3 too.
         $other = substr($url, 0, -1) . '4';
         for ($i = 0; $i < 3; $i++) {
             $text = self::ask('two', $url, ['other' => $other]);
@@ -131,7 +132,7 @@ final class PersistentTest extends TestCase
         self::assertSame('another', self::ask('fork', $url), 'a child does not take what its parent left');
     }
 
-    public function testAServerThatClosedIt(): void
+    public function testAConnectionClosedByTheServerIsReplaced(): void
     {
         $url = self::url('tcp://127.0.0.1:%d/3');
         $id = self::ask('nothing', $url);

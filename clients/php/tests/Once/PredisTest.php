@@ -9,7 +9,10 @@ use Undercroft\Client;
 use Undercroft\ServerException;
 use Undercroft\Tests\Servers;
 
-/** The same random commands by Predis and by us, each on a database of its own: the same replies and the same data. */
+/**
+ * Runs the same random commands with Predis and with our client, each on a separate database.
+ * Replies and data must be equal.
+ */
 final class PredisTest extends TestCase
 {
     private const COMMANDS = [
@@ -50,7 +53,7 @@ final class PredisTest extends TestCase
             self::assertSame([$isError, $expected], [$failed, $got], $text);
         }
         self::assertGreaterThan(100, $errors, 'errors are compared, too');
-        // The same in pipelines.
+        // Repeat the comparison with pipelines.
         for ($round = 0; $round < 20; $round++) {
             $batch = array_map(static fn (): array => self::words(), range(1, 100));
             $expected = array_map(static fn (array $words): mixed => $theirs->executeRaw($words), $batch);

@@ -8,7 +8,10 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Client;
 use Undercroft\ProtocolException;
 
-/** Redirects of a cluster whose servers name others as Redis does: IPv6 without brackets, and no host for their own. */
+/**
+ * Cluster redirects in which servers are named as Redis does: IPv6 without brackets, and an empty
+ * host for the replying server.
+ */
 final class RedirectTest extends TestCase
 {
     /** @var list<resource> */
@@ -23,7 +26,7 @@ final class RedirectTest extends TestCase
         $this->processes = [];
     }
 
-    /** Starts a server on an address that answers each request with the next text; returns its port. */
+    /** Starts a server that sends the next text for each request. Returns its port. */
     private function serve(string $address, callable $replies): int
     {
         $probe = @stream_socket_server("tcp://$address:0");
@@ -46,7 +49,9 @@ final class RedirectTest extends TestCase
         return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$" . strlen($host) . "\r\n$host\r\n:$port\r\n";
     }
 
-    /** @return iterable<string, array{string, string, string}> where both serve, and the names that the first one sends */
+    /**
+     * @return iterable<string, array{string, string, string}> the listening address, and the names that the first server sends
+     */
     public function places(): iterable
     {
         yield 'IPv6' => ['[::1]', '::1', '::1'];
@@ -59,7 +64,7 @@ final class RedirectTest extends TestCase
     }
 
     /** @dataProvider places */
-    public function testTheServerThatIsNamedIsAsked(string $address, string $own, string $named): void
+    public function testARedirectIsFollowedToTheNamedServer(string $address, string $own, string $named): void
     {
         foreach (['MOVED' => ["$1\r\nv\r\n"], 'ASK' => ["+OK\r\n$1\r\nv\r\n"]] as $kind => $answer) {
             $other = $this->serve($address, static fn () => $answer);
@@ -80,7 +85,7 @@ final class RedirectTest extends TestCase
     }
 
     /** @dataProvider wrong */
-    public function testARedirectThatNamesNoServer(string $error): void
+    public function testARedirectWithoutAServerIsRefused(string $error): void
     {
         $first = $this->serve('127.0.0.1', static fn (int $port) => [self::slots('', $port), "-$error\r\n"]);
         $this->expectException(ProtocolException::class);
@@ -88,7 +93,7 @@ final class RedirectTest extends TestCase
         (new Client("redis+cluster://127.0.0.1:$first"))->get('foo');
     }
 
-    public function testATransactionFollows(): void
+    public function testATransactionFollowsARedirect(): void
     {
         $other = $this->serve('[::1]', static fn (int $port) => ["+OK\r\n+QUEUED\r\n*1\r\n:1\r\n"]);
         $first = $this->serve('[::1]', static fn (int $port) => [self::slots('', $port),

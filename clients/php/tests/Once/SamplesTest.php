@@ -8,7 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Client;
 use Undercroft\Tests\Servers;
 
-/** The samples of the documentation run, and print the same when they run again. */
+/** The code samples of the documentation run, and print the same output when run again. */
 final class SamplesTest extends TestCase
 {
     /** @return iterable<string, array{list<string>}> */
@@ -21,7 +21,7 @@ final class SamplesTest extends TestCase
     /**
      * @dataProvider options
      *
-     * @param list<string> $options of PHP
+     * @param list<string> $options for PHP
      */
     public function testTheReadme(array $options): void
     {
@@ -31,7 +31,8 @@ final class SamplesTest extends TestCase
         preg_match('~^```text\n(.*?)^```~ms', $page, $printed);
         self::assertGreaterThan(1, count($samples[1]));
         self::assertStringStartsWith("<?php\n", $samples[1][0]);
-        // The page says to save the program next to autoload.php. It runs in another directory.
+        // The README says to save the program next to autoload.php. Run it from another working
+        // directory.
         $folder = Servers::folder() . '/' . bin2hex(random_bytes(4));
         mkdir($folder);
         symlink(self::root() . '/clients/php/autoload.php', "$folder/autoload.php");
@@ -41,7 +42,7 @@ final class SamplesTest extends TestCase
         foreach (['first', 'second'] as $time) {
             $process = proc_open([PHP_BINARY, ...$options, "$folder/samples.php"],
                 [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR], $pipes, '/');
-            // The last one waits for a message.
+            // The last sample waits for a message.
             $end = microtime(true) + 30;
             $isWaiting = static fn (): bool => microtime(true) < $end && proc_get_status($process)['running'];
             while ($client->publish('news', 'here') === 0 && $isWaiting()) {
@@ -54,7 +55,7 @@ final class SamplesTest extends TestCase
         }
     }
 
-    /** The other pages' samples are for stores: without the extension they are only parsed. */
+    /** The samples of the other pages need a store. Without the extension they are only parsed. */
     public function testTheOtherPages(): void
     {
         $store = Servers::store();
@@ -67,12 +68,12 @@ final class SamplesTest extends TestCase
                 $pages[$page] = true;
                 $file = "$folder/" . strtr($page, '/', '-') . "-$number.php";
                 $autoload = var_export(self::root() . '/clients/php/autoload.php', true);
-                // A whole program names autoload.php by its path from the repository's root.
+                // A complete program requires autoload.php by its path from the repository's root.
                 $sample = preg_replace("~^<\?php\nrequire '[^']*';~", '', $sample);
                 file_put_contents($file, "<?php require $autoload;\n"
                     . str_replace('undercroft://demo', "undercroft://$store", $sample));
                 if (extension_loaded('undercroft')) {
-                    // The samples that README.md shows before this one set the key.
+                    // This sample uses a key that earlier samples in README.md set.
                     (new Client("undercroft://$store"))->set('greeting', 'hello');
                     $extension = getenv('UNDERCROFT_EXTENSION');
                     $options = $extension === false ? [] : ['-d', "extension=$extension"];
@@ -88,7 +89,7 @@ final class SamplesTest extends TestCase
         self::assertArrayHasKey('clients/php/extension/README.md', $pages);
     }
 
-    /** @return list<string> the Markdown files of the repository but the client's own README */
+    /** @return list<string> the repository's Markdown files except the client's README */
     private static function pages(): array
     {
         exec('git -C ' . escapeshellarg(self::root()) . " ls-files '*.md'", $pages, $status);
@@ -102,9 +103,9 @@ final class SamplesTest extends TestCase
     }
 
     /**
-     * Returns the output of a program, which must succeed.
+     * Runs a program, which must succeed, and returns its output.
      *
-     * @param list<string> $arguments of PHP
+     * @param list<string> $arguments for PHP
      */
     private static function printed(array $arguments): string
     {

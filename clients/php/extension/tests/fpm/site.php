@@ -2,7 +2,8 @@
 
 declare(strict_types=1);
 
-// What the workers of tests/fpm/storm.php run: each request one thing, named in the query.
+// The script that the FPM workers run for tests/fpm/storm.php. The query names the action of each
+// request.
 
 use Undercroft\Native\Store;
 
@@ -12,14 +13,14 @@ $store = new Store($url, ['timeout' => 5.0]);
 $found = $store->get('greeting');
 $spent = hrtime(true) - $began;
 
-/** A value that says what it must be. */
+/** Returns a value that contains its own seed, so that a torn value can be detected. */
 function value(int $seed): string
 {
     $length = 8 + $seed % 4000;
     return sprintf('%08d', $seed) . str_repeat(chr(97 + $seed % 26), $length);
 }
 
-/** Fails with a word that the caller looks for. */
+/** Prints `torn`, which the caller looks for, if a value does not match its seed. */
 function check(?string $value): void
 {
     if ($value !== null && $value !== value((int) substr($value, 0, 8))) {
@@ -41,7 +42,7 @@ function write_much(Store $store, int $times): void
 
 switch ($_GET['do'] ?? '') {
     case 'first':
-        // Does nothing more: how long the first call of a request takes, and in which process.
+        // Measures the time of a request's first call, together with the worker's process id.
         echo json_encode(['pid' => getmypid(), 'ns' => $spent, 'greeting' => $found]);
         break;
     case 'read':
@@ -56,7 +57,7 @@ switch ($_GET['do'] ?? '') {
         echo 'written';
         break;
     case 'for ever':
-        // Until request_terminate_timeout ends the worker, or somebody kills it.
+        // Runs until request_terminate_timeout or a kill ends the worker.
         write_much($store, PHP_INT_MAX);
         break;
     case 'wait':

@@ -3,14 +3,15 @@
 declare(strict_types=1);
 
 // Usage: php storm.php PORT MASTER KILLS STORE
-// Asks workers of PHP-FPM behind nginx for readings, writings and failures, all at once, while some of them are killed.
-// MASTER is the process id of FPM's master.
+//
+// Sends concurrent requests that read, write and fail to PHP-FPM workers behind nginx, while some
+// of the workers are killed. MASTER is the process id of FPM's master.
 
 use Undercroft\Native\Store;
 
 [, $port, $master, $kills, $url] = $argv;
 
-/** The status and the body of an answer; null where there was none. */
+/** Returns the status and body of a response, or null if there was none. */
 function ask(string $what): ?array
 {
     global $port;
@@ -32,7 +33,7 @@ function fail(string $why): never
     exit(1);
 }
 
-/** The processes of the workers. */
+/** Returns the process ids of the workers. */
 function workers(): array
 {
     global $master;
@@ -46,7 +47,7 @@ mt_srand($seed);
 $store = new Store($url);
 $store->set('greeting', 'hello');
 
-// The first call of a request: in a worker that has no store open yet, and in one that has.
+// Times of a request's first call: in workers without an open store, and in workers with one.
 $first = $later = [];
 for ($i = 0; $i < 60; $i++) {
     [$status, $body] = ask('first') ?? fail('no answer');
@@ -77,7 +78,8 @@ foreach (['read', 'read', 'read', 'write', 'any', 'any'] as $number => $kind) {
         while (file_exists("$url.storm")) {
             $what = $kind === 'any' ? $any[mt_rand(0, 7)] : $kind;
             $answer = ask($what);
-            // Who was killed does not answer: nginx says 502 or 504 then, or ends behind the head.
+            // A killed worker does not reply: nginx then returns 502 or 504, or ends the response
+            // after the header.
             if ($answer === null || in_array($answer[0], [502, 504], true) || $answer === [200, '']) {
                 continue;
             }
@@ -97,10 +99,10 @@ for ($killed = 0; $killed < $kills;) {
         exec('kill -9 ' . $workers[array_rand($workers)] . ' 2>/dev/null', $lines, $code);
         $killed += $code === 0 ? 1 : 0;
     }
-    // No lock is left behind, whatever was killed.
+    // A killed worker must not leave a lock held.
     $store->set('beside', (string) $killed) && $store->get('beside') === (string) $killed || fail('beside');
 }
-// Long enough for request_terminate_timeout to end some of them, too.
+// Long enough for request_terminate_timeout to end some workers too.
 for ($i = 0; $i < 15; $i++) {
     usleep(100_000);
     $store->set('beside', 'still');
