@@ -270,14 +270,18 @@ class Client
     }
 
     /**
-     * Iterates over all keys. A key that exists during the whole scan is returned at least once.
+     * Iterates over all keys, numbered from 0. A key that exists during the whole scan is returned
+     * at least once.
      */
     public function scanIterator(?string $match = null, int $count = 100, ?string $type = null): \Generator
     {
         $options = array_filter(['match' => $match, 'count' => $count, 'type' => $type]);
         $nodes = $this->connection instanceof ClusterConnection ? $this->connection->owners() : null;
         foreach ($nodes ?? [null] as $node) {
-            yield from Scans::keys($node === null ? $this : $this->on($this->connection->node($node)), $options);
+            $client = $node === null ? $this : $this->on($this->connection->node($node));
+            foreach (Scans::keys($client, $options) as $key) {
+                yield $key;
+            }
         }
     }
 
@@ -287,7 +291,7 @@ class Client
         return Scans::items($this, 'hScan', $key, $match, $count);
     }
 
-    /** Iterates over all members of a set. */
+    /** Iterates over all members of a set, numbered from 0. */
     public function sScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'sScan', $key, $match, $count);

@@ -19,7 +19,10 @@ final class Scans
         $cursor = '0';
         do {
             [$cursor, $keys] = $client->scan($cursor, $options);
-            yield from self::each($keys);
+            // `yield from` would number the keys of each reply from 0.
+            foreach ($keys as $key) {
+                yield $key;
+            }
         } while ($cursor !== '0');
     }
 
@@ -31,7 +34,9 @@ final class Scans
         do {
             [$cursor, $items] = $client->$method($key, $cursor, $options);
             if ($method === 'sScan') {
-                yield from self::each($items);
+                foreach ($items as $member) {
+                    yield $member;
+                }
             } else {
                 // PHP turns numeric array keys into integers. The store has strings, so convert the
                 // names back.
@@ -40,16 +45,5 @@ final class Scans
                 }
             }
         } while ($cursor !== '0');
-    }
-
-    /**
-     * Yields one batch of items. Keys restart at 0 in every batch, so collect all batches with
-     * `iterator_to_array($items, false)`.
-     */
-    private static function each(iterable $items): \Generator
-    {
-        foreach ($items as $item) {
-            yield $item;
-        }
     }
 }

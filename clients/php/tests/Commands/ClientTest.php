@@ -327,6 +327,9 @@ final class ClientTest extends EngineCase
         self::assertEqualsCanonicalizing([...$names, 'hash', 'set', 'zset'], $unique($c->scanIterator(count: 50)));
         self::assertSame(['hash'], $unique($c->scanIterator(type: 'hash')));
         self::assertEqualsCanonicalizing($names, $unique($c->sScanIterator('set')));
+        self::assertEqualsCanonicalizing($names, array_unique(iterator_to_array($c->sScanIterator('set', count: 10))));
+        $keys = array_unique(iterator_to_array($c->scanIterator(count: 10)));
+        self::assertEqualsCanonicalizing([...$names, 'hash', 'set', 'zset'], $keys);
         self::assertEqualsCanonicalizing($names, array_keys(iterator_to_array($c->hScanIterator('hash'))));
         self::assertSame(['n77' => 1.5], iterator_to_array($c->zScanIterator('zset', 'n77')));
         self::assertSame([], iterator_to_array($c->hScanIterator('none')));
