@@ -1,7 +1,8 @@
-//! Names the shared library by the version of its interface, so that a program finds the one that it was built for.
+//! Sets the shared library's name by the version of its interface, so that a program loads a
+//! compatible one.
 
 fn main() {
-    // The first number of UC_ABI_VERSION.
+    // The upper half of UC_ABI_VERSION.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libundercroft.so.0");
     println!("cargo:rerun-if-changed=build.rs");
 }

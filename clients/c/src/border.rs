@@ -1,4 +1,4 @@
-//! From C's arguments to ours, and back to a status.
+//! Conversions from C arguments to Rust values, and from results to a status.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 
 use crate::status::{Outcome, Refused, Status};
 
-/// So many words or keys are worked on without an allocation.
+/// Up to this many words or keys are handled without an allocation.
 const FEW: usize = 8;
 
-/// `uc_bytes`.
+/// The C type `uc_bytes`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Bytes {
@@ -21,7 +21,7 @@ pub(crate) struct Bytes {
     length: usize,
 }
 
-/// `uc_words`: one command.
+/// The C type `uc_words`: the words of one command.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Words {
@@ -29,13 +29,13 @@ pub(crate) struct Words {
     words: *const Bytes,
 }
 
-/// Bytes of the caller's, several times.
+/// A list of byte strings borrowed from the caller.
 pub(crate) type List<'a> = SmallVec<[&'a [u8]; FEW]>;
 
-/// Runs a call. A panic ends here, as it must not run into C.
+/// Runs a call and stops panics, which must not unwind into C.
 #[inline(always)]
 pub(crate) fn call(body: impl FnOnce() -> Outcome) -> c_int {
-    // What a panic left half done is closed to later calls, see `handle`.
+    // A handle that a panic left inconsistent is refused by later calls; see `handle`.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status) | Err(Refused(status))) => status as c_int,
         Err(panic) => internal(&*panic),
@@ -53,10 +53,10 @@ fn internal(panic: &(dyn Any + Send)) -> c_int {
     status as c_int
 }
 
-/// The caller's bytes.
+/// Borrows the caller's bytes.
 ///
 /// # Safety
-/// There are so many at `data`, unless that is null, and nobody changes them before the call returns.
+/// `data` must be null or valid for `length` bytes, which must not change before the call returns.
 #[inline(always)]
 pub(crate) unsafe fn bytes<'a>(data: *const c_void, length: usize) -> Outcome<&'a [u8]> {
     if data.is_null() {
@@ -66,14 +66,16 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, length: usize) -> Outcome<&'
         };
     }
     check_length(length)?;
-    // SAFETY: the caller's promise; the pointer is not null and the length not too large.
+    // SAFETY: the pointer is not null and the length is at most `isize::MAX`. The caller guarantees
+    // that the bytes are valid and unchanged during the call.
     Ok(unsafe { slice::from_raw_parts(data.cast(), length) })
 }
 
-/// The caller's memory for so many bytes.
+/// Borrows the caller's buffer.
 ///
 /// # Safety
-/// There is room for so many at `data`, unless that is null, which nobody uses before the call returns.
+/// `data` must be null or writable for `capacity` bytes, which no other code may use before the
+/// call returns.
 #[inline(always)]
 pub(crate) unsafe fn memory<'a>(
     data: *mut c_void,
@@ -86,30 +88,32 @@ pub(crate) unsafe fn memory<'a>(
         };
     }
     check_length(capacity)?;
-    // SAFETY: the caller's promise; the pointer is not null and the length not too large.
+    // SAFETY: the pointer is not null and the capacity is at most `isize::MAX`. The caller
+    // guarantees that the memory is writable and unused during the call.
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), capacity) })
 }
 
-/// What several `uc_bytes` stand for; there must be one at least.
+/// Borrows a list of at least one byte string.
 ///
 /// # Safety
-/// There are so many at `items`, unless that is null, and [`bytes`]' condition holds for each.
+/// `items` must be null or valid for `count` items, each of which must meet the requirements of
+/// [`bytes`].
 #[inline]
 pub(crate) unsafe fn list<'a>(count: usize, items: *const Bytes) -> Outcome<List<'a>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `items` is null or valid for `count` items.
     let items = unsafe { array(count, items) }?;
     let mut list = List::with_capacity(items.len());
     for item in items {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         list.push(unsafe { bytes(item.data, item.length) }?);
     }
     Ok(list)
 }
 
-/// So many values of the caller's; there must be one at least.
+/// Borrows an array of at least one value.
 ///
 /// # Safety
-/// There are so many at `items`, unless that is null, and nobody changes them before the call returns.
+/// `items` must be null or valid for `count` values, which must not change before the call returns.
 #[inline]
 pub(crate) unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a [T]> {
     if count == 0 {
@@ -120,14 +124,16 @@ pub(crate) unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a 
     }
     check_length(count.saturating_mul(size_of::<T>()))?;
     check_aligned(items)?;
-    // SAFETY: the caller's promise; the pointer is not null, aligned, and the length not too large.
+    // SAFETY: the pointer is not null and aligned, and the length is at most `isize::MAX`. The
+    // caller guarantees that the items are valid and unchanged during the call.
     Ok(unsafe { slice::from_raw_parts(items, count) })
 }
 
-/// The caller's memory for so many numbers; none where it is null and none are wanted.
+/// Borrows the caller's array for `count` numbers. Null is accepted if `count` is 0.
 ///
 /// # Safety
-/// There is room for so many at `items`, unless that is null, which nobody uses before the call returns.
+/// `items` must be null or writable for `count` numbers, which no other code may use before the
+/// call returns.
 pub(crate) unsafe fn numbers<'a, T>(
     count: usize,
     items: *mut T,
@@ -140,7 +146,8 @@ pub(crate) unsafe fn numbers<'a, T>(
     }
     check_length(count.saturating_mul(size_of::<T>()))?;
     check_aligned(items)?;
-    // SAFETY: the caller's promise; the pointer is not null, aligned, and the length not too large.
+    // SAFETY: the pointer is not null and aligned, and the length is at most `isize::MAX`. The
+    // caller guarantees that the memory is writable and unused during the call.
     Ok(unsafe { slice::from_raw_parts_mut(items.cast(), count) })
 }
 
@@ -154,49 +161,51 @@ fn check_aligned<T>(items: *const T) -> Outcome<()> {
     }
 }
 
-/// The words of several commands.
+/// Borrows the words of several commands.
 ///
 /// # Safety
-/// There are so many at `commands`, unless that is null, and [`list`]'s condition holds for each.
+/// `commands` must be null or valid for `count` commands, each of which must meet the requirements
+/// of [`list`].
 pub(crate) unsafe fn commands<'a>(
     count: usize,
     commands: *const Words,
 ) -> Outcome<impl ExactSizeIterator<Item = Outcome<List<'a>>>> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `commands` is null or valid for `count` commands.
     let commands: &[Words] = unsafe { array(count, commands) }?;
     Ok(commands.iter().map(|command| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         unsafe { list(command.count, command.words) }
     }))
 }
 
-/// The caller's text.
+/// Borrows the caller's text.
 ///
 /// # Safety
-/// `text` is null, or there is a zero behind it and nobody changes it before the call returns.
+/// `text` must be null or a null-terminated string that does not change before the call returns.
 pub(crate) unsafe fn text<'a>(what: &str, text: *const c_char) -> Outcome<&'a str> {
     if text.is_null() {
         return Err(Refused::misuse(&format!("expected {what}, got NULL")));
     }
-    // SAFETY: the caller's promise; the pointer is not null.
+    // SAFETY: the pointer is not null, and the caller guarantees a null-terminated string that does
+    // not change during the call.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str()
         .map_err(|error| Refused::misuse(&format!("expected {what} in UTF-8: {error}")))
 }
 
-/// Gives the caller a result, unless it is not wanted.
+/// Stores a result unless `place` is null.
 ///
 /// # Safety
-/// `place` is null, or there is room for it.
+/// `place` must be null or writable.
 #[inline(always)]
 pub(crate) unsafe fn give<T>(place: *mut T, result: T) {
     if !place.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the pointer is not null, and the caller guarantees that it is writable.
         unsafe { place.write(result) };
     }
 }
 
-/// Whether there is a place for a result that cannot be done without.
+/// Fails if the pointer for a required result is null.
 #[inline(always)]
 pub(crate) fn check_place<T>(place: *mut T) -> Outcome<()> {
     match place.is_null() {

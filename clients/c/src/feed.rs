@@ -1,6 +1,6 @@
-//! The calls on feeds that programs make most, on the store directly.
+//! The most frequently used feed calls, which work on the store directly.
 //!
-//! What a feed does not take is left to the command of the same name, which says what is wrong.
+//! If a feed rejects its items, the command of the same name runs and reports the error.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -23,10 +23,10 @@ const HIDDEN: u64 = 1;
 const ALL: u64 = 2;
 const REVERSE: u64 = 4;
 
-/// `UC_FEED_BY_VALUE`.
+/// The C constant `UC_FEED_BY_VALUE`.
 const BY_VALUE: i64 = i64::MIN;
 
-/// `uc_feed_query`.
+/// The C type `uc_feed_query`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Query {
@@ -42,28 +42,32 @@ pub(crate) struct Query {
 
 const _: () = assert!(size_of::<Query>() == 64);
 
-// SAFETY: plain numbers and pointers, the size first.
+// SAFETY: the structure has only numbers and pointers, and the first field is its size.
 unsafe impl Growing for Query {
     const NAME: &'static str = "uc_feed_query";
     const FIRST: usize = 32;
 }
 
-/// What a [`Query`] says.
+/// The meaning of a [`Query`].
 pub(crate) struct Asked<'a> {
-    /// Its filter is none where it is empty.
+    /// The query. Its filter is None if the caller's is empty.
     pub(crate) query: FeedQuery<'a>,
     pub(crate) reverse: bool,
 }
 
+/// Reads a query. Null means all visible items.
+///
 /// # Safety
-/// `query` is null, or there is a `uc_feed_query` as large as its own `size` says, whose filter is there.
+/// `query` must be null or point to a `uc_feed_query` of as many bytes as its `size` field says,
+/// with valid pointers.
 pub(crate) unsafe fn read_query<'a>(query: *const Query) -> Outcome<Asked<'a>> {
     if query.is_null() {
         return read_flags(0, 0);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the pointer is not null, and the caller guarantees a structure of as many bytes as
+    // its `size` field says.
     let query = unsafe { Query::read_from(query) }?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that each pointer is null or valid for its length.
     let (filter, low, high) = unsafe {
         (
             bytes(query.filter, query.filter_length)?,
@@ -79,7 +83,8 @@ pub(crate) unsafe fn read_query<'a>(query: *const Query) -> Outcome<Asked<'a>> {
     Ok(asked)
 }
 
-/// What `UC_FEED_*` say, of which those of `more` are allowed besides the two that say what is seen.
+/// Parses `UC_FEED_*` flags. `more` has the flags that are allowed in addition to the two for
+/// visibility.
 pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
     let seen = match flags & (HIDDEN | ALL) {
         0 => Seen::Visible,
@@ -104,17 +109,17 @@ pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
     })
 }
 
-/// Values have another size than the feed's, in the words of its commands.
+/// Returns the error for values of the wrong size, worded as the feed commands do.
 #[cold]
 pub(crate) fn other_size(schema: &Schema, given: usize) -> Failure {
     let expected = schema.value_size();
     CommandError::new(format!("ERR value has {given} bytes, expected {expected}")).into()
 }
 
-/// Size of a value, and number of attributes.
+/// The size of a value in bytes, and the number of attributes.
 pub(crate) type Form = (usize, usize);
 
-/// The sizes of the caller's buffers are not those of the feed's items.
+/// Returns the error for buffers whose layout differs from the feed's items.
 #[cold]
 fn other_form(feed: Form, given: Form) -> Refused {
     Refused::misuse(&format!(
@@ -131,7 +136,7 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Copies items of this form there. Returns how many that are.
+    /// Copies items of the same layout into the buffers. Returns the number of items.
     fn take(&mut self, items: &FoundItems) -> usize {
         write(self.values, items.values());
         if self.form.1 > 0 {
@@ -141,24 +146,24 @@ impl Room<'_> {
     }
 }
 
-/// Copies what there is to the beginning of a place that is as large at least.
+/// Copies values to the start of a buffer that is large enough.
 fn write<T: Copy>(place: &mut [MaybeUninit<T>], given: &[T]) {
     for (place, &given) in place[..given.len()].iter_mut().zip(given) {
         place.write(given);
     }
 }
 
-/// The form of a feed as the caller's buffers have it.
+/// Returns the layout of a feed's items.
 fn form_of(schema: &Schema) -> Form {
     (schema.value_size(), schema.widths().len())
 }
 
-/// Whether a feed's items fit the caller's buffers: attributes need not be wanted.
+/// Whether a feed's items fit the caller's buffers. The caller may omit attributes.
 fn fits(feed: Form, given: Form) -> bool {
     feed.0 == given.0 && (feed.1 == given.1 || given.1 == 0)
 }
 
-/// What a call that reads items is given.
+/// The arguments of a call that reads items.
 struct Items {
     from: i64,
     count: usize,
@@ -170,10 +175,11 @@ struct Items {
 }
 
 impl Items {
-    /// Copies the items that are asked for into the caller's buffers.
+    /// Copies the selected items into the caller's buffers.
     ///
     /// # Safety
-    /// As the header says of `uc_feed_range`.
+    /// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
+    /// `uc_feed_range`.
     unsafe fn read(&self, on: &Database<'_>, key: &[u8], asked: Asked<'_>) -> Outcome {
         check_place(self.found)?;
         let columns = match self.attributes.is_null() {
@@ -181,7 +187,8 @@ impl Items {
             false => self.attribute_count,
         };
         let given = (self.value_size, columns);
-        // SAFETY: the caller's promises.
+        // SAFETY: `check_place` rejected a null `found`, and the caller guarantees that each
+        // pointer is null or valid for its length.
         let mut room = unsafe {
             self.found.write(0);
             Room {
@@ -211,14 +218,16 @@ impl Items {
                 _ => Ok(room.take(items)),
             }
         })?;
-        // SAFETY: the place is there.
+        // SAFETY: `found` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { self.found.write(taken) };
         Ok(Status::Ok)
     }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_range(
     store: *const StoreHandle,
@@ -243,18 +252,21 @@ unsafe extern "C" fn uc_feed_range(
         found,
     };
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
+        // structure for its `size`.
         unsafe {
             let asked = read_query(query)?;
             items.read(on, bytes(key, key_length)?, asked)
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_between(
     store: *const StoreHandle,
@@ -274,7 +286,7 @@ unsafe extern "C" fn uc_feed_between(
     found: *mut usize,
 ) -> c_int {
     let items = Items {
-        // Nothing lies behind as many.
+        // No feed has that many items.
         from: i64::try_from(from).unwrap_or(i64::MAX),
         count,
         values,
@@ -284,19 +296,22 @@ unsafe extern "C" fn uc_feed_between(
         found,
     };
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
+        // structure for its `size`.
         unsafe {
             let mut asked = read_query(query)?;
             asked.query.between = Some((bytes(low, low_length)?, bytes(high, high_length)?));
             items.read(on, bytes(key, key_length)?, asked)
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_count(
     store: *const StoreHandle,
@@ -307,20 +322,24 @@ unsafe extern "C" fn uc_feed_count(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(count)?;
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
+        // structure for its `size`.
         let (key, asked) = unsafe { (bytes(key, key_length)?, read_query(query)?) };
         let counted = on.shared.feed_count((on.number, key), asked.query);
         let counted = counted.map_err(|failure| Refused::failure(&on.shared.store, failure))?;
-        // SAFETY: the place is there.
+        // SAFETY: `count` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { count.write(counted) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_add(
     store: *const StoreHandle,
@@ -340,7 +359,7 @@ unsafe extern "C" fn uc_feed_add(
         } else {
             attribute_count
         };
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (key, values, attributes) = unsafe {
             (
                 bytes(key, key_length)?,
@@ -362,19 +381,20 @@ unsafe extern "C" fn uc_feed_add(
         let added = match added.map_err(|error| Refused::engine(&on.shared.store, error))? {
             Some(added) => added,
             None if position.is_none() => refused_by_value(on, key, &given)?,
-            // The command says what is wrong.
+            // The command reports the error.
             None => add_words(on, key, position, &given)?,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `items` is null or writable.
         unsafe { give(items, added) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
-/// Why a feed does not take items where their values say. In commands values of sorted feeds are texts, so these cannot
-/// say it.
+/// Returns the error for items that a feed rejects at the position of their values. The command
+/// cannot report it, because commands write the values of sorted feeds as text.
 #[cold]
 fn refused_by_value(on: &Database<'_>, key: &[u8], items: &FeedItems<'_>) -> Outcome<u64> {
     let store = &on.shared.store;
@@ -410,10 +430,11 @@ fn refused_by_value(on: &Database<'_>, key: &[u8], items: &FeedItems<'_>) -> Out
     ))
 }
 
-/// The caller's values, one behind the other; there must be one at least.
+/// Borrows one or more contiguous values.
 ///
 /// # Safety
-/// There are so many at `values`, unless that is null, and nobody changes them before the call returns.
+/// `values` must be null or valid for `count` values of `value_size` bytes, which must not change
+/// before the call returns.
 pub(crate) unsafe fn values_of<'a>(
     count: usize,
     values: *const c_void,
@@ -424,12 +445,13 @@ pub(crate) unsafe fn values_of<'a>(
             "expected one value at least, of one byte at least; got {count} of {value_size}"
         )));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that each pointer is null or valid for its length.
     unsafe { bytes(values, count.saturating_mul(value_size)) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_pop(
     store: *const StoreHandle,
@@ -451,7 +473,8 @@ unsafe extern "C" fn uc_feed_pop(
                 return Err(Refused::misuse(&text));
             }
         };
-        // SAFETY: the caller's promises.
+        // SAFETY: `check_place` rejected a null `found`, and the caller guarantees that each
+        // pointer is null or valid for its length.
         let (key, mut room) = unsafe {
             found.write(0);
             (
@@ -470,7 +493,7 @@ unsafe extern "C" fn uc_feed_pop(
                 let Some(feed) = writer.feed(on.number, &key)? else {
                     return Ok::<_, Error>(None);
                 };
-                // Items that have no place in the buffer stay.
+                // Items that do not fit the buffer stay in the feed.
                 let form = form_of(feed.schema());
                 if fits(form, (value_size, 0)) {
                     writer.feed_pop(on.number, &key, end, count as u64, items)?;
@@ -485,19 +508,21 @@ unsafe extern "C" fn uc_feed_pop(
             }
         })?;
         store.note_use(&key);
-        // SAFETY: the place is there.
+        // SAFETY: `found` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { found.write(taken) };
         Ok(match taken {
             0 if count > 0 => Status::None,
             _ => Status::Ok,
         })
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 impl Heard {
-    /// The number that a command answers, which is not negative.
+    /// Returns the nonnegative integer that a command replied.
     pub(crate) fn number(&self) -> u64 {
         self.integer.unwrap_or(0).unsigned_abs()
     }

@@ -1,4 +1,4 @@
-//! The calls on feeds that name items by their values, as these lie in the feed: on the store directly.
+//! The feed calls that identify items by value. They work on the store directly.
 
 use std::ffi::{c_int, c_void};
 
@@ -12,11 +12,11 @@ use crate::feed::{other_size, read_flags, values_of};
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// `UC_FEED_KEEP`.
+/// The C constant `UC_FEED_KEEP`.
 const KEEP: i64 = -1;
 
-/// Changes a feed whose values have this size, where there is one. Returns how many items that concerned. What only
-/// `removes` is done in a full store as well, as with the commands.
+/// Changes a feed, if it exists and its values have this size. Returns the number of affected
+/// items. With `removes`, the call also works in a full store, as the command does.
 fn change(
     on: &Database<'_>,
     key: &[u8],
@@ -44,17 +44,18 @@ fn change(
     Ok(changed)
 }
 
-/// What becomes of items.
+/// A change to items.
 #[derive(Clone, Copy)]
 enum Change {
     Remove,
     Hide(bool),
 }
 
-/// Changes the items with some values; `place` is told how many that were.
+/// Changes the items with the given values, and stores their number in `place`.
 ///
 /// # Safety
-/// As the header says of the three below.
+/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
+/// `uc_feed_del`.
 unsafe fn change_all(
     what: Change,
     store: *const StoreHandle,
@@ -64,7 +65,7 @@ unsafe fn change_all(
 ) -> c_int {
     let removes = matches!(what, Change::Remove);
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (key, values) = unsafe {
             (
                 bytes(key, key_length)?,
@@ -79,16 +80,18 @@ unsafe fn change_all(
                 Change::Hide(hide) => writer.feed_hide(on.number, key, &selection, hide)?,
             })
         })?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `place` is null or writable.
         unsafe { give(place, changed) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_del(
     store: *const StoreHandle,
@@ -100,12 +103,13 @@ unsafe extern "C" fn uc_feed_del(
     removed: *mut u64,
 ) -> c_int {
     let (key, values) = ((key, key_length), (count, values, value_size));
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller upholds the requirements of `change_all`.
     unsafe { change_all(Change::Remove, store, key, values, removed) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_hide(
     store: *const StoreHandle,
@@ -117,12 +121,13 @@ unsafe extern "C" fn uc_feed_hide(
     hidden: *mut u64,
 ) -> c_int {
     let (key, values) = ((key, key_length), (count, values, value_size));
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller upholds the requirements of `change_all`.
     unsafe { change_all(Change::Hide(true), store, key, values, hidden) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_show(
     store: *const StoreHandle,
@@ -134,12 +139,13 @@ unsafe extern "C" fn uc_feed_show(
     shown: *mut u64,
 ) -> c_int {
     let (key, values) = ((key, key_length), (count, values, value_size));
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller upholds the requirements of `change_all`.
     unsafe { change_all(Change::Hide(false), store, key, values, shown) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_set_attributes(
     store: *const StoreHandle,
@@ -152,7 +158,7 @@ unsafe extern "C" fn uc_feed_set_attributes(
     items: *mut u64,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (key, value, attributes) = unsafe {
             (
                 bytes(key, key_length)?,
@@ -174,15 +180,16 @@ unsafe extern "C" fn uc_feed_set_attributes(
             check_attributes(schema, &own)?;
             Ok(writer.feed_set_attributes(on.number, key, value, &own)?)
         })?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `items` is null or writable.
         unsafe { give(items, changed) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
-/// Refuses attributes that the feed does not have, in the words of its commands.
+/// Rejects attributes that do not match the feed's, worded as the feed commands do.
 pub(crate) fn check_attributes(schema: &Schema, own: &[Option<u32>]) -> Result<(), CommandError> {
     let (given, expected) = (own.len(), schema.widths().len());
     if given != expected {
@@ -200,7 +207,8 @@ pub(crate) fn check_attributes(schema: &Schema, own: &[Option<u32>]) -> Result<(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_position(
     store: *const StoreHandle,
@@ -213,7 +221,7 @@ unsafe extern "C" fn uc_feed_position(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(position)?;
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (key, value) = unsafe { (bytes(key, key_length)?, values_of(1, value, value_size)?) };
         let seen = read_flags(flags, 0)?.query.seen;
         let store = &on.shared.store;
@@ -232,10 +240,12 @@ unsafe extern "C" fn uc_feed_position(
         let Some(found) = found.flatten() else {
             return Ok(Status::None);
         };
-        // SAFETY: the place is there.
+        // SAFETY: `position` is not null, as `check_place` verified, and the caller guarantees that
+        // it is writable.
         unsafe { position.write(found) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }

@@ -1,4 +1,4 @@
-//! The calls on feeds that are one command each, by its words.
+//! The feed calls that run one command each.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -13,10 +13,10 @@ use crate::options::Growing;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// The error of a command for a key that is not there.
+/// The error reply of a command for a missing key.
 const NO_SUCH_KEY: &str = "ERR no such key";
 
-/// `uc_feed_facts`.
+/// The C type `uc_feed_facts`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Info {
@@ -39,13 +39,13 @@ pub(crate) struct Info {
 
 const _: () = assert!(size_of::<Info>() == 128);
 
-// SAFETY: plain numbers, the size first.
+// SAFETY: the structure has only numbers, and the first is its size.
 unsafe impl Growing for Info {
     const NAME: &'static str = "uc_feed_facts";
     const FIRST: usize = 104;
 }
 
-/// The words of a command, which belong to the call or to the caller.
+/// The words of a command.
 pub(crate) struct Words(Vec<Vec<u8>>);
 
 impl Words {
@@ -71,11 +71,11 @@ impl Words {
     }
 }
 
-/// What a command answered.
+/// The reply of a command.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) integer: Option<i64>,
-    /// Strings, and numbers in maps, in the order in which they came.
+    /// Strings, and the numbers in maps, in the order of the reply.
     pub(crate) items: Ranges,
     is_null: bool,
     error: Option<String>,
@@ -141,7 +141,7 @@ impl Reply for Heard {
     }
 }
 
-/// Runs a command on the database of a `uc_store`. Its error is told as it is.
+/// Runs a command on the database of a `uc_store`. An error reply is part of the result.
 fn hear(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     let words: Vec<&[u8]> = words.0.iter().map(Vec::as_slice).collect();
     let mut session = on.shared.session();
@@ -152,7 +152,7 @@ fn hear(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     Ok(heard)
 }
 
-/// The same. An error reply is how the call ends.
+/// Runs a command on the database of a `uc_store`. An error reply fails the call.
 pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     let heard = hear(on, words)?;
     match &heard.error {
@@ -161,7 +161,7 @@ pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     }
 }
 
-/// The same, of a command for which a key that is not there is no failure: none.
+/// Runs a command for which a missing key is not an error. Returns None for a missing key.
 fn ask_there(on: &Database<'_>, words: &Words) -> Outcome<Option<Heard>> {
     let heard = hear(on, words)?;
     match heard.error.as_deref() {
@@ -176,7 +176,7 @@ fn joined(numbers: impl Iterator<Item = Option<u32>>) -> Vec<u8> {
     parts.collect::<Vec<_>>().join(":").into()
 }
 
-/// FEED.ADD of items that a feed does not take: the error that it answers.
+/// Runs FEED.ADD with items that the feed rejects, which reports the error.
 pub(crate) fn add_words(
     on: &Database<'_>,
     key: &[u8],
@@ -202,7 +202,8 @@ pub(crate) fn add_words(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_create(
     store: *const StoreHandle,
@@ -213,17 +214,17 @@ unsafe extern "C" fn uc_feed_create(
     order: *const c_char,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `key` is null or valid for `key_length` bytes.
         let key = unsafe { bytes(key, key_length)? };
         let size = value_size.to_string();
         let mut words = Words::new("FEED.CREATE", key).with("SIZE").with(size);
         if !attributes.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that `attributes` is null or a null-terminated string.
             let widths = unsafe { text("the bits of attributes", attributes) }?;
             words = words.with("ATTRS").with(widths);
         }
         if !order.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that `order` is null or a null-terminated string.
             let order = unsafe { text("an order", order) }?;
             words = words.with("ORDER");
             for word in order.split(' ') {
@@ -233,12 +234,14 @@ unsafe extern "C" fn uc_feed_create(
         ask(on, &words)?;
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_del_where(
     store: *const StoreHandle,
@@ -249,7 +252,8 @@ unsafe extern "C" fn uc_feed_del_where(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(query.cast_mut())?;
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
+        // structure for its `size`.
         let (key, asked) = unsafe { (bytes(key, key_length)?, read_query(query)?) };
         if asked.reverse {
             return Err(Refused::misuse(
@@ -262,16 +266,18 @@ unsafe extern "C" fn uc_feed_del_where(
             words = words.with(b"BETWEEN").with(low).with(high);
         }
         let items = ask(on, &words)?.number();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `removed` is null or writable.
         unsafe { give(removed, items) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_move(
     store: *const StoreHandle,
@@ -282,12 +288,12 @@ unsafe extern "C" fn uc_feed_move(
     position: i64,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (key, value) = unsafe { (bytes(key, key_length)?, values_of(1, value, value_size)?) };
         let moved = on.shared.feed_move((on.number, key), value, position);
         let moved = match moved.map_err(|error| Refused::engine(&on.shared.store, error))? {
             Some(moved) => moved,
-            // The command says what is wrong.
+            // The command reports the error.
             None => {
                 let words = Words::new("FEED.MOVE", key).with(value);
                 ask(on, &words.with_number(position))?.number() != 0
@@ -295,12 +301,14 @@ unsafe extern "C" fn uc_feed_move(
         };
         Ok(if moved { Status::Ok } else { Status::None })
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_info(
     store: *const StoreHandle,
@@ -310,7 +318,8 @@ unsafe extern "C" fn uc_feed_info(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(info)?;
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
+        // structure for its `size`.
         let key = unsafe {
             Info::common(info)?;
             bytes(key, key_length)?
@@ -318,21 +327,23 @@ unsafe extern "C" fn uc_feed_info(
         let Some(heard) = ask_there(on, &Words::new("FEED.INFO", key))? else {
             return Ok(Status::None);
         };
-        // SAFETY: the place is there.
+        // SAFETY: `info` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { read_info(&heard.items).write_to(info) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
-/// Copies a name; a zero stays behind it.
+/// Copies a name, leaving a zero byte after it.
 fn copy_name(place: &mut [u8; 16], name: &[u8]) {
     let places = place[..15].iter_mut();
     places.zip(name).for_each(|(place, &byte)| *place = byte);
 }
 
-/// What FEED.INFO answers, names and values in turn.
+/// Parses the reply of FEED.INFO, which alternates names and values.
 fn read_info(items: &Ranges) -> Info {
     let mut info = Info {
         size: size_of::<Info>(),
@@ -372,7 +383,8 @@ fn read_info(items: &Ranges) -> Info {
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_compact(
     store: *const StoreHandle,
@@ -380,13 +392,14 @@ unsafe extern "C" fn uc_feed_compact(
     key_length: usize,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `key` is null or valid for `key_length` bytes.
         let key = unsafe { bytes(key, key_length)? };
         match ask_there(on, &Words::new("FEED.COMPACT", key))? {
             Some(_) => Ok(Status::Ok),
             None => Ok(Status::None),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }

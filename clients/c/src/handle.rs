@@ -1,7 +1,8 @@
-//! What C holds of ours.
+//! Handles: the objects that C programs hold.
 //!
-//! The memory of a handle is never given back, so that a call with a closed one finds that out, and touches nothing that
-//! is not there any more. It is used again for another handle only once [`KEPT`] others were closed after it.
+//! The memory of a handle is never freed, so a call with a closed handle detects that and accesses
+//! no freed memory. A closed handle is reused only after [`KEPT`] more handles of its kind were
+//! closed.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -14,45 +15,45 @@ use undercroft_engine::ForkMutex;
 
 use crate::status::{Outcome, Refused, Status};
 
-/// So many handles of a kind lie closed before the first of them is used again.
+/// The number of closed handles of a kind that must exist before the oldest is reused.
 const KEPT: usize = 64;
 
 /// The state of a closed handle of any kind.
 const CLOSED: u32 = 0;
 
-/// What a handle is for.
+/// A kind of handle.
 pub(crate) trait Kind: Sized + 'static {
-    /// What the header calls it.
+    /// The name of the type in the header.
     const NAME: &'static str;
-    /// The state of an open one, that no other kind has; the next number is that of one in use by a thread, the next
-    /// but one that of one which a panic has left half done.
+    /// The state of an open handle, unique to this kind. The next number means that a thread is
+    /// using the handle, and the number after that that a panic left it inconsistent.
     const OPEN: u32;
 
-    /// Its closed handles.
+    /// Returns the pool of closed handles of this kind.
     fn pool() -> &'static Pool<Self>;
 
-    /// Where that part of the value lies which any number of threads may read while no call uses the handle, if it has
-    /// such a part.
+    /// Returns the address of the part that any thread may read while no call uses the handle, or
+    /// null if there is none.
     fn readable(&self) -> *const c_void {
         ptr::null()
     }
 }
 
-/// A handle, as C has its address.
+/// A handle, whose address C programs hold.
 #[repr(C)]
 pub(crate) struct Handle<T> {
-    /// The first word of every kind, so that one is not taken for the other.
+    /// The first word of every kind of handle, which distinguishes the kinds.
     state: AtomicU32,
-    /// [`Kind::readable`], while no call uses the handle.
+    /// The result of [`Kind::readable`] while no call uses the handle, and otherwise null.
     readable: AtomicPtr<c_void>,
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: threads share the value only by `shared`, which gives out shared references, or have it to themselves, as
-// `state` says.
+// SAFETY: threads access the value only through shared references from `shared`, or exclusively, as
+// `state` records.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
-/// Closed handles of a kind, the one closed first in front.
+/// Closed handles of a kind, oldest first.
 pub(crate) struct Pool<T: 'static>(ForkMutex<VecDeque<&'static Handle<T>>>);
 
 impl<T> Pool<T> {
@@ -66,7 +67,7 @@ impl<T> Pool<T> {
 }
 
 impl<T: Kind> Handle<T> {
-    /// A handle for C.
+    /// Creates a handle for C.
     pub(crate) fn open(value: T) -> *mut Handle<T> {
         let used = T::pool().with(|pool| match pool.len() {
             0..KEPT => None,
@@ -80,7 +81,7 @@ impl<T: Kind> Handle<T> {
             }))
         });
         let readable = value.readable();
-        // SAFETY: it is closed, so nobody else touches the value.
+        // SAFETY: the handle is closed, so no other code accesses its value.
         unsafe { *handle.value.get() = Some(value) };
         handle
             .readable
@@ -89,48 +90,49 @@ impl<T: Kind> Handle<T> {
         std::ptr::from_ref(handle).cast_mut()
     }
 
-    /// The value, which several threads may use at a time.
+    /// Returns the value, which several threads may use at the same time.
     ///
     /// # Safety
-    /// The pointer is null or [`open`](Self::open) gave it out, for whichever kind; nobody closes the handle before the
-    /// call returns.
+    /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind. The
+    /// handle must not be closed before the call returns.
     #[inline(always)]
     pub(crate) unsafe fn shared<'a>(handle: *const Handle<T>) -> Outcome<&'a T> {
-        // SAFETY: it is null, or the memory of a handle, which stays.
+        // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         if let Some(handle) = unsafe { handle.as_ref() }
             && handle.state.load(Ordering::Acquire) == T::OPEN
-            // SAFETY: it is open, and stays so; values of this kind are never given out but as shared references.
+            // SAFETY: the handle is open and stays open. Values of this kind are only accessed
+            // through shared references.
             && let Some(value) = unsafe { &*handle.value.get() }
         {
             return Ok(value);
         }
-        // SAFETY: as above.
+        // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         Err(unsafe { Handle::refuse(handle) })
     }
 
-    /// The value, for this thread alone.
+    /// Returns the value for exclusive use by this thread.
     ///
     /// # Safety
-    /// The pointer is null or [`open`](Self::open) gave it out, for whichever kind.
+    /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind.
     #[inline]
     pub(crate) unsafe fn exclusive<'a>(handle: *const Handle<T>) -> Outcome<InUse<'a, T>> {
-        // SAFETY: it is null, or the memory of a handle, which stays.
+        // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         if let Some(handle) = unsafe { handle.as_ref() }
             && handle.change(T::OPEN, T::OPEN + 1)
         {
             handle.readable.store(ptr::null_mut(), Ordering::Relaxed);
             return Ok(InUse(handle));
         }
-        // SAFETY: as above.
+        // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         Err(unsafe { Handle::refuse(handle) })
     }
 
-    /// The part that any thread may read; null where the handle cannot be used.
+    /// Returns the part that any thread may read, or null if the handle cannot be used.
     ///
     /// # Safety
-    /// As for [`exclusive`](Self::exclusive).
+    /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind.
     pub(crate) unsafe fn readable(handle: *const Handle<T>) -> *const c_void {
-        // SAFETY: it is null, or the memory of a handle, which stays.
+        // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         match unsafe { handle.as_ref() } {
             Some(handle) if handle.state.load(Ordering::Acquire) == T::OPEN => {
                 handle.readable.load(Ordering::Acquire)
@@ -139,22 +141,22 @@ impl<T: Kind> Handle<T> {
         }
     }
 
-    /// Closes it. Null is closed already.
+    /// Closes a handle and returns its value. Null is ignored.
     ///
     /// # Safety
-    /// As for [`exclusive`](Self::exclusive); a thread that has the value of a [`shared`](Self::shared) one is done
-    /// with it.
+    /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind. No
+    /// thread may still use a value from [`shared`](Self::shared).
     pub(crate) unsafe fn close(handle: *mut Handle<T>) -> Outcome<Option<T>> {
-        // SAFETY: it is null, or the memory of a handle, which stays.
+        // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         let Some(known) = (unsafe { handle.as_ref() }) else {
             return Ok(None);
         };
         if !known.change(T::OPEN, T::OPEN + 1) && !known.change(T::OPEN + 2, T::OPEN + 1) {
-            // SAFETY: as above.
+            // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
             return Err(unsafe { Handle::refuse(handle) });
         }
         known.readable.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: the state says that it is ours alone.
+        // SAFETY: the state grants this thread exclusive access.
         let value = unsafe { (*known.value.get()).take() };
         known.state.store(CLOSED, Ordering::Release);
         T::pool().with(|pool| pool.push_back(known));
@@ -168,14 +170,14 @@ impl<T: Kind> Handle<T> {
         changed.is_ok()
     }
 
-    /// Why a handle cannot be used.
+    /// Returns the error for a handle that cannot be used.
     ///
     /// # Safety
-    /// As for [`exclusive`](Self::exclusive).
+    /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind.
     #[cold]
     #[inline(never)]
     unsafe fn refuse(handle: *const Handle<T>) -> Refused {
-        // SAFETY: it is null, or the memory of a handle, which stays.
+        // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         let state = unsafe { handle.as_ref() }.map(|handle| handle.state.load(Ordering::Relaxed));
         let (status, found) = match state {
             None => (Status::Misuse, "NULL"),
@@ -194,7 +196,7 @@ impl<T: Kind> Handle<T> {
     }
 }
 
-/// A value that this thread has for itself until this is dropped.
+/// A value that this thread uses exclusively until the guard is dropped.
 pub(crate) struct InUse<'a, T: Kind>(&'a Handle<T>);
 
 impl<T: Kind> Deref for InUse<'_, T> {
@@ -202,7 +204,7 @@ impl<T: Kind> Deref for InUse<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: the state says that it is ours alone.
+        // SAFETY: the state grants this thread exclusive access.
         let value = unsafe { &*self.0.value.get() };
         value.as_ref().expect("an open handle has a value")
     }
@@ -211,7 +213,7 @@ impl<T: Kind> Deref for InUse<'_, T> {
 impl<T: Kind> DerefMut for InUse<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the state says that it is ours alone.
+        // SAFETY: the state grants this thread exclusive access.
         let value = unsafe { &mut *self.0.value.get() };
         value.as_mut().expect("an open handle has a value")
     }

@@ -1,4 +1,4 @@
-//! The calls on keys whatever they hold, and publishing.
+//! The calls on keys of any type, and publishing.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,11 +9,12 @@ use crate::border::{Bytes, bytes, check_place, give, list};
 use crate::status::{Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// Works on keys and counts some of them.
+/// A function that works on keys and returns a count.
 type Count = fn(&Store, usize, &[&[u8]]) -> Result<u64, Error>;
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_del(
     store: *const StoreHandle,
@@ -21,12 +22,13 @@ unsafe extern "C" fn uc_del(
     keys: *const Bytes,
     removed: *mut u64,
 ) -> c_int {
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller upholds the requirements of `counted`.
     unsafe { counted(store, count, keys, removed, Store::delete) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_exists(
     store: *const StoreHandle,
@@ -34,12 +36,14 @@ unsafe extern "C" fn uc_exists(
     keys: *const Bytes,
     found: *mut u64,
 ) -> c_int {
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller upholds the requirements of `counted`.
     unsafe { counted(store, count, keys, found, Store::exists) }
 }
 
+/// Works on keys and stores the resulting count in `place`.
+///
 /// # Safety
-/// As the header says of the two above.
+/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for `uc_del`.
 unsafe fn counted(
     store: *const StoreHandle,
     count: usize,
@@ -48,20 +52,22 @@ unsafe fn counted(
     work: Count,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let keys = unsafe { list(count, keys)? };
         let counted = work(&on.shared.store, on.number, &keys)
             .map_err(|error| Refused::engine(&on.shared.store, error))?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `place` is null or writable.
         unsafe { give(place, counted) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_expire(
     store: *const StoreHandle,
@@ -70,7 +76,7 @@ unsafe extern "C" fn uc_expire(
     milliseconds: i64,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `key` is null or valid for `key_length` bytes.
         let key = unsafe { bytes(key, key_length)? };
         let store = &on.shared.store;
         let Some(at) = milliseconds.checked_add(store.now() as i64) else {
@@ -84,12 +90,14 @@ unsafe extern "C" fn uc_expire(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_ttl(
     store: *const StoreHandle,
@@ -99,7 +107,7 @@ unsafe extern "C" fn uc_ttl(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(milliseconds)?;
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `key` is null or valid for `key_length` bytes.
         let key = unsafe { bytes(key, key_length)? };
         let store = &on.shared.store;
         let left = match store.expiry(on.number, key) {
@@ -108,16 +116,19 @@ unsafe extern "C" fn uc_ttl(
             Ok(Some(Some(at))) => at.saturating_sub(store.now()) as i64,
             Err(error) => return Err(Refused::engine(store, error)),
         };
-        // SAFETY: the place is there.
+        // SAFETY: `milliseconds` is not null, as `check_place` verified, and the caller guarantees
+        // that it is writable.
         unsafe { milliseconds.write(left) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_publish(
     store: *const StoreHandle,
@@ -128,7 +139,7 @@ unsafe extern "C" fn uc_publish(
     receivers: *mut u64,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (channel, message) = unsafe {
             (
                 bytes(channel, channel_length)?,
@@ -139,10 +150,11 @@ unsafe extern "C" fn uc_publish(
         let reached = store
             .publish(Topic::Channel, channel, message)
             .map_err(|error| Refused::engine(store, error))?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `receivers` is null or writable.
         unsafe { give(receivers, reached) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }

@@ -1,27 +1,27 @@
-//! The C interface. `undercroft.h` documents every function; here is what they do.
+//! The C interface. `undercroft.h` documents every function, and this crate implements them.
 //!
-//! No panic crosses the border (`border`), every pointer that C gives is looked at before it is used, and a handle that
-//! was closed is known as such (`handle`). The calls on strings (`strings`), and the hot ones on feeds (`feed`), work on
-//! the store directly; every other command goes through the one command table (`session`), and its reply becomes a tree
-//! that C reads (`reply`).
+//! No panic crosses the C boundary (`border`). Every pointer from C is checked before use, and a
+//! closed handle is recognized (`handle`). The string calls (`strings`) and the hot feed calls
+//! (`feed`) work on the store directly. Every other command runs through the shared command table
+//! (`session`), and its reply becomes a tree that C reads (`reply`).
 //!
-//! - `border`: from C's arguments to ours, and back to a status.
-//! - `feed`: the calls on feeds.
-//! - `feed_values`: those of them that name items by their values.
-//! - `feed_words`: those of them that are one command each, by its words.
-//! - `handle`: what C holds of ours.
-//! - `keys`: the calls on keys whatever they hold.
+//! - `border`: conversions from C arguments, and from results to a status.
+//! - `feed`: the most frequently used feed calls.
+//! - `feed_values`: the feed calls that identify items by value.
+//! - `feed_words`: the feed calls that run one command each.
+//! - `handle`: the objects that C programs hold.
+//! - `keys`: the calls on keys of any type.
 //! - `objects`: the calls on objects.
-//! - `options`: what C may say when it opens a store or sets a string.
-//! - `race`: changes in the midst of reads, and a panic, only in a build for tests.
-//! - `reply`: replies as trees, in memory that is used again.
-//! - `session`: commands by their words, pipelines, transactions.
-//! - `status`: how calls end, and the words about it.
-//! - `store`: opening and closing.
+//! - `options`: options for opening a store and for setting a string.
+//! - `race`: changes during reads, and a panic, only in test builds.
+//! - `reply`: replies as trees, in reused memory.
+//! - `session`: commands, pipelines and transactions.
+//! - `status`: the results of calls, and error messages.
+//! - `store`: opening and closing stores.
 //! - `strings`: the calls on strings.
 //! - `subscription`: receiving messages.
-//! - `value`: what C reads of a reply.
-//! - `waiting`: how a thread waits, and what interrupts it.
+//! - `value`: access to the values of a reply.
+//! - `waiting`: how a thread waits, and what interrupts a wait.
 
 mod border;
 mod feed;

@@ -11,14 +11,14 @@ use crate::handle::{Handle, Kind, Pool};
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// `UC_OBJECT_ID`: room for an id and the zero behind it.
+/// The C constant `UC_OBJECT_ID`: room for an id and its terminating zero.
 const ID_ROOM: usize = 80;
 
-/// `uc_object`: an object that C reads, and what is known of it.
+/// The C type `uc_object`: an object that C reads, with its description.
 pub(crate) struct Reading {
     object: Object,
     letter: u8,
-    /// Of an array; empty otherwise.
+    /// The type of an array, or empty for other objects.
     dtype: CString,
     shape: Vec<u64>,
 }
@@ -51,10 +51,10 @@ impl Reading {
     }
 }
 
-/// Puts an object, and writes its id with a zero behind it.
+/// Stores an object and writes its null-terminated id.
 ///
 /// # Safety
-/// There is room for [`ID_ROOM`] bytes at `id`, unless that is null.
+/// `id` must be null or writable for [`ID_ROOM`] bytes.
 unsafe fn put(
     on: &Database<'_>,
     head: &ObjectHead,
@@ -74,7 +74,8 @@ unsafe fn put(
     let put = on.shared.put_object(on.number, head, buffer, ttl);
     let made = put.map_err(|error| Refused::engine(&on.shared.store, error))?;
     let length = made.len().min(ID_ROOM - 1);
-    // SAFETY: the caller's promise; ids are text, and shorter.
+    // SAFETY: `check_place` rejected null, and the caller guarantees room for [`ID_ROOM`] bytes. At
+    // most that many are written.
     unsafe {
         std::ptr::copy_nonoverlapping(made.as_ptr().cast(), id, length);
         id.add(length).write(0);
@@ -83,7 +84,8 @@ unsafe fn put(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_put(
     store: *const StoreHandle,
@@ -93,18 +95,20 @@ unsafe extern "C" fn uc_object_put(
     id: *mut c_char,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         unsafe {
             let buffer = bytes(data, length)?;
             put(on, &ObjectHead::bytes(), buffer, ttl, id)
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_put_array(
     store: *const StoreHandle,
@@ -117,7 +121,7 @@ unsafe extern "C" fn uc_object_put_array(
     id: *mut c_char,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         unsafe {
             let items = bytes(items, length)?;
             let dtype = text("a type", dtype)?;
@@ -130,14 +134,16 @@ unsafe extern "C" fn uc_object_put_array(
             put(on, &head, items, ttl, id)
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// Gives C the object with an id.
 ///
 /// # Safety
-/// As the header says of the calls that do so.
+/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
+/// `uc_object_get`.
 unsafe fn find(
     store: *const StoreHandle,
     id: *const c_void,
@@ -147,9 +153,10 @@ unsafe fn find(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(place)?;
-        // SAFETY: the place is there.
+        // SAFETY: `place` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { place.write(std::ptr::null_mut()) };
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `id` is null or valid for `length` bytes.
         let id = unsafe { bytes(id, length)? };
         match find(on, id).map_err(|error| Refused::engine(&on.shared.store, error))? {
             FoundObject::Nothing => Ok(Status::None),
@@ -159,18 +166,21 @@ unsafe fn find(
             )),
             FoundObject::Object(object) => {
                 let opened = Handle::open(Reading::new(object));
-                // SAFETY: the place is there.
+                // SAFETY: `place` is not null, as `check_place` verified, and the caller guarantees
+                // that it is writable.
                 unsafe { place.write(opened) };
                 Ok(Status::Ok)
             }
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_get(
     store: *const StoreHandle,
@@ -179,12 +189,13 @@ unsafe extern "C" fn uc_object_get(
     object: *mut *mut ObjectHandle,
 ) -> c_int {
     let get = |on: &Database<'_>, id: &[u8]| on.shared.get_object(on.number, id);
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller upholds the requirements of `find`.
     unsafe { find(store, id, id_length, object, get) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_take(
     store: *const StoreHandle,
@@ -193,12 +204,13 @@ unsafe extern "C" fn uc_object_take(
     object: *mut *mut ObjectHandle,
 ) -> c_int {
     let take = |on: &Database<'_>, id: &[u8]| on.shared.take_object(on.number, id);
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller upholds the requirements of `find`.
     unsafe { find(store, id, id_length, object, take) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_delete(
     store: *const StoreHandle,
@@ -206,7 +218,7 @@ unsafe extern "C" fn uc_object_delete(
     id_length: usize,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `id` is null or valid for `id_length` bytes.
         let id = unsafe { bytes(id, id_length)? };
         let deleted = on.shared.store.delete(on.number, &[&object_key(id)]);
         match deleted.map_err(|error| Refused::engine(&on.shared.store, error))? {
@@ -214,43 +226,46 @@ unsafe extern "C" fn uc_object_delete(
             _ => Ok(Status::Ok),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// `object` must be null or a handle that this library returned, and no other thread may be using
+/// it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_close(object: *mut ObjectHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `object` is null or a handle of this library.
         drop(unsafe { Handle::close(object) }?);
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_data(
     object: *const ObjectHandle,
     length: *mut usize,
 ) -> *const c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `object` is null or a handle of this library.
     let bytes: &[u8] = match unsafe { Handle::shared(object) } {
         Ok(reading) => &reading.object,
         Err(_) => &[],
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `length` is null or writable.
     unsafe { give(length, bytes.len()) };
     bytes.as_ptr().cast()
 }
 
 /// # Safety
-/// As the header says.
+/// `object` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_kind(object: *const ObjectHandle) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `object` is null or a handle of this library.
     match unsafe { Handle::shared(object) } {
         Ok(reading) => c_int::from(reading.letter),
         Err(Refused(status)) => status as c_int,
@@ -258,7 +273,8 @@ unsafe extern "C" fn uc_object_kind(object: *const ObjectHandle) -> c_int {
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_array(
     object: *const ObjectHandle,
@@ -267,9 +283,9 @@ unsafe extern "C" fn uc_object_array(
     shape: *mut *const u64,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `object` is null or a handle of this library.
         let reading = unsafe { Handle::shared(object) }?;
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each place is null or writable.
         unsafe {
             give(dtype, reading.dtype.as_ptr());
             give(dimensions, reading.shape.len());

@@ -1,4 +1,4 @@
-//! What C may say when it opens a store or sets a string.
+//! Options for opening a store and for setting a string.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -12,10 +12,10 @@ use undercroft_engine::{DATABASES, Terms};
 use crate::border::text;
 use crate::status::{Outcome, Refused};
 
-/// `UC_UNLIMITED`.
+/// The C constant `UC_UNLIMITED`.
 const UNLIMITED: u64 = u64::MAX;
 
-/// `uc_options`. Zero is the default of each.
+/// The C type `uc_options`. Zero is the default of each field.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Options {
@@ -30,7 +30,7 @@ pub(crate) struct Options {
 
 const _: () = assert!(size_of::<Options>() == 56 && size_of::<SetOptions>() == 32);
 
-/// What an [`Options`] says.
+/// The meaning of [`Options`].
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) terms: Terms,
@@ -38,18 +38,22 @@ pub(crate) struct Wanted {
     pub(crate) database: usize,
 }
 
+/// Reads options. Null means the defaults.
+///
 /// # Safety
-/// `options` is null, or there is a `uc_options` as large as its own `size` says.
+/// `options` must be null or point to a `uc_options` of as many bytes as its `size` field says,
+/// with valid pointers.
 pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
     if options.is_null() {
         return Ok(Wanted::default());
     }
-    // SAFETY: the caller's promise; `size` comes first in each version of it.
+    // SAFETY: the pointer is not null, and the caller guarantees a structure of as many bytes as
+    // its `size` field says.
     let options = unsafe { Options::read_from(options) }?;
     let given = |value: u64| (value != 0).then_some(value);
     let policy = match options.policy.is_null() {
         true => None,
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `options.policy` is null or a null-terminated string.
         false => Some(policy(unsafe {
             text("the name of a policy", options.policy)
         }?)?),
@@ -75,29 +79,32 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
     })
 }
 
-/// A structure of the interface that begins with its size and only ever grows at its end.
+/// A C structure that begins with its size and only ever grows at its end.
 ///
 /// # Safety
-/// The first field is a `usize`, and zero is a value of every field.
+/// The first field must be a `usize`, and zero must be a valid value of every field.
 pub(crate) unsafe trait Growing: Copy {
-    /// The name in the header.
+    /// The name of the type in the header.
     const NAME: &'static str;
-    /// The size of its first version.
+    /// The size in bytes of the first version.
     const FIRST: usize;
 
-    /// How many bytes a program and this library both know: the program may have been built with this header, an older one,
-    /// whose structure lacks the last fields, or a newer one.
+    /// Returns how many bytes both the program and this library know. The program may have been
+    /// built with an older header, whose structure lacks the last fields, or with a newer one.
     ///
     /// # Safety
-    /// There is a structure as large as its own `size` says.
+    /// `at` must point to a structure of as many bytes as its `size` field says.
     unsafe fn common(at: *const Self) -> Outcome<usize> {
-        // SAFETY: the caller's promise; the size comes first in each version.
+        // SAFETY: the caller guarantees that the structure exists, and every version of it begins
+        // with its size.
         let size = unsafe { at.cast::<usize>().read() };
         let known = size_of::<Self>();
-        // Fields of a newer program that this library does not know must not be ignored.
+        // Fields of a newer header that this library does not know must be zero, because they
+        // cannot be ignored.
         let most = known + NEWER;
         let is_sound = (Self::FIRST..=most).contains(&size) && size.is_multiple_of(8);
-        // SAFETY: as above, a byte of it.
+        // SAFETY: the caller guarantees that the structure has `size` bytes, and `byte` is less
+        // than `size`.
         let is_zero = |byte: usize| unsafe { at.cast::<u8>().add(byte).read() == 0 };
         if is_sound && (known..size).all(is_zero) {
             return Ok(size.min(known));
@@ -110,29 +117,30 @@ pub(crate) unsafe trait Growing: Copy {
         )))
     }
 
-    /// Reads one; the fields that the caller's lacks are zero.
+    /// Reads a structure. Fields that the caller's version lacks are zero.
     ///
     /// # Safety
-    /// As for [`common`](Self::common).
+    /// `at` must point to a structure of as many bytes as its `size` field says.
     unsafe fn read_from(at: *const Self) -> Outcome<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a structure of as many bytes as its `size` field says.
         let size = unsafe { Self::common(at) }?;
         let mut read = MaybeUninit::<Self>::zeroed();
-        // SAFETY: the caller's structure has `size` bytes, which are no more than there is room for; zero is a value of
-        // every field.
+        // SAFETY: the caller's structure has at least `size` bytes and so does the destination.
+        // Zero is a valid value of every remaining field.
         unsafe {
             ptr::copy_nonoverlapping(at.cast::<u8>(), read.as_mut_ptr().cast(), size);
             Ok(read.assume_init())
         }
     }
 
-    /// Writes one: as many of its fields as the caller's has, which keeps its size.
+    /// Writes the fields that the caller's version has, leaving its size unchanged.
     ///
     /// # Safety
-    /// As for [`common`](Self::common), and it is writable.
+    /// `at` must point to a writable structure of as many bytes as its `size` field says.
     unsafe fn write_to(&self, at: *mut Self) -> Outcome<()> {
         let begins = size_of::<usize>();
-        // SAFETY: the caller's promises; neither is longer than `size` says.
+        // SAFETY: the caller guarantees a writable structure, and neither structure is shorter than
+        // `size` bytes.
         unsafe {
             let size = Self::common(at)?;
             let from = ptr::from_ref(self).cast::<u8>().add(begins);
@@ -142,16 +150,16 @@ pub(crate) unsafe trait Growing: Copy {
     }
 }
 
-/// Bytes that a newer structure may have more.
+/// Maximum number of additional bytes in a newer structure.
 const NEWER: usize = 1024;
 
-// SAFETY: plain numbers and pointers, the size first.
+// SAFETY: the structure has only numbers and pointers, and the first field is its size.
 unsafe impl Growing for Options {
     const NAME: &'static str = "uc_options";
     const FIRST: usize = 48;
 }
 
-// SAFETY: as above.
+// SAFETY: the structure has only numbers, and the first is its size.
 unsafe impl Growing for SetOptions {
     const NAME: &'static str = "uc_set_options";
     const FIRST: usize = 32;
@@ -168,7 +176,7 @@ const IF_MISSING: u64 = 1;
 const IF_PRESENT: u64 = 2;
 const KEEP: u64 = 4;
 
-/// `uc_set_options`.
+/// The C type `uc_set_options`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct SetOptions {
@@ -178,7 +186,7 @@ pub(crate) struct SetOptions {
     expire_at_ms: i64,
 }
 
-/// What a [`SetOptions`] says.
+/// The meaning of [`SetOptions`].
 pub(crate) struct Setting {
     pub(crate) condition: Condition,
     pub(crate) time: Time,
@@ -189,14 +197,16 @@ pub(crate) struct Setting {
 pub(crate) enum Time {
     Never,
     Keep,
-    /// In so many milliseconds.
+    /// After this many milliseconds.
     After(i64),
     /// At this Unix time in milliseconds.
     At(i64),
 }
 
+/// Reads the options for setting a string. Null means the defaults.
+///
 /// # Safety
-/// `options` is null, or there is a `uc_set_options` as large as its own `size` says.
+/// `options` must be null or point to a `uc_set_options` of as many bytes as its `size` field says.
 pub(crate) unsafe fn read_set_options(options: *const SetOptions) -> Outcome<Setting> {
     if options.is_null() {
         return Ok(Setting {
@@ -204,7 +214,8 @@ pub(crate) unsafe fn read_set_options(options: *const SetOptions) -> Outcome<Set
             time: Time::Never,
         });
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the pointer is not null, and the caller guarantees a structure of as many bytes as
+    // its `size` field says.
     let options = unsafe { SetOptions::read_from(options) }?;
     let condition = match options.flags & (IF_MISSING | IF_PRESENT) {
         0 => Condition::Always,

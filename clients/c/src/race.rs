@@ -1,4 +1,5 @@
-//! Changes in the midst of reads, and a panic: only in a build for the tests of what a caller may be given.
+//! Changes made during reads, and a panic, for tests of what a caller can observe. Only in test
+//! builds.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +15,16 @@ use crate::session::SessionHandle;
 use crate::status::{Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// Changes made in the midst of reads by this process.
+/// The number of changes that this process made during reads.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Runs one of these commands, by a handle of its own, whenever the body of a read of the store has run and is not
-/// checked yet, until none is left. Tells how many were run before.
+/// Runs one of these commands through a separate handle each time that the body of a read has run
+/// and is not validated yet, until none is left. Stores in `made` how many were run before this
+/// call.
 ///
 /// # Safety
-/// As the header says of the pointers of `uc_pipeline`; `made` is null or there is room for a number.
+/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
+/// `uc_pipeline`. `made` must be null or writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_test_change_reads(
     store: *const StoreHandle,
@@ -30,7 +33,7 @@ unsafe extern "C" fn uc_test_change_reads(
     made: *mut u64,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `commands` is null or valid for `count` commands.
         let commands = unsafe { border::commands(count, commands)? };
         let mut changes = Vec::new();
         for words in commands {
@@ -52,22 +55,23 @@ unsafe extern "C" fn uc_test_change_reads(
                 MADE.fetch_add(1, Ordering::Relaxed);
             }
         })));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `made` is null or writable.
         unsafe { give(made, MADE.load(Ordering::Relaxed)) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// Panics while it uses a session.
 ///
 /// # Safety
-/// As the header says of `uc_command`.
+/// `session` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_test_panic(session: *mut SessionHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `session` is null or a handle of this library.
         let _session = unsafe { Handle::exclusive(session) }?;
         panic!("as the test wants it");
     })

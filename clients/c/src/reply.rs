@@ -1,4 +1,4 @@
-//! Replies as trees, in memory that is used again.
+//! Replies as trees, in reused memory.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::border::{call, check_place};
 use crate::handle::{Handle, Kind, Pool};
 use crate::status::{Outcome, Refused, Status};
 
-/// The kinds of values. The numbers are those of `uc_type` in the header.
+/// The types of values. The numbers are those of `uc_type` in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Type {
@@ -27,23 +27,23 @@ pub(crate) enum Type {
     Set = 9,
 }
 
-/// `uc_value`: one value of a reply.
+/// The C type `uc_value`: one value of a reply.
 pub(crate) struct Value {
     pub(crate) kind: Type,
-    /// Bytes of a text, items of an aggregate, pairs of a map.
+    /// The number of bytes of a text, items of an array or set, or pairs of a map.
     pub(crate) length: usize,
     pub(crate) content: Content,
 }
 
-/// What a value is made of, by its type.
+/// The content of a value, which depends on its type.
 pub(crate) union Content {
     pub(crate) integer: i64,
     pub(crate) double: f64,
-    /// Where its bytes or its items begin, until the reply is finished.
+    /// The offset of the bytes or items until the reply is finished.
     start: usize,
-    /// Its bytes, with a zero behind them.
+    /// The null-terminated bytes.
     pub(crate) text: *const u8,
-    /// Its items, side by side; those of a map are key and value in turns.
+    /// The contiguous items. In a map, keys and values alternate.
     pub(crate) items: *const Value,
 }
 
@@ -58,7 +58,7 @@ impl Value {
         matches!(self.kind, Type::Status | Type::String | Type::Error)
     }
 
-    /// How many values its items are, side by side.
+    /// Returns the number of contiguous values that make up the items.
     pub(crate) fn items(&self) -> usize {
         match self.kind {
             Type::Map => self.length * 2,
@@ -68,30 +68,30 @@ impl Value {
     }
 }
 
-/// `uc_reply`: a reply, written by a command, read by C. The items of an aggregate lie side by side, so that each is
-/// found at once.
+/// The C type `uc_reply`: a reply that a command writes and C reads. The items of an array, set or
+/// map are contiguous, so access by index takes constant time.
 pub(crate) struct Tree {
     values: Vec<Value>,
     bytes: Vec<u8>,
-    /// The aggregates that miss items, the innermost one last.
+    /// Incomplete arrays, sets and maps, innermost last.
     open: Vec<Gap>,
-    /// Whether values have the types of RESP2 alone.
+    /// Whether values have only the types of RESP2.
     is_flat: bool,
-    /// So many bytes of the reply could not be allocated.
+    /// The number of bytes of the reply that could not be allocated.
     lacking: Option<usize>,
-    /// Memory for the values of several keys.
+    /// Reused memory for the values of several keys.
     pub(crate) scratch: Vec<u8>,
 }
 
-/// Where the next item goes, and how many are to come.
+/// The index of the next item, and the number of items still to come.
 struct Gap {
     next: usize,
     missing: usize,
 }
 
-// SAFETY: the pointers in it lead into its own vectors, which move with it.
+// SAFETY: the pointers lead into the tree's own vectors, which move with it.
 unsafe impl Send for Tree {}
-// SAFETY: as above; shared references to it change nothing.
+// SAFETY: the pointers lead into the tree's own vectors, and shared references change nothing.
 unsafe impl Sync for Tree {}
 
 impl Kind for Tree {
@@ -124,7 +124,7 @@ impl Tree {
         tree
     }
 
-    /// Forgets what was in it. What is not written stays nil.
+    /// Clears the reply. A value that is not written is nil.
     pub(crate) fn begin(&mut self, protocol: Protocol) {
         self.lacking = None;
         self.values.clear();
@@ -138,23 +138,23 @@ impl Tree {
         self.protocol(protocol);
     }
 
-    /// The whole reply. C reads it where it lies, until this is changed.
+    /// Returns the complete reply, which C reads in place until the tree changes.
     pub(crate) fn root(&self) -> &Value {
         &self.values[0]
     }
 
-    /// The text, if the reply is an error that is not finished yet.
+    /// Returns the text of an unfinished error reply.
     pub(crate) fn error_text(&self) -> Option<String> {
         let root = self.root();
         (root.kind == Type::Error).then(|| {
-            // SAFETY: the reply is not finished, so that a text has its start.
+            // SAFETY: the reply is unfinished, so a text has its start offset.
             let start = unsafe { root.content.start };
             String::from_utf8_lossy(&self.bytes[start..start + root.length]).into_owned()
         })
     }
 
-    /// Makes addresses of the places where texts and items begin: from now on nothing moves. A reply for which this
-    /// process had no memory is nil, and an error.
+    /// Replaces the offsets of texts and items by addresses, after which nothing may move. If
+    /// memory for the reply ran out, the reply becomes nil and the call fails.
     pub(crate) fn finish(&mut self) -> Outcome<()> {
         if let Some(bytes) = self.lacking {
             (self.values, self.bytes) = (Vec::new(), Vec::new());
@@ -170,17 +170,19 @@ impl Tree {
         let items = self.values.as_ptr();
         for value in &mut self.values {
             if value.is_text() {
-                // SAFETY: a text that is not finished has its start, which lies in `bytes`.
+                // SAFETY: an unfinished text has its start offset, which lies within `bytes`.
                 value.content.text = unsafe { self.bytes.as_ptr().add(value.content.start) };
             } else if value.items() > 0 {
-                // SAFETY: an aggregate that is not finished has its start, which lies in `values`.
+                // SAFETY: an unfinished array, set or map has its start offset, which lies within
+                // `values`.
                 value.content.items = unsafe { items.add(value.content.start) };
             }
         }
         Ok(())
     }
 
-    /// Makes room for so many more bytes of text and values. Returns false where this process has no memory.
+    /// Reserves memory for more bytes of text and more values. Returns false if the process has no
+    /// memory.
     #[inline]
     fn make_room(&mut self, bytes: usize, values: usize) -> bool {
         if self.lacking.is_some() {
@@ -194,7 +196,7 @@ impl Tree {
         has_room
     }
 
-    /// Cuts the outermost array off behind so many items: what follows was not answered.
+    /// Truncates the outermost array to the commands that were answered.
     pub(crate) fn cut(&mut self, items: usize) {
         self.values[0].length = items;
         self.open.clear();
@@ -210,7 +212,7 @@ impl Tree {
         self.close();
     }
 
-    /// Ends the aggregates that miss nothing.
+    /// Closes the arrays, sets and maps that are complete.
     fn close(&mut self) {
         while self.open.last().is_some_and(|gap| gap.missing == 0) {
             self.open.pop();
@@ -357,25 +359,26 @@ impl Reply for Tree {
 }
 
 /// # Safety
-/// As the header says.
+/// `reply` must be null or writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_reply_new(reply: *mut *mut ReplyHandle) -> c_int {
     call(|| {
         check_place(reply)?;
         let mut tree = Tree::new();
         tree.finish()?;
-        // SAFETY: the place is there.
+        // SAFETY: `reply` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { reply.write(Handle::open(tree)) };
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// `reply` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_reply_free(reply: *mut ReplyHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `reply` is null or a handle of this library.
         drop(unsafe { Handle::close(reply) }?);
         Ok(Status::Ok)
     })

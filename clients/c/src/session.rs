@@ -1,4 +1,4 @@
-//! Commands by their words, pipelines, transactions.
+//! Commands by their words, pipelines and transactions.
 
 use std::ffi::c_int;
 
@@ -14,21 +14,22 @@ use crate::reply::{ReplyHandle, Tree, Type};
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{StoreHandle, opened};
 
-/// `uc_session`: what a connection is elsewhere.
+/// The C type `uc_session`: the state of a connection.
 pub(crate) struct Client(SessionByName, Option<Box<Kept>>);
 
-/// The items that the last call took out of the store, for a binding that may have to give them back.
+/// Records of what the last call took out of the store, for a language binding that may have to
+/// give it back.
 #[derive(Default)]
 pub(crate) struct Kept {
     last: Vec<Taken>,
-    /// The tickets of the commands queued after MULTI, with their places.
+    /// Tickets of the commands queued after MULTI, with their positions.
     queued: Vec<(usize, Taken)>,
-    /// The items of earlier calls that were interrupted.
+    /// Records of earlier calls that were interrupted.
     held: Vec<Vec<Taken>>,
 }
 
-/// The tickets made before a command runs that takes something, see [`Kept::begin`]: its own, or for EXEC those of the
-/// queued commands, each with its place in the transaction.
+/// Tickets made before a command that takes elements (see [`Kept::begin`]): its own, or for EXEC
+/// those of the queued commands with their positions in the transaction.
 enum Tickets {
     One(Taken),
     Many(Vec<(usize, Taken)>),
@@ -68,7 +69,7 @@ impl Kept {
     }
 }
 
-/// Runs a command, and keeps what it takes, where that is wanted.
+/// Runs a command and records what it takes, if records are kept.
 fn run_keeping<E>(
     kept: Option<&mut Kept>,
     tickets: Option<Tickets>,
@@ -80,7 +81,7 @@ fn run_keeping<E>(
     };
     let mut recorder = Recorder::new();
     if let Err(error) = run(&mut recorder) {
-        // EXEC may be called again, where the transaction is still open.
+        // EXEC may be retried while the transaction is still open.
         if let Tickets::Many(all) = tickets {
             kept.queued = all;
         }
@@ -105,7 +106,7 @@ impl Kind for Client {
 
 pub(crate) type SessionHandle = Handle<Client>;
 
-/// Runs one command. An error reply is the reply, and how the call ends.
+/// Runs one command. An error reply fails the call and is also the reply.
 pub(crate) fn run(
     shared: &OpenStore,
     session: &mut Session,
@@ -134,7 +135,7 @@ pub(crate) fn run(
     }
 }
 
-/// Runs commands and adds their replies to the array that was begun.
+/// Runs commands and appends their replies to the open array.
 fn run_all<'a>(
     shared: &OpenStore,
     session: &mut Session,
@@ -173,7 +174,8 @@ fn transact<'a>(
         ask(shared, &mut context, &[b"EXEC"], reply, kept)
     });
     if ran.is_err() && context.session.queued().is_some() {
-        // It uses no store, so it cannot be kept waiting; what went wrong is told already.
+        // DISCARD does not use the store, so it cannot be blocked, and the original error is
+        // already reported.
         let _ = execute(&mut context, &[b"DISCARD"], &mut Recorder::new());
     }
     ran?;
@@ -184,7 +186,8 @@ fn transact<'a>(
     }
 }
 
-/// Begins a transaction and queues commands. The first one that is refused ends it, and is the reply.
+/// Begins a transaction and queues commands. The first rejected command ends the transaction, and
+/// its error is the reply.
 fn queue_all<'a>(
     shared: &OpenStore,
     context: &mut Context<'_>,
@@ -228,7 +231,8 @@ fn ask(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned, and each place for a result must be
+/// null or writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_session_open(
     store: *const StoreHandle,
@@ -236,33 +240,36 @@ unsafe extern "C" fn uc_session_open(
 ) -> c_int {
     call(|| {
         check_place(session)?;
-        // SAFETY: the place is there.
+        // SAFETY: `session` is not null, as `check_place` verified, and the caller guarantees that
+        // it is writable.
         unsafe { session.write(std::ptr::null_mut()) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `store` is null or a store handle.
         let (store, number) = unsafe { opened(store) }?;
         let mut client = Client(SessionByName::new(store), None);
         let state = client.0.session();
         state.database = number as u32;
         state.protocol = Protocol::Resp3;
-        // SAFETY: the place is there.
+        // SAFETY: `session` is not null, as `check_place` verified, and the caller guarantees that
+        // it is writable.
         unsafe { session.write(Handle::open(client)) };
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// `session` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_session_close(session: *mut SessionHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `session` is null or a handle of this library.
         drop(unsafe { Handle::close(session) }?);
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_command(
     session: *mut SessionHandle,
@@ -271,7 +278,8 @@ unsafe extern "C" fn uc_command(
     reply: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and each
+        // other pointer is null or valid for its length.
         let (words, mut client, mut reply) = unsafe {
             (
                 list(count, words)?,
@@ -287,7 +295,8 @@ unsafe extern "C" fn uc_command(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_pipeline(
     session: *mut SessionHandle,
@@ -296,7 +305,8 @@ unsafe extern "C" fn uc_pipeline(
     reply: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and each
+        // other pointer is null or valid for its length.
         let (commands, mut client, mut reply) = unsafe {
             (
                 border::commands(count, commands)?,
@@ -318,7 +328,8 @@ unsafe extern "C" fn uc_pipeline(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_transaction(
     session: *mut SessionHandle,
@@ -327,7 +338,8 @@ unsafe extern "C" fn uc_transaction(
     reply: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and each
+        // other pointer is null or valid for its length.
         let (commands, mut client, mut reply) = unsafe {
             (
                 border::commands(count, commands)?,
@@ -348,11 +360,11 @@ unsafe extern "C" fn uc_transaction(
 }
 
 /// # Safety
-/// As the header says.
+/// `session` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_taken(session: *mut SessionHandle, what: c_int) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `session` is null or a handle of this library.
         let mut client = unsafe { Handle::exclusive(session) }?;
         let Client(by_name, kept) = &mut *client;
         let kept = kept.get_or_insert_default();
@@ -376,7 +388,7 @@ unsafe extern "C" fn uc_taken(session: *mut SessionHandle, what: c_int) -> c_int
     })
 }
 
-// The values of UC_TAKEN_ in the header.
+// The values of `UC_TAKEN_*` in the header.
 const KEEP: c_int = 0;
 const HOLD: c_int = 1;
 const RESUME: c_int = 2;

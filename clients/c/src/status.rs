@@ -1,4 +1,4 @@
-//! How calls end, and the words about it.
+//! The results of calls, and error messages.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
@@ -7,7 +7,7 @@ use undercroft_commands::{Blocked, Failure};
 use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store};
 
-/// How a call ended. The numbers are those of `uc_status` in the header.
+/// The result of a call. The numbers are those of `uc_status` in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Status {
@@ -44,24 +44,24 @@ impl Status {
     ];
 }
 
-/// Why a call failed. What is told of it is kept for [`uc_error_message`].
+/// The status of a failed call, whose message is stored for [`uc_error_message`].
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) Status);
 
-/// How a call ended that could fail.
+/// The outcome of a call that may fail.
 pub(crate) type Outcome<T = Status> = Result<T, Refused>;
 
 thread_local! {
-    /// What the last call of this thread that failed has to say, with the zero behind it.
+    /// The null-terminated message of this thread's last failed call.
     static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Refused {
-    /// Keeps the words.
+    /// Stores the message.
     #[cold]
     #[inline(never)]
     pub(crate) fn new(status: Status, text: &str) -> Refused {
-        // A thread that ends has no words any more.
+        // A thread whose local storage is destroyed has no message.
         let _ = MESSAGE.try_with(|message| {
             if let Ok(mut message) = message.try_borrow_mut() {
                 message.clear();
@@ -77,7 +77,7 @@ impl Refused {
         Refused::new(Status::Misuse, text)
     }
 
-    /// A store that can be neither opened nor created.
+    /// Returns the failure for a store that can be neither opened nor created.
     #[cold]
     pub(crate) fn opening(error: &Error) -> Refused {
         let status = match error {
@@ -87,14 +87,14 @@ impl Refused {
         Refused::new(status, &error.to_string())
     }
 
-    /// An error of the engine.
+    /// Returns the failure for an engine error.
     #[cold]
     #[inline(never)]
     pub(crate) fn engine(store: &Store, error: Error) -> Refused {
         Refused::failure(store, error.into())
     }
 
-    /// What ends a command without a reply.
+    /// Returns the failure for a command that ended without a reply.
     #[cold]
     pub(crate) fn failure(store: &Store, failure: Failure) -> Refused {
         match failure {
@@ -103,7 +103,7 @@ impl Refused {
         }
     }
 
-    /// A wait without success.
+    /// Returns the failure for a wait that did not succeed.
     #[cold]
     pub(crate) fn blocked(blocked: &Blocked) -> Refused {
         let status = match blocked {
@@ -113,7 +113,7 @@ impl Refused {
         Refused::new(status, &blocked.to_string())
     }
 
-    /// An error reply, whose code stands in front.
+    /// Returns the failure for an error reply, whose text begins with its code.
     #[cold]
     pub(crate) fn reply(store: &Store, text: &str) -> Refused {
         if let Some(text) = removed_text(store, text) {

@@ -1,4 +1,4 @@
-//! Opening and closing.
+//! Opening and closing stores.
 
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
@@ -11,20 +11,21 @@ use crate::options::{Options, read_options};
 use crate::status::{Outcome, Refused, Status};
 use crate::waiting::Program;
 
-/// `UC_ABI_VERSION`: what is added raises the lower half, what is changed the upper one, and with that the name of the
-/// shared library.
+/// The C constant `UC_ABI_VERSION`. An addition to the interface raises the lower half. A change
+/// raises the upper half, and with it the name of the shared library.
 const ABI_VERSION: u32 = 5;
 
-/// `uc_store`: a store that this process has open, and a database of it. Calls reach the store by [`call_on`] alone, which
-/// goes on with the store that the name means now where the file was removed.
+/// The C type `uc_store`: a store that this process has open, and a database number. Calls reach
+/// the store only through [`call_on`], which switches to the store that the name refers to now if
+/// the file was removed.
 pub(crate) struct Opened {
     by_name: StoreByName,
     number: usize,
-    /// What `uc_store_warning` tells.
+    /// The text that `uc_store_warning` returns.
     warning: Option<CString>,
 }
 
-/// A database of a store, for one call.
+/// A database of a store during one call.
 pub(crate) struct Database<'c> {
     pub(crate) shared: &'c Arc<OpenStore>,
     pub(crate) number: usize,
@@ -42,18 +43,19 @@ impl Kind for Opened {
 
 pub(crate) type StoreHandle = Handle<Opened>;
 
-/// Makes a call on a store; a second time where the first one found that the file was removed, and the client goes on with
-/// the store that the name means now.
+/// Makes a call on a store. Retries it once if the file was removed and the client switches to the
+/// store that the name refers to now.
 ///
 /// # Safety
-/// As the header says of the store; what the call does with the caller's pointers may be done twice.
+/// `store` must be null or a handle that this library returned. It must be sound to run `body`
+/// twice with the caller's pointers.
 #[inline(always)]
 pub(crate) unsafe fn call_on(
     store: *const StoreHandle,
     mut body: impl FnMut(&Database<'_>) -> Outcome,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `store` is null or a handle of this library.
         let opened = unsafe { Handle::shared(store) }?;
         opened.by_name.call(Refused::opening, |shared| {
             body(&Database {
@@ -64,12 +66,12 @@ pub(crate) unsafe fn call_on(
     })
 }
 
-/// The store of a handle, and the number of its database, for a handle that lives on its own.
+/// Returns the store and database number of a handle, for another handle that will outlive it.
 ///
 /// # Safety
-/// As the header says of the store.
+/// `store` must be null or a handle that this library returned.
 pub(crate) unsafe fn opened<'a>(store: *const StoreHandle) -> Outcome<(&'a StoreByName, usize)> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `store` is null or a handle of this library.
     let opened = unsafe { Handle::shared(store) }?;
     Ok((&opened.by_name, opened.number))
 }
@@ -85,7 +87,7 @@ extern "C" fn uc_version() -> *const c_char {
 }
 
 /// # Safety
-/// As the header says.
+/// Each pointer must be null or valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_open(
     url: *const c_char,
@@ -94,9 +96,11 @@ unsafe extern "C" fn uc_open(
 ) -> c_int {
     call(|| {
         check_place(store)?;
-        // SAFETY: the place is there.
+        // SAFETY: `store` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { store.write(std::ptr::null_mut()) };
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
+        // structure for its `size`.
         let (url, wanted) = unsafe { (text("a store's name", url)?, read_options(options)?) };
         let place = Place::new(url, wanted.terms).map_err(|error| Refused::opening(&error))?;
         let number = place.database().unwrap_or(wanted.database);
@@ -109,20 +113,21 @@ unsafe extern "C" fn uc_open(
         let opened = Handle::open(Opened {
             by_name,
             number,
-            // Paths with a zero byte are not opened.
+            // Paths with a zero byte cannot be opened, so the conversion succeeds.
             warning: warning.and_then(|text| CString::new(text.into_string()).ok()),
         });
-        // SAFETY: the place is there.
+        // SAFETY: `store` is not null, as `check_place` verified, and the caller guarantees that it
+        // is writable.
         unsafe { store.write(opened) };
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// `store` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_store_warning(store: *const StoreHandle) -> *const c_char {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `store` is null or a handle of this library.
     match unsafe { Handle::shared(store) } {
         Ok(Opened {
             warning: Some(text),
@@ -133,11 +138,12 @@ unsafe extern "C" fn uc_store_warning(store: *const StoreHandle) -> *const c_cha
 }
 
 /// # Safety
-/// As the header says.
+/// `store` must be null or a handle that this library returned, and no other thread may be using
+/// it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_close(store: *mut StoreHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `store` is null or a handle of this library.
         drop(unsafe { Handle::close(store) }?);
         Ok(Status::Ok)
     })

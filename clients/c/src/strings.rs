@@ -16,10 +16,10 @@ use crate::session::run;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// Memory of the caller's that a string is read into, where it is large enough.
+/// The caller's buffer, which receives a string if it is large enough.
 struct Buffer<'a> {
     memory: &'a mut [MaybeUninit<u8>],
-    /// The string's length, whatever it is.
+    /// The length of the string, even if it exceeds the buffer.
     length: usize,
 }
 
@@ -56,7 +56,8 @@ impl TextBuffer for Buffer<'_> {
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_get(
     store: *const StoreHandle,
@@ -68,11 +69,12 @@ unsafe extern "C" fn uc_get(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(length)?;
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (key, memory) = unsafe { (bytes(key, key_length)?, memory(buffer, capacity)?) };
         let mut value = Buffer { memory, length: 0 };
         let got = on.shared.store.get(on.number, key, &mut value);
-        // SAFETY: the place is there.
+        // SAFETY: `length` is not null, as `check_place` verified, and the caller guarantees that
+        // it is writable.
         unsafe { length.write(value.length) };
         match got {
             Ok(true) if value.length <= capacity => Ok(Status::Ok),
@@ -81,12 +83,14 @@ unsafe extern "C" fn uc_get(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_set(
     store: *const StoreHandle,
@@ -96,19 +100,21 @@ unsafe extern "C" fn uc_set(
     value_length: usize,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (key, value) = unsafe { (bytes(key, key_length)?, bytes(value, value_length)?) };
         match on.shared.store.set(on.number, key, value) {
             Ok(()) => Ok(Status::Ok),
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_set_with(
     store: *const StoreHandle,
@@ -120,7 +126,8 @@ unsafe extern "C" fn uc_set_with(
     old: *mut ReplyHandle,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
+        // structure for its `size`.
         let (key, value, setting) = unsafe {
             (
                 bytes(key, key_length)?,
@@ -129,7 +136,7 @@ unsafe extern "C" fn uc_set_with(
             )
         };
         if !old.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that `old` is null or a handle of this library.
             let mut old = unsafe { Handle::exclusive(old) }?;
             return set_and_get(on, key, value, &setting, &mut old);
         }
@@ -144,7 +151,8 @@ unsafe extern "C" fn uc_set_with(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
@@ -163,7 +171,7 @@ fn expiry(time: Time, now: u64) -> Outcome<Expiry> {
     }
 }
 
-/// SET with GET, which no typed call of the engine does, by its words.
+/// Runs SET with GET as a command, because the engine has no typed call for it.
 fn set_and_get(
     on: &Database<'_>,
     key: &[u8],
@@ -193,7 +201,8 @@ fn set_and_get(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_incr(
     store: *const StoreHandle,
@@ -203,23 +212,25 @@ unsafe extern "C" fn uc_incr(
     sum: *mut i64,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `key` is null or valid for `key_length` bytes.
         let key = unsafe { bytes(key, key_length)? };
         match on.shared.store.increment(on.number, key, by) {
             Ok(found) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees that `sum` is null or writable.
                 unsafe { give(sum, found) };
                 Ok(Status::Ok)
             }
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_mget(
     store: *const StoreHandle,
@@ -228,7 +239,8 @@ unsafe extern "C" fn uc_mget(
     reply: *mut ReplyHandle,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and each
+        // other pointer is null or valid for its length.
         let (names, mut reply) = unsafe { (list(count, keys)?, Handle::exclusive(reply)?) };
         let store = &on.shared.store;
         let keys: Vec<_> = names.iter().map(|name| store.key(name)).collect();
@@ -252,12 +264,14 @@ unsafe extern "C" fn uc_mget(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_mset(
     store: *const StoreHandle,
@@ -266,7 +280,7 @@ unsafe extern "C" fn uc_mset(
     values: *const Bytes,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length.
         let (keys, values) = unsafe { (list(count, keys)?, list(count, values)?) };
         let pairs: Vec<(&[u8], &[u8])> = keys.into_iter().zip(values).collect();
         match on.shared.store.set_many(on.number, &pairs) {
@@ -274,6 +288,7 @@ unsafe extern "C" fn uc_mset(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
+    // twice.
     unsafe { call_on(store, body) }
 }

@@ -18,16 +18,17 @@ use crate::reply::{ReplyHandle, Tree};
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{StoreHandle, opened};
 
-/// `uc_subscription`: one receiver of messages.
+/// The C type `uc_subscription`: one receiver of messages.
 pub(crate) struct Receiver {
     shared: Arc<OpenStore>,
     subscriber: Subscriber<StoreOf>,
-    /// Messages that came at several subscriptions at once, of which the first was told already.
+    /// Further deliveries of a message that matched several subscriptions. The first one was
+    /// returned already.
     queue: VecDeque<Delivery>,
     lost: u64,
 }
 
-/// A message as it came at one of the subscriptions: its parts, as Redis tells them.
+/// The parts of a message as Redis delivers it to one subscription.
 type Delivery = Vec<Box<[u8]>>;
 
 impl Kind for Receiver {
@@ -42,7 +43,7 @@ impl Kind for Receiver {
 
 pub(crate) type SubscriptionHandle = Handle<Receiver>;
 
-/// Writes what comes next, if anything has come. Returns whether it did.
+/// Writes the next message or notice, if there is one. Returns whether there was.
 fn take(
     subscriber: &mut Subscriber<StoreOf>,
     queue: &mut VecDeque<Delivery>,
@@ -78,7 +79,7 @@ fn write<'a>(reply: &mut Tree, parts: impl ExactSizeIterator<Item = &'a [u8]>) {
     parts.for_each(|part| reply.bulk(part));
 }
 
-/// The message as Redis would tell it, once for each subscription that it is for.
+/// Returns the message in Redis' format, once for each matching subscription.
 fn deliveries<'m>(message: &Message<'m>) -> impl Iterator<Item = Vec<&'m [u8]>> {
     let Message {
         topic,
@@ -99,7 +100,7 @@ fn deliveries<'m>(message: &Message<'m>) -> impl Iterator<Item = Vec<&'m [u8]>> 
 }
 
 impl Receiver {
-    /// Takes the next message, and waits for it: for ever, where no timeout is given.
+    /// Takes the next message, waiting forever if there is no timeout.
     fn next(&mut self, timeout: Option<Duration>, reply: &mut Tree) -> Result<Status, Error> {
         let mut begun = None;
         loop {
@@ -130,7 +131,7 @@ impl Receiver {
     }
 }
 
-/// The numbers are those of `uc_topic` in the header.
+/// Converts a number of `uc_topic` in the header.
 fn topic(number: c_int) -> Outcome<Topic> {
     match number {
         0 => Ok(Topic::Channel),
@@ -143,7 +144,8 @@ fn topic(number: c_int) -> Outcome<Topic> {
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned, and each place for a result must be
+/// null or writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_open(
     store: *const StoreHandle,
@@ -151,9 +153,10 @@ unsafe extern "C" fn uc_subscription_open(
 ) -> c_int {
     call(|| {
         check_place(subscription)?;
-        // SAFETY: the place is there.
+        // SAFETY: `subscription` is not null, as `check_place` verified, and the caller guarantees
+        // that it is writable.
         unsafe { subscription.write(std::ptr::null_mut()) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `store` is null or a store handle.
         let (store, _) = unsafe { opened(store) }?;
         let shared = store.current().map_err(|error| Refused::opening(&error))?;
         let receiver = Handle::open(Receiver {
@@ -162,25 +165,27 @@ unsafe extern "C" fn uc_subscription_open(
             queue: VecDeque::new(),
             lost: 0,
         });
-        // SAFETY: the place is there.
+        // SAFETY: `subscription` is not null, as `check_place` verified, and the caller guarantees
+        // that it is writable.
         unsafe { subscription.write(receiver) };
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// `subscription` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_close(subscription: *mut SubscriptionHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `subscription` is null or a handle of this library.
         drop(unsafe { Handle::close(subscription) }?);
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscribe(
     subscription: *mut SubscriptionHandle,
@@ -189,12 +194,13 @@ unsafe extern "C" fn uc_subscribe(
     names: *const Bytes,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and each
+        // other pointer is null or valid for its length.
         let (names, mut receiver) =
             unsafe { (list(count, names)?, Handle::exclusive(subscription)?) };
         let topic = topic(kind)?;
         let subscriber = &receiver.subscriber;
-        // Redis knows a name once, however often it is subscribed to.
+        // Redis ignores repeated subscriptions to the same name.
         let mut new: Vec<&[u8]> = Vec::new();
         for name in names {
             if !subscriber.is_subscribed(topic, name) && !new.contains(&name) {
@@ -210,7 +216,8 @@ unsafe extern "C" fn uc_subscribe(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_unsubscribe(
     subscription: *mut SubscriptionHandle,
@@ -219,7 +226,8 @@ unsafe extern "C" fn uc_unsubscribe(
     names: *const Bytes,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and each
+        // other pointer is null or valid for its length.
         let (names, mut receiver) =
             unsafe { (list(count, names)?, Handle::exclusive(subscription)?) };
         let done = receiver.subscriber.unsubscribe(topic(kind)?, &names);
@@ -229,7 +237,7 @@ unsafe extern "C" fn uc_unsubscribe(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_next(
     subscription: *mut SubscriptionHandle,
@@ -237,7 +245,8 @@ unsafe extern "C" fn uc_subscription_next(
     message: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and each
+        // other pointer is null or valid for its length.
         let (mut receiver, mut reply) = unsafe {
             (
                 Handle::exclusive(subscription)?,
@@ -254,7 +263,8 @@ unsafe extern "C" fn uc_subscription_next(
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_descriptor(
     subscription: *mut SubscriptionHandle,
@@ -262,28 +272,31 @@ unsafe extern "C" fn uc_subscription_descriptor(
 ) -> c_int {
     call(|| {
         check_place(descriptor)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `subscription` is null or a handle of this library.
         let mut receiver = unsafe { Handle::exclusive(subscription) }?;
         let found = receiver
             .subscriber
             .descriptor()
             .map(|found| found.as_raw_fd());
         let found = found.map_err(|error| receiver.refuse(error))?;
-        // SAFETY: the place is there.
+        // SAFETY: `descriptor` is not null, as `check_place` verified, and the caller guarantees
+        // that it is writable.
         unsafe { descriptor.write(found) };
         Ok(Status::Ok)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// Each handle must be null or one that this library returned. Each other pointer must be null or
+/// valid for its length, as `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_lost(
     subscription: *mut SubscriptionHandle,
     lost: *mut u64,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller guarantees that `subscription` is null or a handle of this library,
+        // and that `lost` is null or writable.
         unsafe { give(lost, Handle::exclusive(subscription)?.lost) };
         Ok(Status::Ok)
     })

@@ -1,4 +1,4 @@
-//! How a thread waits, and what interrupts it.
+//! How a thread waits, and what interrupts a wait.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -8,23 +8,24 @@ use undercroft_engine::{ForkMutex, WaitHook};
 use crate::border::call;
 use crate::status::Status;
 
-/// `uc_interrupt`.
+/// The C type `uc_interrupt`.
 type Check = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// What the program wants to be asked.
+/// The program's callback, which decides whether a wait ends.
 #[derive(Clone, Copy)]
 struct Interrupt {
     check: Check,
     data: *mut c_void,
 }
 
-// SAFETY: the program says that any thread may call it.
+// SAFETY: the program guarantees that any thread may call the function with this data.
 unsafe impl Send for Interrupt {}
 
 static INTERRUPT: ForkMutex<Option<Interrupt>> = ForkMutex::new(None, || None);
 
 thread_local! {
-    /// The program has said so in the midst of a script of this thread, and may not say it twice.
+    /// Whether the callback asked to end a script of this thread. It may not repeat that answer for
+    /// the wait that follows.
     static SIGNALLED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -32,7 +33,7 @@ fn with_interrupt<R>(body: impl FnOnce(&mut Option<Interrupt>) -> R) -> R {
     body(&mut INTERRUPT.lock())
 }
 
-/// Asks the program whether a wait is to end.
+/// A wait hook that asks the program whether a wait is to end.
 pub(crate) struct Program;
 
 impl WaitHook for Program {
@@ -51,15 +52,17 @@ impl WaitHook for Program {
     }
 }
 
-/// What the program says to that.
+/// Returns whether the program's callback asks to end the wait.
 fn asks_for_an_end() -> bool {
     let interrupt = with_interrupt(|interrupt| *interrupt);
-    // SAFETY: the program says that it may be called with this, in whichever thread.
+    // SAFETY: the program guarantees that any thread may call the function with this data.
     interrupt.is_some_and(|interrupt| unsafe { (interrupt.check)(interrupt.data) } != 0)
 }
 
+/// Sets the callback that may end waits. Null removes it.
+///
 /// # Safety
-/// `check` may be called with `data`, in whichever thread.
+/// It must be sound to call `check` with `data` from any thread.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_set_interrupt(check: Option<Check>, data: *mut c_void) -> c_int {
     call(|| {

@@ -1,9 +1,10 @@
-/* Programs that were built with older headers, and with a newer one, run with this library: the structures here are theirs. */
+/* Programs built with older headers, and with a newer one, work with this library. The structures
+ * below are from those headers. */
 #include <stddef.h>
 
 #include "check.h"
 
-/* UC_ABI_VERSION 1 to 3. */
+/* The structure of UC_ABI_VERSION 1 to 3. */
 typedef struct options_1 {
     size_t size;
     uint64_t capacity;
@@ -13,7 +14,7 @@ typedef struct options_1 {
     uint64_t database;
 } options_1;
 
-/* The first of 2. */
+/* The first structure of version 2. */
 typedef struct query_2 {
     size_t size;
     uint64_t flags;
@@ -36,7 +37,7 @@ typedef struct facts_2 {
     char order[16];
 } facts_2;
 
-/* Of some later one. */
+/* The structure of a future version. */
 typedef struct query_newer {
     uc_feed_query known;
     uint64_t more;
@@ -84,7 +85,7 @@ static void newer(uc_store *store)
     query.known.size = sizeof query;
     EXPECT_OK(uc_feed_count(store, "feed", 4, &query.known, &count));
     EXPECT(count == 1);
-    /* It wants something that this library does not know. */
+    /* The new field asks for something that this library does not know. */
     query.more = 1;
     EXPECT_STATUS(uc_feed_count(store, "feed", 4, &query.known, &count), UC_MISUSE);
     memset(&facts, 0, sizeof facts);

@@ -1,4 +1,5 @@
-/* What the tests share. Each test is a program that is given the path of a store which does not exist yet. */
+/* Helpers for all tests. Each test is a program that receives the path of a store that does not
+ * exist yet. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -29,7 +30,7 @@
 
 #define EXPECT_OK(call) EXPECT_STATUS(call, UC_OK)
 
-/* A store that is small enough for valgrind. */
+/* Opens a store small enough for valgrind. */
 static inline uc_store *open_store(const char *path)
 {
     uc_options options = UC_OPTIONS_INIT;
@@ -39,7 +40,7 @@ static inline uc_store *open_store(const char *path)
     return store;
 }
 
-/* Runs the words of a command, which NULL ends. */
+/* Runs a command, given its words and a final NULL. */
 static inline int command(uc_session *session, uc_reply *reply, const char *const *texts)
 {
     uc_bytes words[16];

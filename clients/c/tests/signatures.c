@@ -1,5 +1,5 @@
-/* Fails to compile where a signature, a number or a structure of the interface is another than it was: a change of any
- * of these raises UC_ABI_VERSION. What is exported at all is in exports.txt. */
+/* Fails to compile if a signature, a number or a structure of the interface changes. Any such
+ * change raises UC_ABI_VERSION. exports.txt lists the exported functions. */
 #include <undercroft.h>
 
 #ifdef __cplusplus
@@ -8,7 +8,7 @@
 #define CHECK(condition) _Static_assert(condition, #condition)
 #endif
 
-/* Declares a function a second time, which compiles only if both declarations are the same. */
+/* Declares a function a second time, which compiles only if both declarations match. */
 #define SAME(result, name, ...) result name(__VA_ARGS__)
 
 #ifdef __cplusplus
@@ -105,7 +105,7 @@ CHECK(UC_FEED_VISIBLE == 0 && UC_FEED_HIDDEN == 1 && UC_FEED_ALL == 2 && UC_FEED
 CHECK(UC_FEED_BY_VALUE == INT64_MIN);
 CHECK(UC_FEED_LEFT == 0 && UC_FEED_RIGHT == 1);
 
-/* As clients/c/src/options.rs, feed.rs, feed_words.rs and border.rs have them. */
+/* The layouts in clients/c/src/options.rs, feed.rs, feed_words.rs and border.rs. */
 #define FIELD(type, field, place, size) \
     CHECK(offsetof(type, field) == (place) && sizeof(((type *)0)->field) == (size))
 CHECK(sizeof(uc_options) == 56 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);

@@ -1,14 +1,14 @@
-"""Maturin's build backend, which builds a checkout once for all environments.
+"""Maturin's build backend, which compiles a checkout once for all environments.
 
-The package has a single wheel for CPython 3.11 and later. A wheel that is built in a git
-checkout is kept in its ``target/wheels/``, and the next ``pip install`` from the same sources
-takes it instead of compiling everything again. ``make dist`` and the tests keep theirs there
-too. ``target/`` may be removed at any time.
+One wheel serves CPython 3.11 and later. A wheel that is built in a git checkout is kept in
+``target/wheels/``. The next ``pip install`` from the same sources uses it instead of compiling
+again. ``make dist`` and the tests keep their wheels there too. ``target/`` may be removed at any
+time.
 
-Maturin fetches a whole Rust toolchain where it finds no cargo. This backend does so only
-if ``UNDERCROFT_FETCH_RUST=1`` asks for it; otherwise it fails and says what is missing.
+Maturin downloads a whole Rust toolchain if it finds no cargo. This backend does so only with
+``UNDERCROFT_FETCH_RUST=1``. Otherwise it fails and says what is missing.
 
-As a program, ``undercroft_backend.py WHEEL`` keeps a wheel that was built in another way.
+Run as a program, ``undercroft_backend.py WHEEL`` keeps a wheel that was built in another way.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-# Everything that goes into a wheel.
+# All inputs of a wheel.
 SOURCES = ["Cargo.toml", "Cargo.lock", "crates", "clients/python"]
-# Variables that change what is built.
+# Prefixes of environment variables that affect the build.
 VARIABLES = ("CARGO_BUILD_", "CARGO_ENCODED_RUSTFLAGS", "CARGO_PROFILE_", "MATURIN_", "RUSTFLAGS")
 NO_CARGO = """
 There is no cargo here to compile undercroft with, and no wheel of these sources was kept.
@@ -45,7 +45,7 @@ Settings = Mapping[str, Any] | None
 
 
 def kept(config_settings: Settings = None) -> Path | None:
-    """Return where the wheel of these sources is kept, or None if it cannot be known."""
+    """Return the path at which the wheel of these sources is kept, or None if it is unknown."""
     is_abi3 = sys.implementation.name == "cpython" and not sysconfig.get_config_var(
         "Py_GIL_DISABLED"
     )
@@ -72,13 +72,13 @@ def kept(config_settings: Settings = None) -> Path | None:
 
 
 def found(config_settings: Settings = None) -> Path | None:
-    """Return the wheel of these sources, if one was kept."""
+    """Return the wheel of these sources, or None if none was kept."""
     place = kept(config_settings)
     return next(place.glob("*.whl"), None) if place is not None else None
 
 
 def keep(wheel: Path, config_settings: Settings = None) -> None:
-    """Keep a wheel of these sources, in place of those of other sources."""
+    """Keep a wheel of these sources, replacing those of other sources."""
     place = kept(config_settings)
     if place is None or place.exists():
         return
@@ -86,7 +86,7 @@ def keep(wheel: Path, config_settings: Settings = None) -> None:
     for other in place.parent.iterdir():
         if not other.name.startswith("draft-"):
             shutil.rmtree(other, ignore_errors=True)
-    # Processes that build at the same time see a whole wheel or none.
+    # Move the wheel into place in one step, so that concurrent builds see a complete wheel or none.
     with tempfile.TemporaryDirectory(dir=place.parent, prefix="draft-") as draft:
         whole = Path(draft) / "whole"
         whole.mkdir()
@@ -94,33 +94,33 @@ def keep(wheel: Path, config_settings: Settings = None) -> None:
         try:
             whole.rename(place)
         except OSError:
-            # Another process may have been first, with the same wheel.
+            # A concurrent build may have kept the same wheel first.
             if not place.exists():
                 raise
 
 
 def need_cargo() -> None:
-    """Fail where cargo is missing and may not be fetched."""
+    """Fail if cargo is missing and must not be downloaded."""
     may_fetch = os.environ.get("UNDERCROFT_FETCH_RUST") == "1"
     if shutil.which("cargo") is None and not may_fetch:
         sys.exit(NO_CARGO)
 
 
 def maturin() -> Any:
-    """Return maturin's own backend, which is installed only where it is needed."""
+    """Return maturin's own backend, which is installed only when needed."""
     return importlib.import_module("maturin")
 
 
 def requirements() -> list[str]:
     """Return the packages that a build by maturin needs."""
     need_cargo()
-    # Maturin is not installed yet, so that it cannot be asked. It fetches Rust by puccinialin.
+    # Maturin is not installed yet, so it cannot be asked. It downloads Rust with puccinialin.
     fetched = ["puccinialin"] if shutil.which("cargo") is None else []
     return ["maturin>=1.9,<2", *fetched]
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Return the packages that building a wheel needs: none if the wheel was kept."""
+    """Return the packages that building a wheel needs, or none if the wheel was kept."""
     return [] if found(config_settings) else requirements()
 
 
@@ -137,7 +137,7 @@ def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:
 def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
-    """Write the metadata of the wheel and return the name of its folder."""
+    """Write the metadata of the wheel and return the name of its directory."""
     wheel = found(config_settings)
     if wheel is None:
         need_cargo()
@@ -151,7 +151,7 @@ def prepare_metadata_for_build_wheel(
 def prepare_metadata_for_build_editable(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
-    """Write the metadata of an editable installation and return the name of its folder."""
+    """Write the metadata of an editable installation and return the name of its directory."""
     need_cargo()
     return str(maturin().prepare_metadata_for_build_editable(metadata_directory, config_settings))
 
@@ -159,7 +159,7 @@ def prepare_metadata_for_build_editable(
 def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Put a wheel into a folder and return its name."""
+    """Put a wheel into a directory and return its name."""
     wheel = found(config_settings)
     if wheel is not None:
         print(f"taking {wheel}, which was built from these sources")
@@ -174,13 +174,13 @@ def build_wheel(
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Put the wheel of an editable installation into a folder and return its name."""
+    """Put the wheel of an editable installation into a directory and return its name."""
     need_cargo()
     return str(maturin().build_editable(wheel_directory, config_settings, metadata_directory))
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """Put a source distribution into a folder and return its name."""
+    """Put a source distribution into a directory and return its name."""
     need_cargo()
     return str(maturin().build_sdist(sdist_directory, config_settings))
 

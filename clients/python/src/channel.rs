@@ -1,7 +1,8 @@
-//! Channels: messages that processes hand to each other.
+//! Channels: bounded queues of messages between processes.
 //!
-//! A message is stored as one item of a list. Its first byte says what it is: bytes or text as they are, or what
-//! `undercroft.channel` makes of any other value, a name of an object among them, which is only taken by who holds it.
+//! Each message is one item of a list. The item's first byte is its kind: plain bytes, text, or any
+//! other value as encoded by `undercroft.channel`. An item can also name an object in the store.
+//! Only the consumer that holds the message takes that object.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -39,56 +40,61 @@ create_exception!(
     "The client has left a store that was removed: what was put there is to be put again."
 );
 
-/// Bytes as they are, text as it is, and the name of an object; other items are objects themselves.
+/// Tags of plain bytes, of text and of the name of an object. Any other item is itself an encoded
+/// object.
 const BYTES: u8 = b'b';
 const TEXT: u8 = b's';
 const NAME: u8 = b'r';
-/// What an object begins with, and which kind of it is read only by who asked for pickles.
+/// The magic number of an encoded object and its kind byte for pickles, which are only read by
+/// channels opened with `pickles`.
 const OBJECT: &[u8] = b"\xc1UO";
 const PICKLE: u8 = b'p';
-/// Longer values are objects, which their items name.
+/// Values of at least this many bytes are stored as separate objects, and the items name them.
 const INLINE_MAX: usize = 32 << 10;
-/// Who waits looks this often whether a consumer has died with messages in his hands.
+/// Interval at which a waiting consumer checks for dead consumers that still hold messages.
 const RECALL: Duration = Duration::from_secs(1);
-/// For how long to look before sleeping, and how often in between to let others have the processor.
+/// How long to poll before sleeping, and how many checks to make before each yield of the
+/// processor.
 const WINDOW: Duration = Duration::from_micros(50);
 const LOOKS: u32 = 4;
-/// A producer that finds a full channel sleeps until a part of it is free, so that it is not woken for every message; for
-/// so long at most, as consumers may wait for it with the rest in their channel.
+/// A producer on a full channel sleeps until this fraction is free, so that each message does not
+/// wake it. It waits at most `LULL` for that, because consumers may be waiting for it with the
+/// remaining messages unread.
 const FREE_PART: u64 = 4;
 const LULL: Duration = Duration::from_millis(2);
-/// Waits that sleep at once after one that looked in vain, at first and at most.
+/// Number of waits that skip polling after a poll that found nothing: the initial value and the
+/// maximum of the backoff.
 const RESTS: (u32, u32) = (1, 64);
 
-/// One client's use of a channel.
+/// A client's handle on one channel.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct ChannelLink {
     client: Py<Client>,
     channel: Channel,
     most: u64,
     pickles: bool,
-    /// When it was looked for the dead last.
+    /// When this handle last checked for dead consumers, in milliseconds.
     recalled: AtomicU64,
     held: GilCell<Held>,
     eagerness: Eagerness,
 }
 
-/// The messages that are held through a channel.
+/// The messages that this handle's consumer holds.
 #[derive(Default)]
 struct Held {
     count: usize,
-    /// How many stores the client had left when these were received.
+    /// The client's count of left stores when these messages were received.
     removals: u64,
 }
 
-/// Whether looking for a moment before sleeping has been of use lately.
+/// Backoff that decides whether to poll before sleeping, based on recent success.
 struct Eagerness {
     rests: AtomicU32,
     next: AtomicU32,
 }
 
 impl Eagerness {
-    /// Looks for a while. Returns whether it is there.
+    /// Polls for up to [`WINDOW`] and returns whether the condition became true.
     fn look(&self, mut is_there: impl FnMut() -> bool) -> bool {
         let rests = self.rests.load(Ordering::Relaxed);
         if rests > 0 {
@@ -116,9 +122,9 @@ impl Eagerness {
     }
 }
 
-/// Until when a call waits.
+/// How long a call waits.
 enum Patience {
-    /// Not at all.
+    /// Does not wait.
     None,
     Until(Instant),
     Ever,
@@ -131,7 +137,7 @@ impl Patience {
             None => Ok(Patience::Ever),
             Some(seconds) if seconds >= 0.0 => {
                 let span = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                // A time that no clock will show is never.
+                // A deadline beyond the clock's range means to wait forever.
                 Ok(match Instant::now().checked_add(span) {
                     Some(until) => Patience::Until(until),
                     None => Patience::Ever,
@@ -143,7 +149,7 @@ impl Patience {
         }
     }
 
-    /// How much of it is left; none where it is used up.
+    /// Returns the remaining time, or None if it is used up.
     fn left(&self) -> Option<Duration> {
         match self {
             Patience::None => None,
@@ -165,8 +171,9 @@ impl ChannelLink {
         objects::raise(py, self.client.get(), store, length, error)
     }
 
-    /// Makes a call, and once more where it failed as the store's file was removed and the client leaves that store. Where
-    /// messages of the old store are held, one call raises: they are gone.
+    /// Makes a call, and retries it once if the store's file was removed and the client leaves that
+    /// store. If messages of the old store were held, the call raises an error instead: those
+    /// messages are lost.
     fn call<R>(
         &self,
         py: Python<'_>,
@@ -184,8 +191,8 @@ impl ChannelLink {
         }
     }
 
-    /// Makes a call in the store that was in use when the client had left so many others. Raises [`MovedError`] where it is made
-    /// again in another one.
+    /// Makes a call in the store that was in use when the client had left `within` stores. Raises
+    /// [`MovedError`] if the client has since moved to another store.
     fn call_within<R>(
         &self,
         py: Python<'_>,
@@ -212,7 +219,8 @@ impl ChannelLink {
         }
     }
 
-    /// Notes how many stores the client has left. Returns whether messages of another store were held.
+    /// Records how many stores the client has left. Returns whether messages of an earlier store
+    /// were held.
     fn ends_holds(&self, py: Python<'_>, removals: u64) -> bool {
         self.held.with(py, |held| {
             let ends = held.count > 0 && held.removals != removals;
@@ -223,7 +231,7 @@ impl ChannelLink {
         })
     }
 
-    /// Waits until there may be what is looked for. Returns false where patience is used up.
+    /// Waits until there may be an item or room, as `look` specifies. Returns false on timeout.
     fn wait(
         &self,
         py: Python<'_>,
@@ -254,7 +262,7 @@ impl ChannelLink {
         }
     }
 
-    /// Adds all of some items, in their order, waiting for room. Returns how many were added in time.
+    /// Adds items in order, waiting for room. Returns how many were added before the timeout.
     fn send(
         &self,
         py: Python<'_>,
@@ -278,7 +286,7 @@ impl ChannelLink {
     ) -> PyResult<usize> {
         let database = self.client.get().database(py);
         let mut sent = 0;
-        // Whose patience is used up tries once more.
+        // After a timeout, try once more before giving up.
         let mut is_last = false;
         let mut is_first = true;
         while sent < items.len() {
@@ -324,7 +332,7 @@ impl ChannelLink {
         }
     }
 
-    /// Receives up to so many items, waiting for the first, by a function of the store's.
+    /// Calls `receive` until it returns items, waiting for the first.
     fn receive<R>(
         &self,
         py: Python<'_>,
@@ -367,7 +375,8 @@ impl ChannelLink {
         }
     }
 
-    /// Takes one message to be held. None where it is a pickle that was not asked for.
+    /// Takes one message and holds it. Returns None if the message is a pickle and the channel does
+    /// not read pickles.
     fn hold<'py>(
         &self,
         py: Python<'py>,
@@ -389,13 +398,13 @@ impl ChannelLink {
         let pair = PyTuple::new(py, pair);
         let entry = pair.as_ref().map(|pair| pair.clone().into_any());
         keep(taken, entry.map_err(|error| error.clone_ref(py)), || {
-            // There is another exception to be raised.
+            // The original exception is raised, so an error of the undo is ignored.
             let _ = self.end(py, &consumer, items.get(0), true);
         })?;
         pair.map(Some)
     }
 
-    /// Ends a hold, whatever signals come meanwhile.
+    /// Ends a hold, deferring signals until it is done.
     fn end(&self, py: Python<'_>, consumer: &[u8], item: &[u8], goes_back: bool) -> PyResult<bool> {
         let _deferred = defer_signals();
         unlimited_patience(|| self.end_once(py, consumer, item, goes_back))
@@ -418,7 +427,7 @@ impl ChannelLink {
         Ok(ended)
     }
 
-    /// Puts items to the front again, whatever signals come meanwhile.
+    /// Puts items back at the front, deferring signals until it is done.
     fn put_back(&self, py: Python<'_>, items: &[&[u8]]) -> PyResult<()> {
         let client = self.client.get();
         let shared = client.enter(py)?;
@@ -427,7 +436,7 @@ impl ChannelLink {
         if items.is_empty() {
             return Ok(());
         }
-        // From the left end, where the last one pushed comes to be the first.
+        // A push to the left end puts the last item first, so push the items in reverse.
         let turned: SmallVec<[&[u8]; 16]> = items.iter().rev().copied().collect();
         let _deferred = defer_signals();
         unlimited_patience(|| store.list_push(database, key, End::Left, &turned))
@@ -435,7 +444,7 @@ impl ChannelLink {
             .map_err(|error| self.raise(py, store, 0, error))
     }
 
-    /// Gives back one entry of the list of a call that was interrupted.
+    /// Gives back one entry of an interrupted call's `taken` list.
     fn give_back_one(&self, py: Python<'_>, entry: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(item) = entry.cast::<PyBytes>() {
             return self.put_back(py, &[item.as_bytes()]);
@@ -460,8 +469,9 @@ impl ChannelLink {
     }
 }
 
-/// Puts what a call took out of a channel onto its list, for `give_back`: an item, a list of items, or a consumer's
-/// name and the item that it holds. Where there is no memory for that, `undo` gives it back.
+/// Appends what a call took out of a channel to its `taken` list, for `give_back`. The entry is an
+/// item, a list of items, or a consumer's name with the item that the consumer holds. If memory
+/// runs out, `undo` gives the messages back.
 fn keep<'py>(
     taken: &Bound<'py, PyList>,
     entry: PyResult<Bound<'py, PyAny>>,
@@ -472,7 +482,7 @@ fn keep<'py>(
         .inspect_err(|_| undo())
 }
 
-/// An item as its value where it is bytes or text, as the bytes that it is otherwise.
+/// Returns the value of an item that is bytes or text, or else the item's raw bytes.
 fn value<'py>(py: Python<'py>, item: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match item.split_first() {
         Some((&BYTES, bytes)) => {
@@ -487,7 +497,7 @@ fn value<'py>(py: Python<'py>, item: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// The item of a value, where that is bytes or text and short.
+/// Returns the item for a value that is bytes or text shorter than [`INLINE_MAX`].
 fn item(value: &Bound<'_, PyAny>) -> Option<SmallVec<[u8; 256]>> {
     let (tag, bytes) = if let Ok(bytes) = value.cast_exact::<PyBytes>() {
         (BYTES, bytes.as_bytes())
@@ -523,7 +533,7 @@ impl ChannelLink {
         }
     }
 
-    /// Put a value, if it is short and bytes or text. Return whether it is.
+    /// Put a value that is short bytes or text. Return False, putting nothing, for any other value.
     #[pyo3(signature = (value, block=true, timeout=None))]
     fn put(&self, value: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<bool> {
         let Some(item) = item(value) else {
@@ -533,13 +543,16 @@ impl ChannelLink {
         Ok(true)
     }
 
-    /// Return how often the client has left a store that was removed: the argument `within` of what puts names of objects,
-    /// which are put before. It raises `MovedError` where the client has left their store, and they are to be put again.
+    /// Return how often the client has left a removed store.
+    ///
+    /// Read this count before storing objects, and pass it as `within` when putting their names.
+    /// The put raises `MovedError` if the client has left the store that has the objects. The
+    /// caller then stores the objects again.
     fn removals(&self, py: Python<'_>) -> u64 {
         self.client.get().removals(py)
     }
 
-    /// Put what a value was made into.
+    /// Put one encoded item.
     #[pyo3(signature = (item, block, timeout, within=None))]
     fn put_item(
         &self,
@@ -552,8 +565,9 @@ impl ChannelLink {
         self.send_one(py, item, &Patience::of(block, timeout)?, within)
     }
 
-    /// Put what several values were made into, in their order. Return how many were put in time, or before the channel
-    /// was closed.
+    /// Put several encoded items in order.
+    ///
+    /// Return how many were put before the timeout or before the channel was closed.
     #[pyo3(signature = (items, block, timeout, within=None))]
     fn put_items(
         &self,
@@ -574,20 +588,23 @@ impl ChannelLink {
         self.send(first.py(), &bytes, &Patience::of(block, timeout)?, within)
     }
 
-    /// Return what a value is as an item, if it is short and bytes or text.
+    /// Return the item for a value that is short bytes or text, or None for any other value.
     #[staticmethod]
     fn pack<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
         item(value).map(|item| PyBytes::new(value.py(), &item))
     }
 
-    /// Return the value of an item that is bytes or text, and the item itself otherwise.
+    /// Return the value of an item that is bytes or text, or else the item itself.
     #[staticmethod]
     fn unpack<'py>(item: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyAny>> {
         value(item.py(), item.as_bytes())
     }
 
-    /// Take a message: its value where that is bytes or text, its item otherwise; a pair as of `hold` where it names an
-    /// object; None where it is a pickle that was not asked for, which stays.
+    /// Take a message.
+    ///
+    /// Return its value if the message is bytes or text, or else its item. If the message names an
+    /// object, return a pair as `hold` does. Return None, leaving the message in the channel, if it
+    /// is a pickle and the channel does not read pickles.
     #[pyo3(signature = (taken, block=true, timeout=None))]
     fn get<'py>(
         &self,
@@ -607,7 +624,7 @@ impl ChannelLink {
             Received::Some => {
                 let item = items.get(0);
                 keep(taken, Ok(PyBytes::new(py, item).into_any()), || {
-                    // There is another exception to be raised.
+                    // The original exception is raised, so an error of the undo is ignored.
                     let _ = self.put_back(py, &[item]);
                 })?;
                 value(py, item).map(Some)
@@ -616,8 +633,9 @@ impl ChannelLink {
         }
     }
 
-    /// Take up to so many messages, at least one, as `get` does; a list of them, or what `get` returns of the first
-    /// where that is no value of its own.
+    /// Take from one to `count` messages, waiting for the first, and return them as a list.
+    ///
+    /// If the first message names an object or is a pickle, return what `get` returns.
     fn get_items<'py>(
         &self,
         taken: &Bound<'py, PyList>,
@@ -641,21 +659,24 @@ impl ChannelLink {
                     let raw = items.iter().map(|item| PyBytes::new(py, item));
                     let raw = PyList::new(py, raw.collect::<Vec<_>>()).map(Bound::into_any);
                     keep(taken, raw, || {
-                        // There is another exception to be raised.
+                        // The original exception is raised, so an error of the undo is ignored.
                         let _ = self.put_back(py, &items.iter().collect::<Vec<_>>());
                     })?;
                     let values = items.iter().map(|item| value(py, item));
                     let values = values.collect::<PyResult<Vec<_>>>()?;
                     return Ok(Some(PyList::new(py, values)?.into_any()));
                 }
-                // Those before it are taken.
+                // Retry with only the messages before the refused one.
                 Received::Refused(place @ 1..) => count = place as u64,
                 _ => return Ok(self.hold(py, taken, &patience)?.map(Bound::into_any)),
             }
         }
     }
 
-    /// Take a message to be held: the name of this consumer, and the item; None as `get`.
+    /// Take a message and hold it.
+    ///
+    /// Return the name of this consumer and the item. Return None, as `get` does, for a pickle that
+    /// the channel does not read.
     #[pyo3(name = "hold")]
     fn hold_one<'py>(
         &self,
@@ -666,8 +687,9 @@ impl ChannelLink {
         self.hold(taken.py(), taken, &Patience::of(block, timeout)?)
     }
 
-    /// End a consumer's hold of a message, which is gone or goes back. Return whether it was held. With the list of a call
-    /// that holds it alone, the list has the item instead.
+    /// End a consumer's hold of a message, removing the message or putting it back.
+    ///
+    /// Return whether the message was held. If `taken` is given, its entry is replaced by the item.
     #[pyo3(signature = (consumer, item, goes_back, taken=None))]
     fn end_hold(
         &self,
@@ -684,7 +706,9 @@ impl ChannelLink {
         Ok(ended)
     }
 
-    /// Give back what is on the list of a call that was interrupted, the last first. It does not fail.
+    /// Give back the messages on an interrupted call's `taken` list, last first.
+    ///
+    /// Errors are reported as unraisable exceptions.
     fn give_back(&self, taken: &Bound<'_, PyList>) {
         for entry in taken.iter().rev() {
             if let Err(error) = self.give_back_one(taken.py(), &entry) {
@@ -702,7 +726,7 @@ impl ChannelLink {
         })
     }
 
-    /// Put back what the dead hold. Return how many messages.
+    /// Put back the messages that dead consumers hold. Return how many.
     fn recall(&self, py: Python<'_>) -> PyResult<u64> {
         self.call(py, |shared| {
             let (store, database) = (&shared.store, self.client.get().database(py));
@@ -713,7 +737,7 @@ impl ChannelLink {
 }
 
 impl ChannelLink {
-    /// What a task looks for that puts something, or takes something.
+    /// Returns what a waiting task looks for: room to put a message, or an item to take.
     pub(crate) fn look(&self, for_room: bool) -> Look {
         match for_room {
             true => Look::Room(self.most),
@@ -726,7 +750,7 @@ impl ChannelLink {
     }
 }
 
-/// Adds all that to the module.
+/// Adds the channel class and its exceptions to the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add_class::<ChannelLink>()?;

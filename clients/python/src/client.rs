@@ -1,4 +1,4 @@
-//! The class that `undercroft.Redis` is built on.
+//! The native base class of `undercroft.Redis`.
 
 use std::ffi::CString;
 use std::ops::{Deref, DerefMut};
@@ -24,44 +24,45 @@ use crate::pipeline;
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::{Backlog, hasten, is_beside};
 
-/// A client of one store: the hot methods, and `_execute` for all commands.
+/// A client of one store, with the hot methods and with `_execute` for every command.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Client {
     place: Place,
     pub(crate) codec: Codec,
     open: GilCell<Opened>,
     state: GilCell<State>,
-    /// Results go through functions of the program's own, which redis-py's methods call.
+    /// Whether redis-py's methods run instead of the hot methods, because the program set its own
+    /// response callbacks.
     shaped: AtomicBool,
-    /// For a client that hurries: what is told that a call has left something to be done.
+    /// The callback of a hurried client, which is called when a call leaves a backlog.
     left: GilCell<Option<Py<PyAny>>>,
-    /// What makes results of replies.
+    /// The response callbacks, which turn replies into results.
     callbacks: GilCell<Option<Py<PyAny>>>,
 }
 
-/// The store while it is open, and how many calls are using it.
+/// The open store, and the number of calls that are using it.
 struct Opened {
     shared: Option<Arc<OpenStore>>,
     users: usize,
-    /// Stores in whose place others were opened, while calls may be using them.
+    /// Replaced stores that calls may still be using.
     retired: Vec<Arc<OpenStore>>,
-    /// How often a store was left whose file was removed or replaced.
+    /// How often the client left a store whose file was removed or replaced.
     removals: u64,
-    /// Its calls are made in an event loop.
+    /// Whether the client's calls are made in an event loop.
     hurries: bool,
 }
 
-/// What the client remembers from command to command.
+/// State that the client keeps between commands.
 struct State {
     database: usize,
-    /// None while a command has it.
+    /// None while a command uses the session.
     session: Option<Box<Session>>,
-    /// What the session of a command begins with that another one overtakes: a thread that waits for a lock lets
-    /// others run.
+    /// Seeds the session of a command that starts while another command has the client's session: a
+    /// thread that waits for a lock lets other threads run.
     known: Known,
 }
 
-/// What a connection is known by.
+/// What identifies a connection.
 struct Known {
     name: Vec<u8>,
     user: Option<Arc<str>>,
@@ -81,7 +82,8 @@ impl State {
         }
     }
 
-    /// A session like the client's own, which has begun no transaction and watches nothing.
+    /// Returns a session with the client's database and identity but no transaction and no watched
+    /// keys.
     fn another(&self) -> Session {
         let mut session = Session::new(1, self.known.user.clone(), self.known.created);
         session.database = self.database as u32;
@@ -101,7 +103,8 @@ impl State {
     }
 }
 
-/// The client's session, for one command or a pipeline of them. The client remembers what is left of it.
+/// The client's session, lent to one command or pipeline. Dropping the guard returns the session to
+/// the client.
 pub(crate) struct SessionGuard<'c, 'py> {
     client: &'c Client,
     py: Python<'py>,
@@ -131,7 +134,8 @@ impl DerefMut for SessionGuard<'_, '_> {
 impl Drop for SessionGuard<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // A panic may have left it in the midst of something; the next command begins with another one.
+        // A panic may have left the session inconsistent, so it is discarded and the next command
+        // starts a new one.
         if std::thread::panicking() {
             return;
         }
@@ -143,7 +147,7 @@ impl Drop for SessionGuard<'_, '_> {
     }
 }
 
-/// A call's use of the store, which stays open until the last one ends.
+/// A call's use of the store, which stays open until its last use ends.
 pub(crate) struct Use<'c, 'py> {
     client: &'c Client,
     py: Python<'py>,
@@ -156,7 +160,7 @@ impl Deref for Use<'_, '_> {
 
     #[inline(always)]
     fn deref(&self) -> &OpenStore {
-        // SAFETY: `close` leaves the store open while `users` counts this.
+        // SAFETY: the store stays open while `users` counts this use.
         unsafe { &*self.shared }
     }
 }
@@ -172,9 +176,9 @@ impl Drop for Use<'_, '_> {
 }
 
 impl Use<'_, '_> {
-    /// The store, for as long as the caller wants.
+    /// Returns a reference that keeps the store open beyond this call.
     pub(crate) fn to_shared(&self) -> Arc<OpenStore> {
-        // SAFETY: the pointer is that of an `Arc`, which lives while `users` counts this.
+        // SAFETY: the pointer comes from an `Arc` that lives while `users` counts this use.
         unsafe {
             Arc::increment_strong_count(self.shared);
             Arc::from_raw(self.shared)
@@ -193,13 +197,13 @@ impl Opened {
         }
     }
 
-    /// Whether there are stores that are not in use any more.
+    /// Whether there are retired stores that no call uses.
     #[inline(always)]
     fn has_unused(&self) -> bool {
         self.users == 0 && !self.retired.is_empty()
     }
 
-    /// Puts a store in the place of the one that is there.
+    /// Replaces the open store and retires the previous one.
     fn put(&mut self, shared: Option<Arc<OpenStore>>) {
         let old = std::mem::replace(&mut self.shared, shared);
         self.retired.extend(old);
@@ -207,7 +211,7 @@ impl Opened {
 }
 
 impl Client {
-    /// Begins to use the store, which is opened again if it was closed.
+    /// Begins a use of the store, reopening it if it was closed.
     #[inline(always)]
     pub(crate) fn enter<'c, 'py>(&'c self, py: Python<'py>) -> PyResult<Use<'c, 'py>> {
         let begin = |open: &mut Opened| {
@@ -217,7 +221,7 @@ impl Client {
         let (shared, hurries) = self.open.with(py, begin);
         let limited = (hurries && !is_beside()).then(hasten);
         let shared = match shared {
-            // SAFETY: it stays open while `users` counts this call.
+            // SAFETY: the store stays open while `users` counts this call.
             Some(shared) if unsafe { !(*shared).store.is_lost() } => shared,
             Some(lost) => self.replace(py, lost)?,
             None => self.reopen(py)?,
@@ -230,8 +234,8 @@ impl Client {
         })
     }
 
-    /// Limits what the thread waits for locks, where the client hurries; for what it does
-    /// without an [`enter`](Self::enter).
+    /// Limits lock waits of the calling thread if the client hurries. For work that does not begin
+    /// with [`enter`](Self::enter).
     pub(crate) fn hasten(&self, py: Python<'_>) -> Option<PatienceLimited> {
         let hurries = self.open.with(py, |open| open.hurries) && !is_beside();
         hurries.then(hasten)
@@ -244,7 +248,7 @@ impl Client {
         }
     }
 
-    /// Lets the event loop do later what a call that hurried has left, if there is anything.
+    /// Tells the event loop about work that a hurried call left undone, if there is any.
     pub(crate) fn tell_left(&self, py: Python<'_>, shared: &Arc<OpenStore>) {
         if !shared.store.has_backlog() {
             return;
@@ -252,7 +256,7 @@ impl Client {
         let Some(left) = self.left(py) else {
             return;
         };
-        // What the call raises may be set already.
+        // The call's own exception may be set already, so keep it across the callback.
         let raised = PyErr::take(py);
         let told = left.call1(py, (Backlog(shared.clone()),));
         if let Err(error) = told {
@@ -263,8 +267,8 @@ impl Client {
         }
     }
 
-    /// The store, which is opened again if it was closed, for as long as the
-    /// caller wants.
+    /// Returns a reference to the store that outlives the call, reopening the store if it was
+    /// closed.
     pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<Arc<OpenStore>> {
         let _open = self.enter(py)?;
         let shared = self.open.with(py, |open| open.shared.clone());
@@ -286,7 +290,7 @@ impl Client {
         }
     }
 
-    /// Ends a call.
+    /// Ends a use of the store.
     #[inline(always)]
     fn leave(&self, py: Python<'_>) {
         let left = |open: &mut Opened| {
@@ -301,7 +305,7 @@ impl Client {
     #[cold]
     #[inline(never)]
     fn close_unused(&self, py: Python<'_>) {
-        // Another thread may have begun a call.
+        // Another thread may have begun a call since the first check.
         let unused = |open: &mut Opened| match open.has_unused() {
             true => std::mem::take(&mut open.retired),
             false => Vec::new(),
@@ -309,17 +313,18 @@ impl Client {
         drop(self.open.with(py, unused));
     }
 
-    /// Whether the client leaves a store whose file was removed or replaced.
+    /// Whether the client may leave a store whose file was removed or replaced.
     pub(crate) fn leaves(&self, py: Python<'_>, open: &OpenStore) -> bool {
         self.asks(py, |session| self.place.leaves(open, session))
     }
 
-    /// Whether a command that was refused is run again, in the store that the name means now.
+    /// Whether to retry a refused command in the store that the name refers to now.
     pub(crate) fn runs_again(&self, py: Python<'_>, open: &OpenStore, words: &[&[u8]]) -> bool {
         open.store.is_lost() && self.asks(py, |session| self.place.runs_again(open, session, words))
     }
 
-    /// Makes a call, and once more where it failed as the store's file was removed and the client leaves that store.
+    /// Makes a call, and retries it once if the store's file was removed and the client leaves that
+    /// store.
     pub(crate) fn again<R>(
         &self,
         py: Python<'_>,
@@ -333,8 +338,8 @@ impl Client {
         }
     }
 
-    /// Whether a call that failed is made again: the client leaves its store now, or has left one since it had left
-    /// `since` of them.
+    /// Whether to retry a failed call: the client leaves its store now, or has left one since
+    /// `removals` returned `since`.
     #[cold]
     pub(crate) fn is_left(&self, py: Python<'_>, since: u64, error: &PyErr) -> bool {
         if !self.codec.raises.is_unavailable(py, error) {
@@ -346,12 +351,13 @@ impl Client {
         removals != since || shared.is_some_and(|shared| self.leaves(py, &shared))
     }
 
-    /// How often the client has left a store whose file was removed or replaced.
+    /// Returns how often the client has left a store whose file was removed or replaced.
     pub(crate) fn removals(&self, py: Python<'_>) -> u64 {
         self.open.with(py, |open| open.removals)
     }
 
-    /// Whether a command that was refused may be run again by [`runs_again`](Self::runs_again), once its session is back.
+    /// Whether [`runs_again`](Self::runs_again) may allow a retry of a refused command once its
+    /// session is returned.
     #[cold]
     pub(crate) fn may_run_again(&self, open: &OpenStore, words: &[&[u8]]) -> bool {
         open.store.removed()
@@ -360,24 +366,26 @@ impl Client {
                 .runs_again(open, &Session::new(1, None, 0), words)
     }
 
-    /// The error of calls whose store was left, as its file was removed or replaced.
+    /// Returns the error for calls that failed because the store's file was removed or replaced.
     #[cold]
     pub(crate) fn removed(&self) -> PyErr {
         let removed = self.place.removed().to_string();
         self.codec.raises.unavailable(removed)
     }
 
-    /// Returns whether a condition holds for the client's session. False while another call uses the session.
+    /// Returns whether a condition holds for the client's session, or false while another call uses
+    /// the session.
     fn asks(&self, py: Python<'_>, is_true: impl FnOnce(&Session) -> bool) -> bool {
         let ask = |state: &mut State| state.session.as_deref().is_some_and(is_true);
         self.state.with(py, ask)
     }
 
-    /// Opens the store that the name means now in the place of one whose file was removed, where the client holds nothing
-    /// of that. Pins, objects and subscriptions keep it, and so do calls in progress.
+    /// Opens the store that the name refers to now, replacing one whose file was removed. The old
+    /// store is kept if the client holds anything in it, such as pins, objects or subscriptions.
+    /// Calls in progress finish in the old store.
     #[cold]
     fn replace(&self, py: Python<'_>, lost: *const OpenStore) -> PyResult<*const OpenStore> {
-        // SAFETY: it stays open while `users` counts this call.
+        // SAFETY: the store stays open while `users` counts this call.
         if !self.leaves(py, unsafe { &*lost }) {
             return Ok(lost);
         }
@@ -393,13 +401,13 @@ impl Client {
         self.left.with(py, cloned)
     }
 
-    /// Whether its calls are made in an event loop.
+    /// Whether the client's calls are made in an event loop.
     pub(crate) fn hurries(&self, py: Python<'_>) -> bool {
         self.open.with(py, |open| open.hurries)
     }
 
-    /// Whether its connection is as good as a new one: no transaction was begun, no key is watched, and nothing else was
-    /// said that commands which follow are run or answered by.
+    /// Whether the connection state is that of a new connection: no transaction, no watched key,
+    /// and no setting that affects later commands.
     pub(crate) fn is_idle(&self, py: Python<'_>) -> bool {
         let is_idle = |state: &mut State| match &state.session {
             Some(session) => session.is_idle(),
@@ -408,19 +416,19 @@ impl Client {
         self.state.with(py, is_idle)
     }
 
-    /// Whether hot methods are left to redis-py's.
+    /// Whether redis-py's methods run instead of the hot methods.
     #[inline(always)]
     pub(crate) fn is_shaped(&self) -> bool {
         self.shaped.load(Ordering::Relaxed)
     }
 
-    /// The database that the client works on.
+    /// Returns the selected database.
     #[inline(always)]
     pub(crate) fn database(&self, py: Python<'_>) -> usize {
         self.state.with(py, |state| state.database)
     }
 
-    /// What the client remembers, for one command.
+    /// Borrows the client's session for one command.
     #[inline(always)]
     pub(crate) fn session<'c, 'py>(&'c self, py: Python<'py>) -> SessionGuard<'c, 'py> {
         let lend = |state: &mut State| match state.session.take() {
@@ -434,7 +442,7 @@ impl Client {
         }
     }
 
-    /// Another client of the same store, with a connection's state of its own.
+    /// Returns another client of the same store with its own connection state.
     pub(crate) fn link(&self, py: Python<'_>) -> PyResult<Client> {
         let (shared, hurries) = {
             let _use = self.enter(py)?;
@@ -454,7 +462,8 @@ impl Client {
         })
     }
 
-    /// What makes results of replies, by command: redis-py's dictionary, or one of the program's own.
+    /// Returns the response callbacks by command: redis-py's dictionary, or one that the program
+    /// set.
     pub(crate) fn callbacks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         let cloned = |callbacks: &mut Option<Py<PyAny>>| {
             callbacks.as_ref().map(|callbacks| callbacks.clone_ref(py))
@@ -464,13 +473,13 @@ impl Client {
     }
 }
 
-/// Warns the program, or raises where it wants warnings to be errors.
+/// Issues a warning, which raises if the program turns warnings into errors.
 fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = CString::new(text)?;
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 2)
 }
 
-/// The policy of this name.
+/// Returns the eviction policy with this name.
 fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
     EvictionPolicy::from_name(name).ok_or_else(|| {
         let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
@@ -549,7 +558,7 @@ impl Client {
         })
     }
 
-    /// What makes results of replies, by command.
+    /// The response callbacks by command, which turn replies into results.
     #[getter]
     fn get_response_callbacks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         self.callbacks(py)
@@ -561,9 +570,10 @@ impl Client {
         drop(replaced);
     }
 
-    /// Run a command, with what redis-py says about its reply. Return the result, and False; or the reply, and True
-    /// where a function makes the result that only Python can call.
-    /// What the command took out of the store goes onto the list `taken`.
+    /// Run a command with redis-py's options for its reply.
+    ///
+    /// Return the result and False. If only Python code can make the result, return the reply and
+    /// True. Elements that the command takes out of the store are recorded in the list `taken`.
     #[pyo3(signature = (words, options, taken=None))]
     fn _execute<'py>(
         &self,
@@ -574,21 +584,24 @@ impl Client {
         execute::run(self, words, options, taken)
     }
 
-    /// Give back what is on the list of a call that was interrupted; a typed call's with its command and its arguments.
+    /// Give back the elements on the `taken` list of an interrupted call.
+    ///
+    /// For a typed call, `words` are its command and its arguments.
     #[pyo3(signature = (taken, *words))]
     fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &Bound<'_, PyTuple>) {
         let given = words.iter_borrowed().filter(|word| !word.is_none());
-        // The call has taken them for words already.
+        // The call itself has already encoded these arguments, so encoding cannot fail.
         let words: Vec<_> = given.flat_map(|word| encode(&self.codec, word)).collect();
         let words: Vec<&[u8]> = words.iter().map(Argument::bytes).collect();
         self.give_back_all(py, taken, &words);
     }
 
-    /// Run commands, each a tuple of its arguments and of what is said about its
-    /// reply, and return their replies, exceptions where they are errors. With
-    /// a list of the first replies it runs the others, and adds theirs: where it
-    /// raises `Locked` it is to be called again, or `_discard` is.
-    /// The items that they take out of the store are added to the list `taken`.
+    /// Run commands and return their replies, with exceptions for error replies.
+    ///
+    /// Each command is a tuple of its arguments and its reply options. If `replies` has the first
+    /// replies, run the remaining commands and append theirs. After `Locked`, call this method
+    /// again or call `_discard`. Elements that the commands take out of the store are recorded in
+    /// the list `taken`.
     #[pyo3(signature = (commands, replies=None, taken=None))]
     fn _execute_many<'py>(
         &self,
@@ -600,8 +613,10 @@ impl Client {
         pipeline::run(self, py, commands, replies, taken)
     }
 
-    /// Return a range of a feed in one buffer: each value of so many bytes with its attributes, of so many bytes each,
-    /// behind it. Return None where the items are others.
+    /// Return a range of a feed in one buffer of rows.
+    ///
+    /// Each row is a value of `size` bytes followed by its attributes, whose widths in bytes are
+    /// `columns`. Return None if the feed's items do not have this form.
     #[expect(clippy::too_many_arguments, reason = "Python's arguments are many")]
     fn _range_rows<'py>(
         &self,
@@ -626,7 +641,10 @@ impl Client {
         feed::rows(self, py, &asked, &feed::Form { size, columns })
     }
 
-    /// Run a FEED.ADD with items behind its words: values of so many bytes, and so many attributes of 4 bytes for each.
+    /// Run FEED.ADD with items from buffers.
+    ///
+    /// `words` are the command, the key and the position. Each value has `size` bytes and `columns`
+    /// attributes of 4 bytes each.
     fn _add_rows<'py>(
         &self,
         py: Python<'py>,
@@ -639,12 +657,12 @@ impl Client {
         feed::add(self, py, words, (values, size), (attributes, columns))
     }
 
-    /// Forget a transaction that was begun and not ended.
+    /// Discard an unfinished transaction.
     fn _discard(&self, py: Python<'_>) -> PyResult<()> {
         pipeline::discard(self, py)
     }
 
-    /// Change the store now, by a handle of its own to which it is the year 1970. Return what failed.
+    /// Change the store through a separate handle whose clock is at 1970. Return the failures.
     #[cfg(feature = "races")]
     fn _change(&self, py: Python<'_>, change: crate::race::Change) -> PyResult<Vec<String>> {
         let shared = self.enter(py)?;
@@ -652,8 +670,9 @@ impl Client {
         changed.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
-    /// Make one change each time that a read has run and is not checked yet, until none is left. Return how many were
-    /// made before.
+    /// Make one change in each read, after it has run and before it is validated.
+    ///
+    /// Stop when no change is left. Return how many changes were made before this call.
     #[cfg(feature = "races")]
     fn _interrupt(&self, py: Python<'_>, changes: Vec<crate::race::Change>) -> PyResult<u64> {
         let shared = self.enter(py)?;
@@ -661,41 +680,42 @@ impl Client {
         set.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
-    /// Leave all hot methods to redis-py's, which shape their results.
+    /// Turn off the hot methods, so that redis-py's methods shape all results.
     fn _shape(&self) {
         self.shaped.store(true, Ordering::Relaxed);
     }
 
-    /// From now on, no call waits for locks for longer than a moment: it raises `Locked`, and may
-    /// be made again. A call that left something to be done behind it tells `left`, with an
-    /// `Backlog`.
+    /// Limit every lock wait to about 1 ms from now on.
+    ///
+    /// A call that meets a held lock raises `Locked` with nothing changed and may be retried. A
+    /// call that leaves work undone passes a `Backlog` to `left`.
     fn _hurry(&self, py: Python<'_>, left: Py<PyAny>) {
         self.open.with(py, |open| open.hurries = true);
         self.left.with(py, |known| *known = Some(left));
     }
 
-    /// Return for how many seconds calls wait for locks, whether or not they hurry.
+    /// Return how many seconds a call that is not hurried waits for a lock.
     fn _patience(&self, py: Python<'_>) -> PyResult<f64> {
         Ok(self.shared(py)?.store.patience().as_secs_f64())
     }
 
-    /// Return the exception for a wait without success.
+    /// Return the exception for a wait that failed.
     fn _busy(&self, text: String) -> PyErr {
         self.codec.raises.busy(text)
     }
 
-    /// Return the exception for a store that is not there any more.
+    /// Return the exception for a store that no longer exists.
     fn _unavailable(&self, text: String) -> PyErr {
         self.codec.raises.unavailable(text)
     }
 
-    /// Return what was left to be done behind calls, if anything was.
+    /// Return the work that calls left undone, or None.
     fn _backlog(&self, py: Python<'_>) -> Option<Backlog> {
         let shared = self.open.with(py, |open| open.shared.clone())?;
         shared.store.has_backlog().then_some(Backlog(shared))
     }
 
-    /// Let go of the store. Using the client again opens it again.
+    /// Close the store unless a call is using it. The next call opens it again.
     fn close(&self, py: Python<'_>) {
         let take = |open: &mut Opened| {
             if open.users == 0 {
@@ -707,13 +727,13 @@ impl Client {
         drop(self.open.with(py, take));
     }
 
-    /// The path of the store's file.
+    /// The path of the store file.
     #[getter]
     fn path(&self) -> PathBuf {
         self.place.path().to_path_buf()
     }
 
-    /// The number of the database that the client works on.
+    /// The number of the selected database.
     #[getter]
     fn db(&self, py: Python<'_>) -> usize {
         self.database(py)

@@ -1,4 +1,4 @@
-//! Errors as exceptions: redis-py's, or this package's own where redis-py has no part in it.
+//! Errors as exceptions of redis-py, or of this package for clients that do not use redis-py.
 
 use std::fmt::Display;
 
@@ -45,7 +45,7 @@ create_exception!(
     "The store cannot be opened, or its file was removed."
 );
 
-/// Whose exceptions a client raises.
+/// Which package's exceptions a client raises.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Raises {
     RedisPys,
@@ -53,7 +53,7 @@ pub(crate) enum Raises {
 }
 
 impl Raises {
-    /// The exception for an error reply: an object, not raised.
+    /// Returns the exception object for an error reply without raising it.
     pub(crate) fn reply<'py>(self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Raises::RedisPys => from_reply(py, text),
@@ -64,7 +64,7 @@ impl Raises {
         }
     }
 
-    /// The exception for an argument that no command takes.
+    /// Returns the exception for an argument of a type that no command accepts.
     pub(crate) fn argument(self, text: String) -> PyErr {
         match self {
             Raises::RedisPys => DataError::new_err(text),
@@ -72,7 +72,7 @@ impl Raises {
         }
     }
 
-    /// The exception for a store that is not there.
+    /// Returns the exception for a store that is unavailable.
     pub(crate) fn unavailable(self, text: String) -> PyErr {
         match self {
             Raises::RedisPys => ConnectionError::new_err(text),
@@ -80,7 +80,8 @@ impl Raises {
         }
     }
 
-    /// Whether an exception may be due to the removal of the store's file, and is none that a signal's handler raised.
+    /// Whether the removal of the store's file may have caused an exception. False for exceptions
+    /// from signal handlers.
     pub(crate) fn is_unavailable(self, py: Python<'_>, error: &PyErr) -> bool {
         let is_unavailable = match self {
             Raises::RedisPys => error.is_instance_of::<ConnectionError>(py),
@@ -89,7 +90,7 @@ impl Raises {
         is_unavailable || error.is_instance_of::<PyMemoryError>(py)
     }
 
-    /// The exception for a wait without success.
+    /// Returns the exception for a wait that failed.
     pub(crate) fn busy(self, text: String) -> PyErr {
         match self {
             Raises::RedisPys => TimeoutError::new_err(text),
@@ -98,7 +99,7 @@ impl Raises {
     }
 }
 
-/// redis-py's own choice of exception for an error reply.
+/// Returns the exception that redis-py chooses for an error reply.
 fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let parse = PARSE.get_or_try_init(py, || {
@@ -108,7 +109,7 @@ fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     parse.bind(py).call1((text,))
 }
 
-/// The exception for an error reply.
+/// Returns the error to raise for an error reply.
 pub(crate) fn raise_reply(py: Python<'_>, raises: Raises, store: &Store, text: &str) -> PyErr {
     if let Some(text) = removed_text(store, text) {
         return raises.unavailable(without_code(&text).to_owned());
@@ -119,7 +120,7 @@ pub(crate) fn raise_reply(py: Python<'_>, raises: Raises, store: &Store, text: &
     }
 }
 
-/// The exception for an error of the engine.
+/// Returns the exception for an engine error.
 #[cold]
 pub(crate) fn raise(py: Python<'_>, raises: Raises, store: &Store, error: Error) -> PyErr {
     if error.is_wait() {
@@ -135,8 +136,8 @@ pub(crate) fn raise(py: Python<'_>, raises: Raises, store: &Store, error: Error)
     }
 }
 
-/// The exception for a wait without success: what a signal handler raised, or a
-/// timeout; where the call hurries, that it may be tried again.
+/// Returns the exception for a wait that failed: the signal handler's exception if there is one, or
+/// else a timeout. A hurried call gets [`Locked`], so that the event loop retries it.
 #[cold]
 pub(crate) fn raise_wait(py: Python<'_>, raises: Raises, error: &dyn Display) -> PyErr {
     if let Some(raised) = PyErr::take(py) {
@@ -148,7 +149,7 @@ pub(crate) fn raise_wait(py: Python<'_>, raises: Raises, error: &dyn Display) ->
     }
 }
 
-/// The exception for a command that could not be run; see [`raise_wait`].
+/// Returns the exception for a command that was blocked; see [`raise_wait`].
 #[cold]
 pub(crate) fn raise_blocked(py: Python<'_>, raises: Raises, blocked: &Blocked) -> PyErr {
     match blocked {
@@ -159,7 +160,7 @@ pub(crate) fn raise_blocked(py: Python<'_>, raises: Raises, blocked: &Blocked) -
     }
 }
 
-/// The exception for a store that cannot be opened.
+/// Returns the exception for a store that cannot be opened.
 #[cold]
 pub(crate) fn raise_opening(raises: Raises, error: &Error) -> PyErr {
     match error {

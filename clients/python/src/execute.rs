@@ -1,4 +1,4 @@
-//! Any command, through the one command table.
+//! Execution of any command through the shared command table.
 
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -15,10 +15,10 @@ use crate::conversion::shape::{self, Shape};
 use crate::error;
 use crate::taken;
 
-/// Commands of up to so many words are run without an allocation for them.
+/// Commands with up to this many words run without allocating memory for them.
 pub(crate) const FEW: usize = 8;
 
-/// An argument's bytes: those of an object that is kept alive, or our own.
+/// An argument's bytes, borrowed from a living object or owned.
 pub(crate) enum Argument<'a> {
     Of(&'a [u8]),
     Digits([u8; 20], usize),
@@ -44,7 +44,8 @@ impl Argument<'_> {
     }
 }
 
-/// Calls `body` with a command's words as they are on the wire, its name first.
+/// Calls `body` with a command's words as they are sent on the wire, starting with the command's
+/// name.
 pub(crate) fn with_words<'a, 'py: 'a, R>(
     codec: &Codec,
     objects: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
@@ -61,7 +62,7 @@ pub(crate) fn with_words<'a, 'py: 'a, R>(
     if let Some((first, rest)) = encoded.split_first() {
         let name = first.bytes();
         if name.iter().any(u8::is_ascii_whitespace) {
-            // "CONFIG GET" is a command and its subcommand.
+            // A name such as "CONFIG GET" is a command and its subcommand.
             let parts = name.split(u8::is_ascii_whitespace);
             words.extend(parts.filter(|word| !word.is_empty()));
         } else if !name.is_empty() {
@@ -72,7 +73,7 @@ pub(crate) fn with_words<'a, 'py: 'a, R>(
     body(&words)
 }
 
-/// A command's name: ASCII, whatever the client's encoding is.
+/// Encodes a command's name, which is ASCII in every encoding.
 #[inline]
 fn name<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument<'a>> {
     // SAFETY: the thread is attached, and the reference keeps the object alive.
@@ -85,9 +86,9 @@ fn name<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument
     }
 }
 
-/// Runs a command and returns what becomes of its reply. `decode` says whether
-/// strings in it are decoded, if the client decodes them at all. What the command took out of the store goes onto the
-/// list `taken`, where there is one, before anything is made of it.
+/// Runs a command and returns its shaped reply. `decode` says whether strings are decoded if the
+/// client decodes at all. Elements that the command takes out of the store are recorded in `taken`,
+/// if given, before the result is made.
 #[inline]
 pub(crate) fn ask<'py>(
     client: &Client,
@@ -104,10 +105,10 @@ pub(crate) fn ask<'py>(
     .map_err(|refused| refused.raised)
 }
 
-/// Why a command has no result.
+/// The reason why a command has no result.
 struct Refused {
     raised: PyErr,
-    /// The store's file was removed, and the client opens another one for the same command.
+    /// Whether to retry the command in another store, because the store's file was removed.
     again: bool,
 }
 
@@ -131,7 +132,7 @@ fn ask_once<'py>(
 ) -> Result<Bound<'py, PyAny>, Refused> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
-    // EXEC ends what it held.
+    // Check this first: EXEC releases what the session holds.
     let held_nothing = session.holds_nothing();
     let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
     let ticket = match taken {
@@ -164,14 +165,14 @@ fn ask_once<'py>(
     }
 }
 
-/// An argument as redis-py's encoder would send it.
+/// Encodes an argument as redis-py's encoder does.
 #[inline]
 pub(crate) fn encode<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument<'a>> {
     // SAFETY: the thread is attached, and the reference keeps the object alive.
     if let Some(bytes) = unsafe { codec.bytes(object.as_ptr()) } {
         return Ok(Argument::Of(bytes));
     }
-    // SAFETY: as above.
+    // SAFETY: the thread is attached, and the reference keeps the object alive.
     if let Some(value) = unsafe { codec::integer(object.as_ptr()) } {
         return Ok(Argument::integer(value));
     }
@@ -210,8 +211,8 @@ pub(crate) fn encode_any<'a>(
     )))
 }
 
-/// Runs a command, with what redis-py says about its reply. Returns the result, and false; or the reply, and true where
-/// a function makes the result that only Python can call.
+/// Runs a command with redis-py's options for its reply. Returns the result and false. If only
+/// Python code can make the result, returns the reply and true.
 pub(crate) fn run<'py>(
     client: &Client,
     words: &Bound<'py, PyTuple>,

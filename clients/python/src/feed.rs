@@ -1,4 +1,4 @@
-//! Many items of a feed in one buffer, either way: no object is made for an item, and none is read from one.
+//! Many feed items in one buffer, for reading and for writing, without a Python object per item.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,19 +12,20 @@ use crate::conversion::shape::Shape;
 use crate::error;
 use crate::execute::{ask, encode, with_words};
 
-/// The word in FEED.ADD behind which attributes stand.
+/// The word in FEED.ADD that precedes attributes.
 const ATTRIBUTES: &[u8] = b"ATTRS";
 
-/// What an array has of each item.
+/// The layout of a row.
 pub(crate) struct Form<'c> {
-    /// Bytes of a value.
+    /// Bytes per value.
     pub(crate) size: usize,
-    /// Bytes of each attribute; none where values come alone.
+    /// Bytes per attribute. Empty for values without attributes.
     pub(crate) columns: &'c [u8],
 }
 
 impl Form<'_> {
-    /// Whether items of a feed have this form: attributes need not be wanted.
+    /// Whether a feed's items have this layout. A layout without attributes fits every feed with
+    /// this value size.
     fn fits(&self, schema: &Schema) -> bool {
         let mut widths = schema.widths().iter().zip(self.columns);
         let columns = self.columns.len();
@@ -34,7 +35,7 @@ impl Form<'_> {
                     && widths.all(|(&width, &column)| width.div_ceil(8) <= column))
     }
 
-    /// Items of this form as rows: each value with its attributes behind it, little-endian numbers of these sizes.
+    /// Returns items as rows: each value followed by its attributes as little-endian integers.
     fn rows<'py>(&self, py: Python<'py>, items: &FoundItems) -> PyResult<Bound<'py, PyBytes>> {
         let columns = self.columns.len();
         if columns == 0 {
@@ -60,7 +61,7 @@ impl Form<'_> {
     }
 }
 
-/// Which items are seen, by the name that Python has for them.
+/// Parses the Python name of a visibility.
 fn seen_of(name: &str) -> PyResult<Seen> {
     match name {
         "visible" => Ok(Seen::Visible),
@@ -72,7 +73,7 @@ fn seen_of(name: &str) -> PyResult<Seen> {
     }
 }
 
-/// A range as Python has it.
+/// The arguments of a range query.
 pub(crate) struct Asked<'a, 'py> {
     pub(crate) key: &'a Bound<'py, PyAny>,
     pub(crate) start: i64,
@@ -82,7 +83,7 @@ pub(crate) struct Asked<'a, 'py> {
     pub(crate) reverse: bool,
 }
 
-/// The rows of a range; none where items have other sizes or other attributes.
+/// Returns a range as rows, or None if the items have a different layout.
 pub(crate) fn rows<'py>(
     client: &Client,
     py: Python<'py>,
@@ -127,7 +128,7 @@ fn raise(client: &Client, py: Python<'_>, shared: &OpenStore, failure: Failure) 
     }
 }
 
-/// Numbers of four bytes that lie one behind the other.
+/// Splits bytes into little-endian 32-bit integers.
 fn numbers(bytes: &[u8]) -> Vec<u32> {
     let (numbers, _) = bytes.as_chunks::<4>();
     numbers
@@ -136,7 +137,7 @@ fn numbers(bytes: &[u8]) -> Vec<u32> {
         .collect()
 }
 
-/// Adds items of so many bytes, with so many attributes of four bytes each, behind the words of a FEED.ADD.
+/// Runs FEED.ADD with values of `size` bytes and `columns` 4-byte attributes each.
 pub(crate) fn add<'py>(
     client: &Client,
     py: Python<'py>,
@@ -187,7 +188,7 @@ pub(crate) fn add<'py>(
     })
 }
 
-/// The same by the command, which says what is wrong.
+/// Runs the general FEED.ADD command, which reports what is wrong.
 #[cold]
 fn add_by_words<'py>(
     client: &Client,

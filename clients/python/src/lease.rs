@@ -1,4 +1,5 @@
-//! What the decorator `cache` is made of: leases of a store in this process, and what stands in front of cached values.
+//! The native part of the decorator `cache`: leases in a local store, and the header of cached
+//! values.
 
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use undercroft_engine::{Error, Expiry, Store};
 use crate::client::Client;
 use crate::error;
 
-/// A value without what stands in front of it, and whether it is due to be made anew.
+/// A value without its header, and whether it is due for recomputation.
 type Found<'py> = (Bound<'py, PyBytes>, bool);
 
-/// Makes a call on the client's database, and raises its error as a method of the client does. If the store's file was
-/// removed, the call is made in the store that the name means now.
+/// Makes a call on the client's database, raising errors as the client's methods do. If the store's
+/// file was removed, the call is made in the store that the name refers to now.
 fn ask<R>(
     py: Python<'_>,
     client: &Client,
@@ -27,7 +28,7 @@ fn ask<R>(
     })
 }
 
-/// Return what a key holds, and whether it is due.
+/// Return a key's cached value and whether it is due for recomputation.
 #[pyfunction]
 pub(crate) fn find_cached<'py>(
     py: Python<'py>,
@@ -43,7 +44,7 @@ pub(crate) fn find_cached<'py>(
     Ok(found.then(|| open_cached(py, &stored, now, haste)))
 }
 
-/// Return the value in what is stored, and whether it is due at a time, Unix milliseconds.
+/// Return a stored value without its header, and whether it is due at `now`, in Unix milliseconds.
 #[pyfunction]
 pub(crate) fn open_cached<'py>(py: Python<'py>, stored: &[u8], now: u64, haste: f64) -> Found<'py> {
     let cached = Cached::of(stored);
@@ -51,7 +52,10 @@ pub(crate) fn open_cached<'py>(py: Python<'py>, stored: &[u8], now: u64, haste: 
     (value, cached.is_due(now, haste))
 }
 
-/// Return what is stored for a value that is due at a time, or never (0), and took so many seconds to make.
+/// Return the stored form of a value that took `took` seconds to compute.
+///
+/// `due` is the Unix time in milliseconds at which the value is due for recomputation, or 0 for
+/// never.
 #[pyfunction]
 pub(crate) fn close_cached<'py>(
     py: Python<'py>,
@@ -63,13 +67,13 @@ pub(crate) fn close_cached<'py>(
     PyBytes::new(py, &Cached::stored(value, due, took))
 }
 
-/// Return the key of the lease of a key's value.
+/// Return the key of the lease on a key's value.
 #[pyfunction]
 pub(crate) fn lease_key<'py>(py: Python<'py>, key: &[u8]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, &undercroft_engine::leases::lease_key(key))
 }
 
-/// Return how a client encodes text, what it does with errors, and whether it decodes.
+/// Return a client's text encoding, its encoding error handler, and whether it decodes replies.
 #[pyfunction]
 pub(crate) fn decoding(client: &Client) -> (String, String, bool) {
     let text = |it: &std::ffi::CStr| it.to_string_lossy().into_owned();
@@ -77,8 +81,10 @@ pub(crate) fn decoding(client: &Client) -> (String, String, bool) {
     (text(&codec.encoding), text(&codec.errors), codec.decode)
 }
 
-/// Take the lease of a key's value for so many milliseconds, by a number that no other has. Return it and what the key
-/// holds; None where somebody else has it.
+/// Take the lease on a key's value for `term` milliseconds.
+///
+/// `number` must be unique among leases. Return the lease and the key's current value, or None if
+/// another caller holds the lease.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a pair of Python's")]
 pub(crate) fn take_lease<'py>(
@@ -101,8 +107,10 @@ pub(crate) fn take_lease<'py>(
     })
 }
 
-/// Give a lease back, with a value that expires after so many milliseconds, or does not (0). Return whether it was not
-/// over; otherwise nothing is stored.
+/// Release a lease and store a value, if given, that expires after `expires` milliseconds.
+///
+/// With `expires` 0, the value does not expire. Return whether the lease was still valid. An
+/// expired lease stores nothing.
 #[pyfunction]
 #[pyo3(signature = (client, key, lease, value=None, expires=0))]
 pub(crate) fn end_lease(
@@ -114,7 +122,7 @@ pub(crate) fn end_lease(
     expires: u64,
 ) -> PyResult<bool> {
     let lease = Lease::from_bytes(lease);
-    // In another store the lease is over, and the caller has what it computed.
+    // In a new store the lease is no longer valid, and the caller keeps the value that it computed.
     ask(py, client, |store, database| {
         let Some(value) = value else {
             return store.release_lease(database, key, &lease);
@@ -127,7 +135,7 @@ pub(crate) fn end_lease(
     })
 }
 
-/// Wait until the lease of a key's value may be had, for so many seconds at most.
+/// Wait at most `seconds` until the lease on a key's value is available.
 #[pyfunction]
 pub(crate) fn wait_for_lease(
     py: Python<'_>,
@@ -141,7 +149,7 @@ pub(crate) fn wait_for_lease(
     })
 }
 
-/// Adds all that to the module.
+/// Adds the functions for leases and cached values to the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("LEASE_SCRIPT", LEASE_SCRIPT)?;
     module.add_function(wrap_pyfunction!(find_cached, module)?)?;

@@ -1,33 +1,33 @@
-//! The native half of the Python package `undercroft`: the class that
-//! `undercroft.EmbeddedRedis` is built on, and the codec of remote clients.
+//! The native half of the Python package `undercroft`: the base class of
+//! `undercroft.EmbeddedRedis`, and the codec of remote clients.
 //!
-//! Its hot methods (`hot`) work on the store directly; every other command
-//! goes through the one command table (most of them by a method of `methods`, any by
-//! `execute`), and its reply becomes Python objects at once (`conversion`). All leave what is unusual to redis-py's own
-//! classes. Remote clients speak with their servers through `wire`. The undercroft command is in it,
-//! too, so that a wheel brings it.
+//! Hot methods (`hot`) work on the store directly. Every other command runs through the shared
+//! command table, by a method of `methods` or by `execute`, and its reply becomes Python objects at
+//! once (`conversion`). Unusual arguments are left to redis-py's own classes. Remote clients talk
+//! to their servers through `wire`. The module also contains the undercroft command, so that a
+//! wheel includes it.
 //!
-//! - `channel`: channels: messages that processes hand to each other.
-//! - `client`: the class that `undercroft.Redis` is built on.
-//! - `conversion`: between Python's objects and bytes, words and replies.
+//! - `channel`: bounded queues of messages between processes.
+//! - `client`: the base class of `undercroft.Redis`.
+//! - `conversion`: between Python objects and bytes, words and replies.
 //! - `error`: errors as redis-py's exceptions.
-//! - `execute`: any command, through the one command table.
-//! - `feed`: many items of a feed in one buffer, either way.
+//! - `execute`: any command, through the shared command table.
+//! - `feed`: many feed items in one buffer, for reading and for writing.
 //! - `hot`: the hot methods.
-//! - `lease`: leases, and what stands in front of cached values.
-//! - `methods`: the methods of clients and pipelines: how they are called, and their table.
-//! - `objects`: values that are put into a store in pieces, and read there without a copy.
-//! - `opening`: how this process opens stores, and waits for their locks.
-//! - `peer`: what a connection of redis-py's has in the place of a socket, when its server is this process.
+//! - `lease`: leases, and the header of cached values.
+//! - `methods`: the methods of clients and pipelines, with their table and calling convention.
+//! - `objects`: values that are stored from pieces and read without a copy.
+//! - `opening`: how this process opens stores and waits for their locks.
+//! - `peer`: the in-process replacement for the socket of a redis-py connection.
 //! - `pipeline`: many commands in one call, with and without a transaction.
-//! - `queue`: what `undercroft.embedded.pipeline.Pipeline` is built on: the commands that wait.
-//! - `race`: changes in the midst of reads, only in a build for tests.
-//! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
-//! - `taken`: what a call took out of the store, to be given back where its caller does not get it.
+//! - `queue`: the base class of `undercroft.embedded.pipeline.Pipeline`, which queues commands.
+//! - `race`: changes during reads, only in test builds.
+//! - `subscription`: the native part of `undercroft.PubSub`, which receives messages.
+//! - `taken`: records of what a call took out of the store, so that an interrupted call gives it
+//!   back.
 //! - `threads`: state that threads share, and calls that do not wait for locks.
-//! - `waiters`: what `undercroft.asyncio` waits for keys with: the tasks of one event loop, all at
-//!   one seat.
-//! - `wire`: the way from a remote client's call to the socket and back.
+//! - `waiters`: the tasks of one event loop that wait for keys, all at one seat.
+//! - `wire`: a remote client's call from Python to the socket and back.
 
 use std::ffi::OsString;
 
@@ -59,13 +59,15 @@ use conversion::{known, shape};
 use methods::{table, typed};
 use threads::{busy, nonblocking};
 
-/// Run the undercroft command with these words, of which the first is its own name, and return its exit status.
+/// Run the undercroft command and return its exit status.
+///
+/// The first word is the command's own name.
 #[pyfunction]
 fn command(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| undercroft_cli::run(&words))
 }
 
-/// `undercroft._native`.
+/// The module `undercroft._native`.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;

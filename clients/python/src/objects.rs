@@ -1,8 +1,10 @@
-//! What `undercroft.Objects` is made of: values that are put into a store in pieces, and read there without a copy.
+//! The native part of `undercroft.Objects`: values that are stored from pieces and read without a
+//! copy.
 //!
-//! The exported bytes of a [`Block`] are a pinned block of the store, which nobody changes, or one that was taken out of
-//! it, which is this process' own; each lasts until the last view of it is collected. Those of a [`Draft`] are memory of
-//! the store that nobody else can reach before it is sealed.
+//! A [`Block`] exports the bytes of a stored value. The bytes are either pinned in the store, where
+//! no process changes them, or were taken out of the store and belong to this process. In both
+//! cases they last until the last view is collected. A [`Draft`] exports store memory that no other
+//! process can reach before it is sealed.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -22,18 +24,20 @@ use crate::conversion::known;
 use crate::error;
 use crate::threads::gil_cell::GilCell;
 
-/// Shorter values are put together first; longer ones are copied into the store once, without a lock.
+/// Smaller values, in bytes, are assembled before they are stored. Larger ones are copied into the
+/// store once, without a lock.
 const PIECES_MIN: usize = 32 << 10;
-/// From so many bytes on other threads of the interpreter run while they are copied.
+/// Values of at least this many bytes are copied while other Python threads run.
 const DETACHED_MIN: usize = 256 << 10;
-/// Buffers begin at multiples of this, as vector units and caches like it.
+/// Alignment of buffers in bytes, chosen for vector units and cache lines.
 const ALIGNMENT: usize = 64;
 
 fn padded(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT)
 }
 
-/// The exception for a value that cannot be stored: a full store has one of Python's.
+/// Returns the exception for a value that cannot be stored. A full store raises Python's
+/// `MemoryError`.
 #[cold]
 pub(crate) fn raise(
     py: Python<'_>,
@@ -55,13 +59,13 @@ pub(crate) fn raise(
     error::raise(py, client.codec.raises, store, error)
 }
 
-/// A view of the bytes of an object, one after the other.
+/// A contiguous view of an object's buffer.
 struct BufferView(ffi::Py_buffer);
 
 impl BufferView {
     fn of(object: &Bound<'_, PyAny>) -> PyResult<BufferView> {
         let mut view = ffi::Py_buffer::new();
-        // SAFETY: the thread is attached, and `view` is released when it is dropped.
+        // SAFETY: the thread is attached, and `drop` releases the view.
         match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut view, ffi::PyBUF_SIMPLE) } {
             0 => Ok(BufferView(view)),
             _ => Err(PyErr::fetch(object.py())),
@@ -72,20 +76,20 @@ impl BufferView {
         if self.0.buf.is_null() {
             return &[];
         }
-        // SAFETY: the exporter keeps so many bytes there until the buffer is released. Another thread that writes to
-        // them meanwhile tears the copy that is made of them, as it would tear any other.
+        // SAFETY: the exporter keeps this many bytes in place until the buffer is released. A
+        // thread that writes to them meanwhile can only tear the copy, as with any shared buffer.
         unsafe { std::slice::from_raw_parts(self.0.buf.cast(), self.0.len as usize) }
     }
 }
 
 impl Drop for BufferView {
     fn drop(&mut self) {
-        // SAFETY: it was filled by `PyObject_GetBuffer`, and the thread is attached.
+        // SAFETY: `PyObject_GetBuffer` filled the view, and the thread is attached.
         unsafe { ffi::PyBuffer_Release(&mut self.0) };
     }
 }
 
-/// When something expires that lasts so many milliseconds; 0 is never.
+/// Returns the expiry for a lifetime in milliseconds, where 0 means never.
 fn expiry(store: &Store, milliseconds: u64) -> Expiry {
     match milliseconds {
         0 => Expiry::Never,
@@ -93,9 +97,11 @@ fn expiry(store: &Store, milliseconds: u64) -> Expiry {
     }
 }
 
-/// Store a value under a new id behind a prefix, and return the id: a head, and buffers, each of which begins at a
-/// multiple of 64 bytes behind it. `encode` makes them of what is neither bytes nor an array as others before. With an
-/// `own` id it is under that, in place of what was.
+/// Store a value under a new id and return the id.
+///
+/// The stored form is a head followed by buffers, each aligned to 64 bytes. For a value that is
+/// neither bytes nor a known kind of array, `encode` makes the head and the buffers. If `own` is
+/// given, it is the id, and the value replaces the one that is stored there.
 #[pyfunction]
 #[pyo3(signature = (client, prefix, value, expires, encode, own=None))]
 pub(crate) fn put_object<'py>(
@@ -128,7 +134,7 @@ pub(crate) fn put_object<'py>(
     Ok(PyBytes::new(py, &key[id..]))
 }
 
-/// Store several values as [`put_object`] does; none of them where one cannot be stored.
+/// Store several values as [`put_object`] does, or none if one of them cannot be stored.
 #[pyfunction]
 pub(crate) fn put_objects<'py>(
     client: &Client,
@@ -147,7 +153,8 @@ pub(crate) fn put_objects<'py>(
         let shared = client.enter(py)?;
         for id in ids.iter() {
             let key = key_of(prefix, &id)?;
-            // One that cannot be deleted now expires, or stays as one that nobody takes.
+            // An object that cannot be deleted now stays until it expires, if it does. No caller
+            // knows its id.
             let _ = shared.store.delete(client.database(py), &[&key]);
         }
         return Err(error);
@@ -217,7 +224,7 @@ fn put_long(
     staged.fill(0, head);
     let mut end = head.len();
     for piece in pieces {
-        // What lies between two pieces is not what lay there before.
+        // Zero the padding between pieces, so that it does not expose old memory.
         let start = padded(end);
         let whole = end.next_multiple_of(8);
         staged.fill(whole as u64, &[0; ALIGNMENT][..start - whole]);
@@ -228,7 +235,7 @@ fn put_long(
     set.map_err(|(error, _)| error)
 }
 
-/// What was found, for Python: bytes of its own where they are a copy.
+/// Returns the stored bytes as a Python object: `bytes` for a copy, or else a [`Block`].
 fn give<'py>(
     py: Python<'py>,
     (shared, found): (&Use<'_, '_>, Option<Whole>),
@@ -251,7 +258,7 @@ fn give<'py>(
     }
 }
 
-/// The key of an object.
+/// Returns the key of an object.
 fn key_of(prefix: &[u8], id: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u8; 64]>> {
     let Ok(bytes) = id.cast::<PyBytes>() else {
         let class = id.get_type();
@@ -265,8 +272,8 @@ fn key_of(prefix: &[u8], id: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u8; 64]>> 
     Ok(key)
 }
 
-/// The value of what was found: a view of it where it is an array as others before and is not to be changed, and
-/// otherwise what `decode` makes of it.
+/// Returns the value of stored bytes: a view if they are a known kind of array and `writable` is
+/// not set, or else the result of `decode`.
 fn value_of<'py>(
     whole: &Bound<'py, PyAny>,
     writable: bool,
@@ -288,9 +295,11 @@ fn value_of<'py>(
     decode.call1((whole, writable))
 }
 
-/// Return the value with an id. What is long is a view of the store. With `kinds` it is removed, if it is an object of
-/// one of them; otherwise it stays where it is, and `decode` is given its first eight bytes. What was removed goes onto the
-/// list `taken` as well: its key, its bytes, and when it expires.
+/// Return the value with an id.
+///
+/// A long value is a view of the store. If `kinds` is given, the object is also removed, provided
+/// that its kind is among them. Otherwise it stays in the store and `decode` receives its first
+/// eight bytes. The key, the bytes and the expiry time of a removed object are recorded in `taken`.
 #[pyfunction]
 #[pyo3(signature = (client, prefix, id, kinds, writable, decode, taken=None))]
 pub(crate) fn read_object<'py>(
@@ -304,7 +313,7 @@ pub(crate) fn read_object<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = id.py();
     let key = key_of(prefix, id)?;
-    // The store stays in use until the end: what was found belongs to it.
+    // The store stays in use until the end, because the stored bytes belong to it.
     let (shared, expires, found) = client.again(py, || {
         let shared = client.enter(py)?;
         let (store, database) = (&shared.store, client.database(py));
@@ -333,14 +342,14 @@ pub(crate) fn read_object<'py>(
             .into_pyobject(py)
             .and_then(|entry| taken.append(entry));
         kept.inspect_err(|_| {
-            // There is another exception to be raised.
+            // The original exception is raised, so an error of the undo is ignored.
             let _ = again(py, client, &key, &whole, expires.unwrap_or(0));
         })?;
     }
     value_of(&whole, writable, decode).inspect_err(|error| {
         if is_taken && error.is_instance_of::<PyValueError>(py) {
-            // It is damaged, and nowhere else any more. An exception that takes no attributes says what happened, at
-            // least.
+            // The object is damaged and already removed from the store, so attach its bytes to the
+            // exception. If the exception accepts no attributes, it is still raised.
             let unread = PyList::new(py, [&whole]);
             let told = unread.and_then(|unread| error.value(py).setattr("unread", unread));
             if let (Ok(()), Some(taken)) = (told, taken) {
@@ -350,7 +359,7 @@ pub(crate) fn read_object<'py>(
     })
 }
 
-/// Puts an object that was taken under its key again, unless there is another one by now.
+/// Puts a removed object back under its key, unless another object has that key by now.
 fn again(
     py: Python<'_>,
     client: &Client,
@@ -382,13 +391,15 @@ fn again(
     done.map_err(|error| raise(py, client, store, bytes.len(), error))
 }
 
-/// Puts what an entry of a list of taken things says under its key again: a key, the bytes, and when they expire.
+/// Puts back the object of one entry of a `taken` list: its key, its bytes, and its expiry time.
 pub(crate) fn put_again(py: Python<'_>, client: &Client, entry: &Bound<'_, PyAny>) -> PyResult<()> {
     let (key, whole, expires): (Bound<'_, PyBytes>, Bound<'_, PyAny>, u64) = entry.extract()?;
     again(py, client, key.as_bytes(), &whole, expires)
 }
 
-/// Put objects that a call took under their keys again, as it was interrupted. It does not fail.
+/// Put back the objects that an interrupted call took.
+///
+/// Errors are reported as unraisable exceptions.
 #[pyfunction]
 fn give_back_objects(client: &Client, taken: &Bound<'_, PyList>) {
     for entry in taken.iter().rev() {
@@ -398,7 +409,7 @@ fn give_back_objects(client: &Client, taken: &Bound<'_, PyList>) {
     }
 }
 
-/// Return the values with several ids, one after the other, as [`read_object`] does.
+/// Return the values with several ids in order, as [`read_object`] does.
 #[pyfunction]
 #[pyo3(signature = (client, prefix, ids, kinds, writable, decode, taken=None))]
 pub(crate) fn read_objects<'py>(
@@ -420,7 +431,7 @@ pub(crate) fn read_objects<'py>(
         let is_told =
             error.is_instance_of::<PyKeyError>(py) || error.is_instance_of::<PyValueError>(py);
         if kinds.is_some() && is_told {
-            // They are nowhere else any more.
+            // The values are already removed from the store, so attach them to the exception.
             error.value(py).setattr("taken", values)?;
             if let Some(taken) = taken {
                 taken.del_slice(0, taken.len())?;
@@ -431,27 +442,31 @@ pub(crate) fn read_objects<'py>(
     Ok(values)
 }
 
-/// Where memory of the store begins.
+/// A pointer to memory of the store.
 struct Place(*mut u8);
 
-// SAFETY: it is only handed on to Python, as the start of a buffer; the store is mapped in all threads.
+// SAFETY: the pointer is only passed to Python as the start of a buffer, and the store is mapped
+// for all threads.
 unsafe impl Send for Place {}
-// SAFETY: as above.
+// SAFETY: the pointer is only passed to Python as the start of a buffer, and the store is mapped
+// for all threads.
 unsafe impl Sync for Place {}
 
-/// A value in the store's memory, which lends its bytes to be read. It is kept until this is collected.
+/// A value in the store's memory whose bytes can be read in place. The memory is kept until this
+/// object is collected.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Block {
     start: Place,
     length: usize,
     shared: Arc<OpenStore>,
-    /// What keeps it; none once it is let go.
+    /// Keeps the value's memory, or None after its release.
     whole: GilCell<Option<Whole>>,
 }
 
 impl Block {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes lie there for as long as this object, and nobody changes them.
+        // SAFETY: the memory has this many bytes, lives as long as this object, and does not
+        // change.
         unsafe { std::slice::from_raw_parts(self.start.0, self.length) }
     }
 }
@@ -462,24 +477,25 @@ impl Block {
         self.length
     }
 
-    /// Lend the bytes, to be read only.
+    /// Export the bytes read-only.
     ///
     /// # Safety
-    /// `view` is one of Python's to be filled.
+    /// `view` must be a Python buffer structure to fill.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
         let (start, length) = (slf.get().start.0, slf.get().length);
-        // SAFETY: the block lies there for as long as this object, which the view refers to; nobody changes it.
+        // SAFETY: the view refers to this object, and the block's memory lives as long as the
+        // object and does not change.
         unsafe { fill_view(&slf, view, start, length, true, flags) }
     }
 
-    /// Nothing is to be given back with a view.
+    /// Release a view, which needs no work.
     ///
     /// # Safety
-    /// `view` was filled by `__getbuffer__`.
+    /// `view` must have been filled by `__getbuffer__`.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
 }
 
@@ -493,13 +509,14 @@ impl Drop for Block {
     }
 }
 
-/// Memory of the store that is being filled, and becomes a value when it is sealed; freed if it is collected before.
+/// Store memory that is being filled and becomes a value when sealed. It is freed if it is
+/// collected unsealed.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Draft {
     key: SmallVec<[u8; 64]>,
-    /// Where the id begins in it.
+    /// The offset of the id in the key.
     id: usize,
-    /// Where the part begins that is filled.
+    /// The start of the part that the program fills.
     start: Place,
     length: usize,
     shared: Arc<OpenStore>,
@@ -507,13 +524,13 @@ pub(crate) struct Draft {
 }
 
 struct Filling {
-    /// None once it is sealed.
+    /// None after sealing.
     memory: Option<PutDown>,
-    /// Views of it.
+    /// The number of views of the memory.
     views: usize,
 }
 
-/// Memory for a value under a new id behind a prefix, which consists of a head and a buffer of so many bytes behind it.
+/// Reserve memory for a value under a new id: a head, and `length` bytes for the program to fill.
 #[pyfunction]
 pub(crate) fn draft_object(
     py: Python<'_>,
@@ -558,13 +575,13 @@ impl Draft {
         self.length
     }
 
-    /// The id under which it will be found.
+    /// The id of the future value.
     #[getter]
     fn id<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.key[self.id..])
     }
 
-    /// Store it: from now on others find it, and nobody can change it any more.
+    /// Store the value, which other processes can then read and no process can change.
     fn seal(&self, py: Python<'_>, client: &Client, expires: u64) -> PyResult<()> {
         let taken = self.state.with(py, |state| match state.views {
             0 => Ok(state.memory.take()),
@@ -595,10 +612,10 @@ impl Draft {
         })
     }
 
-    /// Lend the bytes, to be filled.
+    /// Export the bytes for writing.
     ///
     /// # Safety
-    /// `view` is one of Python's to be filled.
+    /// `view` must be a Python buffer structure to fill.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -614,7 +631,8 @@ impl Draft {
                 "it was sealed: get the object to read it",
             ));
         }
-        // SAFETY: the memory is this process' own until it is sealed, which it is not while there are views.
+        // SAFETY: the memory belongs to this process until it is sealed, and it cannot be sealed
+        // while there are views.
         let filled = unsafe { fill_view(&slf, view, draft.start.0, draft.length, false, flags) };
         if filled.is_err() {
             draft.state.with(slf.py(), |state| state.views -= 1);
@@ -622,10 +640,10 @@ impl Draft {
         filled
     }
 
-    /// Counts a view less.
+    /// Count one view less.
     ///
     /// # Safety
-    /// `view` was filled by `__getbuffer__`.
+    /// `view` must have been filled by `__getbuffer__`.
     unsafe fn __releasebuffer__(&self, py: Python<'_>, _view: *mut ffi::Py_buffer) {
         self.state.with(py, |state| state.views -= 1);
     }
@@ -641,10 +659,10 @@ impl Drop for Draft {
     }
 }
 
-/// Fills one of Python's views of an object's bytes.
+/// Fills a Python buffer structure for an object's bytes.
 ///
 /// # Safety
-/// `view` is to be filled, and so many bytes lie at `start` for as long as `owner`.
+/// `view` must be writable. `start` must be valid for `length` bytes for as long as `owner` lives.
 unsafe fn fill_view<T>(
     owner: &Bound<'_, T>,
     view: *mut ffi::Py_buffer,
@@ -656,7 +674,8 @@ unsafe fn fill_view<T>(
     if view.is_null() {
         return Err(PyBufferError::new_err("expected a view to fill, got none"));
     }
-    // SAFETY: the caller's promise; the view takes a reference to its owner.
+    // SAFETY: the caller guarantees that the memory lives as long as `owner`, and the view holds a
+    // reference to `owner`.
     let filled = unsafe {
         (*view).obj = ptr::null_mut();
         ffi::PyBuffer_FillInfo(
@@ -674,7 +693,7 @@ unsafe fn fill_view<T>(
     }
 }
 
-/// Adds all that to the module.
+/// Adds the classes and functions for objects to the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Block>()?;
     module.add_class::<Draft>()?;

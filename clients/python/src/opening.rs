@@ -1,4 +1,4 @@
-//! How this process opens stores, and waits for their locks.
+//! How this process opens stores and waits for their locks.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use undercroft_engine::{Error, WaitHook, unlimited_patience};
 
 use crate::threads::nonblocking::{is_beside, is_stopped};
 
-/// Opens a store, unless this process has it open already.
+/// Opens a store, or returns it if this process has it open already.
 pub(crate) fn open(place: &Place) -> Result<Arc<OpenStore>, Error> {
     place.open(|| Some(Box::new(Interpreter)))
 }
 
-/// Lets other threads run while one waits for a lock of the store.
+/// A wait hook that releases the interpreter's lock while a thread waits for a lock of the store.
 struct Interpreter;
 
 /// The wait of one thread, which never leaves that thread.
 struct Sleep<'a>(&'a mut dyn FnMut());
 
-// SAFETY: `Python::detach` calls its closure on the calling thread.
+// SAFETY: `Python::detach` runs its closure on the calling thread.
 unsafe impl Send for Sleep<'_> {}
 
 impl Sleep<'_> {
@@ -38,14 +38,14 @@ impl WaitHook for Interpreter {
     }
 
     fn interrupted(&self) -> bool {
-        // Handlers run in another thread.
+        // In a call made off the event loop, signal handlers run in another thread.
         if let Some(is_stopped) = is_stopped() {
             return is_stopped;
         }
-        // The handlers are the program's own.
+        // The handlers are code of the program and may wait for locks without this call's limit.
         unlimited_patience(|| {
-            // SAFETY: the thread is attached. The handlers that run here may use
-            // the store: the waiting thread holds none of its locks.
+            // SAFETY: the thread is attached. Handlers may use the store, because the waiting
+            // thread holds none of its locks.
             Python::attach(|_| unsafe { ffi::PyErr_CheckSignals() } != 0)
         })
     }
@@ -54,8 +54,8 @@ impl WaitHook for Interpreter {
         if let Some(is_stopped) = is_stopped() {
             return is_stopped;
         }
-        // SAFETY: the thread is attached. The first call forgets that Ctrl-C was pressed, and the second one has it
-        // come again; no handler runs.
+        // SAFETY: the thread is attached. The first call clears the pending Ctrl-C and the second
+        // sets it again, so no handler runs.
         Python::attach(|_| unsafe {
             let pressed = ffi::PyOS_InterruptOccurred() != 0;
             if pressed {

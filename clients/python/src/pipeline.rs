@@ -1,4 +1,4 @@
-//! Many commands in one call: pipelines, with and without a transaction.
+//! Many commands in one call: pipelines with and without a transaction.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
@@ -15,7 +15,7 @@ use crate::execute::with_words;
 use crate::taken::{Tickets, run_keeping};
 use crate::threads::nonblocking::Locked;
 
-/// The parts of a command of a pipeline: its words, and what is said about its reply.
+/// Splits a pipeline's command into its words and its reply options.
 pub(crate) fn parts<'a, 'py>(
     command: &'a Bound<'py, PyAny>,
 ) -> PyResult<(Borrowed<'a, 'py, PyTuple>, Borrowed<'a, 'py, PyDict>)> {
@@ -24,17 +24,16 @@ pub(crate) fn parts<'a, 'py>(
     Ok((words, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
 }
 
-/// So often at most a run goes on in another store, as its own was removed.
+/// How often a run may continue in another store because its own was removed.
 pub(crate) const TRIES: usize = 2;
 
-/// Runs commands, each a tuple of its words and of what is said about its
-/// reply. Returns their replies, with exceptions where they are errors.
-/// A transaction that was begun and not ended is discarded where this raises.
+/// Runs commands, each a tuple of its words and its reply options, and returns their replies. Error
+/// replies become exceptions in the list. If this raises, an unfinished transaction is discarded.
 ///
-/// With a list of the replies to the first commands it runs the others, and adds
-/// theirs. Then a transaction stays begun where this raises [`Locked`]: what is
-/// left of it can be run later, EXEC with the watched keys of the first try.
-/// The items that the commands take out of the store are added to the list `taken`.
+/// If `replies` has the replies to the first commands, the remaining commands run and their replies
+/// are appended. In that case an unfinished transaction is kept when this raises [`Locked`]. The
+/// rest can be run later, and EXEC then uses the keys watched at the first attempt. Elements that
+/// the commands take out of the store are recorded in `taken`.
 pub(crate) fn run<'py>(
     client: &Client,
     py: Python<'py>,
@@ -72,8 +71,9 @@ pub(crate) fn run<'py>(
     }
 }
 
-/// Runs the commands that have no reply yet, and adds theirs. With `moves` it returns the place of the command to go on
-/// with in another store, where its own was removed and nothing of it is held.
+/// Runs the commands that have no reply yet and appends their replies. With `moves`, returns the
+/// index of the command to continue with in another store, if this one was removed and the session
+/// holds nothing in it.
 fn run_all<'py>(
     client: &Client,
     shared: &OpenStore,
@@ -84,7 +84,7 @@ fn run_all<'py>(
     moves: bool,
 ) -> PyResult<Option<usize>> {
     let py = commands.py();
-    // The last command before which nothing of the store was held, and whether it was a MULTI.
+    // The last command before which the session held nothing, and whether it was MULTI.
     let mut last = None;
     for command in commands.iter().skip(replies.len()) {
         let (words, options) = parts(&command)?;
@@ -143,7 +143,8 @@ fn run_all<'py>(
     Ok(None)
 }
 
-/// Those of the commands from the last MULTI to the EXEC at `end` that take something, and their places.
+/// Returns tickets for the commands from the last MULTI to the EXEC at `end` that take elements,
+/// with their positions.
 fn tickets_within(
     client: &Client,
     shared: &OpenStore,
@@ -170,7 +171,7 @@ fn tickets_within(
     Ok(tickets)
 }
 
-/// Ends a transaction that was begun.
+/// Discards an unfinished transaction.
 pub(crate) fn discard(client: &Client, py: Python<'_>) -> PyResult<()> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
@@ -179,16 +180,16 @@ pub(crate) fn discard(client: &Client, py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Ends a transaction that was begun, if there is one.
+/// Discards the transaction if one was begun.
 pub(crate) fn end_transaction(client: &Client, py: Python<'_>, context: &mut Context<'_>) {
     if context.session.queued().is_some() {
         let mut reply = Objects::new(py, &client.codec, false);
-        // DISCARD uses no store, so it cannot be kept waiting.
+        // DISCARD does not use the store, so it cannot be blocked.
         let _ = execute(context, &[b"DISCARD"], &mut reply);
     }
 }
 
-/// The places of the errors among replies.
+/// Return the indexes of the errors among replies.
 #[pyfunction]
 pub(crate) fn errors(replies: &Bound<'_, PyList>) -> Vec<usize> {
     let errors = replies
@@ -202,8 +203,9 @@ fn is_error(reply: &Bound<'_, PyAny>) -> bool {
     reply.is_instance_of::<PyBaseException>()
 }
 
-/// Makes the results of replies to commands, in their places; errors stay. Returns the places of those that a function
-/// makes which only Python can call.
+/// Replace replies by their results, leaving errors unchanged.
+///
+/// Return the indexes of the replies whose results only Python code can make.
 #[pyfunction]
 pub(crate) fn shape_replies<'py>(
     callbacks: &Bound<'py, PyDict>,
@@ -211,7 +213,7 @@ pub(crate) fn shape_replies<'py>(
     replies: &Bound<'py, PyList>,
 ) -> PyResult<Vec<usize>> {
     let mut left = Vec::new();
-    // In long pipelines most names are one and the same object.
+    // In long pipelines, consecutive commands often share the same name object.
     let mut last: Option<(Bound<'py, PyAny>, Option<Shape>)> = None;
     for (place, (command, reply)) in commands.iter().zip(replies.iter()).enumerate() {
         if is_error(&reply) {

@@ -1,7 +1,8 @@
-//! What pipelines are built on: the commands that wait to be run together.
+//! The base class of pipelines, which queues commands and runs them together.
 //!
-//! Commands are kept as the objects that they were called with, and become words when they are run. Those whose results
-//! redis-py has a say in are run by the pipeline, all others here, in one call.
+//! Commands are kept as the objects that they were called with and are encoded when they run. If
+//! redis-py has to make some of the results, the pipeline class runs the commands. Otherwise they
+//! all run here, in one call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,74 +28,75 @@ use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 use crate::waiters::waits;
 
-/// Commands for which there is room at once.
+/// The initial capacity of the queue in commands.
 const USUAL: usize = 16;
 
-/// Commands that wait. The methods that queue most of them are `rows`.
+/// Queued commands. Most are queued by the methods of the method table.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Queue {
     client: Py<Client>,
-    /// The pipeline's own connection, from when on one is needed: it remembers the watched keys, a transaction that goes
-    /// on later, and what commands that are no rows of the table may change.
+    /// The pipeline's own connection, made when first needed. It keeps the watched keys, an
+    /// unfinished transaction, and any session state that commands outside the method table change.
     link: GilCell<Option<Py<Client>>>,
-    /// Results go through functions of the program's own, which redis-py's methods call.
+    /// Whether redis-py's methods run, because the program set its own response callbacks.
     shaped: bool,
     state: GilCell<State>,
-    /// Keys are watched: commands are run at once, up to MULTI.
+    /// Whether keys are watched, so that commands run at once until MULTI.
     watching: AtomicBool,
-    /// There was a MULTI.
+    /// Whether MULTI was called.
     explicit: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
     commands: Vec<Command>,
-    /// A run that met a lock, and goes on later.
+    /// A run that met a held lock and continues later.
     run: Run,
-    /// What the commands gave, where the pipeline has to look at it.
+    /// The outcome of a run that the pipeline class must examine.
     ran: Option<(Py<PyAny>, Option<usize>)>,
 }
 
-/// One command that waits.
+/// A queued command.
 struct Command {
     words: SmallVec<[Kept; 4]>,
-    /// What becomes of its reply; none where the pipeline has to see to it.
+    /// The shape of the result, or None if the pipeline class must make the result.
     shape: Option<Shape>,
-    /// What redis-py said about its reply, if anything.
+    /// redis-py's options for the reply, if there are any.
     options: Option<Py<PyDict>>,
-    /// It is a row of the table, which changes data and nothing else.
+    /// Whether the command is a row of the method table, which changes data but no session state.
     is_row: bool,
 }
 
-/// A word that waits.
+/// A word of a queued command.
 enum Kept {
     Object(Py<PyAny>),
     Literal(&'static str),
 }
 
-/// How far a run of all commands has come.
+/// The progress of a run of all commands.
 #[derive(Default)]
 struct Run {
-    /// Within a transaction that was begun.
+    /// Whether the transaction was begun.
     is_begun: bool,
-    /// So many commands were run, or are part of the transaction.
+    /// The number of commands that ran or were queued in the transaction.
     done: usize,
-    /// The results of those that were run.
+    /// The results of the commands that ran.
     results: Vec<Py<PyAny>>,
-    /// Those of the transaction that take something, and their places.
+    /// Tickets for the transaction's commands that take elements, with their positions.
     tickets: Vec<(usize, Taken)>,
-    /// The first one that failed, and with what.
+    /// The first command that failed, and its error.
     failed: Option<(usize, Py<PyAny>)>,
-    /// It goes on in the store that the name means now where its own was removed.
+    /// Whether the run may continue in the store that the name refers to now if its own is removed.
     moves: bool,
 }
 
-/// What all commands gave: their results, none where a watched key was changed, or an error; and which command it is
-/// about, or the place of the first error among the results.
+/// The outcome of a run, with an optional index. The outcome is the list of results, None if a
+/// watched key changed, or an error. The index is that of the command with the error, or of the
+/// first error among the results.
 type Ran<'py> = (Bound<'py, PyAny>, Option<usize>);
 
 impl Command {
-    /// Makes `words` those of the command.
+    /// Fills `words` with the command's words.
     #[inline]
     fn encode<'a>(
         &'a self,
@@ -112,7 +114,7 @@ impl Command {
         Ok(())
     }
 
-    /// As a tuple of its words and of what is said about its reply.
+    /// Returns the command as a tuple of its words and its reply options.
     fn shown<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let words = self.words.iter().map(|word| match word {
             Kept::Object(object) => object.bind(py).clone(),
@@ -123,7 +125,7 @@ impl Command {
             Some(options) => options.bind(py).clone(),
             None => PyDict::new(py),
         };
-        // As redis-py's methods ask for them.
+        // redis-py's methods pass this option for the same result.
         if self.options.is_none() && self.shape == Some(Shape::Pairs) {
             options.set_item(intern!(py, "withscores"), true)?;
         }
@@ -145,8 +147,8 @@ impl Row {
         words.push(Kept::Literal(self.command));
         for word in parsed.words {
             words.push(match word {
-                // SAFETY: the thread is attached and the object is valid; what a list or a dictionary held is kept
-                // alive.
+                // SAFETY: the thread is attached and the object is valid. The references keep the
+                // contents of lists and dictionaries alive.
                 Word::Object(object) => unsafe {
                     if !is_word(object) {
                         return Err(Miss::UNUSUAL);
@@ -178,7 +180,7 @@ impl Queue {
         self.explicit.load(Ordering::Relaxed)
     }
 
-    /// The connection of the pipeline's own, which is made where there is none.
+    /// Returns the pipeline's own connection, making it if there is none.
     fn own_link(&self, py: Python<'_>) -> PyResult<Py<Client>> {
         let cloned = |link: &mut Option<Py<Client>>| link.as_ref().map(|link| link.clone_ref(py));
         if let Some(link) = self.link.with(py, cloned) {
@@ -189,8 +191,9 @@ impl Queue {
         Ok(link)
     }
 
-    /// The connection to run commands on. One of its own costs as much as several commands: rows can do with the
-    /// client's, unless that has something in mind itself.
+    /// Returns the connection to run commands on. Making an own connection costs as much as several
+    /// commands. Rows of the method table can use the client's connection instead, unless it has
+    /// session state.
     fn link_for(&self, py: Python<'_>, commands: &[Command], whole: bool) -> PyResult<Py<Client>> {
         let client = self.client.get();
         let has_own = self.link.with(py, |link| link.is_some());
@@ -204,7 +207,7 @@ impl Queue {
         }
     }
 
-    /// Runs the commands that were not run yet.
+    /// Runs the commands that have not run yet.
     fn run_commands<'py>(
         &self,
         py: Python<'py>,
@@ -220,7 +223,7 @@ impl Queue {
         loop {
             let shared = link.enter(py)?;
             let mut session = link.session(py);
-            // Watched keys end with their store.
+            // Watched keys are lost with their store, so the run must not move.
             run.moves = tries > 0 && !session.is_watching();
             let mut context = shared.context(&mut session);
             let ran = match whole {
@@ -242,7 +245,7 @@ impl Queue {
     }
 }
 
-/// Runs one command, of which nothing that it takes is kept.
+/// Runs one command that takes no elements which would have to be recorded.
 #[inline]
 fn answer<'py>(
     py: Python<'py>,
@@ -258,14 +261,14 @@ fn answer<'py>(
     reply.finish()
 }
 
-/// The bytes of words.
+/// Borrows the bytes of words.
 #[inline]
 fn bytes<'a>(words: &'a [Argument<'_>]) -> SmallVec<[&'a [u8]; FEW]> {
     words.iter().map(Argument::bytes).collect()
 }
 
 impl Run {
-    /// Runs each command by itself. None where the next one is to be run in another store.
+    /// Runs each command by itself. Returns None if the next command must run in another store.
     fn one_by_one<'py>(
         &mut self,
         py: Python<'py>,
@@ -318,7 +321,7 @@ impl Run {
         )))
     }
 
-    /// Runs all commands as one change. None where all of them are to be run in another store.
+    /// Runs all commands as one transaction. Returns None if all of them must run in another store.
     fn transaction<'py>(
         &mut self,
         py: Python<'py>,
@@ -331,7 +334,8 @@ impl Run {
         let codec = &link.codec;
         let reply = || Objects::new(py, codec, true);
         if !self.is_begun {
-            // Within a transaction it is refused, and what follows is run by that one.
+            // If a transaction has already begun, MULTI fails and the commands join that
+            // transaction.
             answer(py, link, context, &[b"MULTI"], &mut reply())?;
             self.is_begun = true;
         }
@@ -342,7 +346,7 @@ impl Run {
             if let Some(ticket) = shared.taking(&*context.session, &words) {
                 self.tickets.push((self.done, ticket));
             }
-            // Only whether it was queued is asked.
+            // Only success matters: the reply to a queued command is `QUEUED`.
             let mut reply = reply().shaped(Shape::Ok);
             if let Answer::Error(text) = answer(py, link, context, &words, &mut reply)? {
                 if self.moves && link.may_run_again(shared, &[]) {
@@ -362,7 +366,7 @@ impl Run {
         let answer = match self.tickets.is_empty() {
             true => answer(py, link, context, &[b"EXEC"], &mut reply)?,
             false => {
-                // A run that meets a lock here is gone on with, with all that it has begun.
+                // If EXEC meets a held lock, the run continues later with the same tickets.
                 let (tickets, to) = (Tickets::Many(self.tickets.clone()), (taken, &mut reply));
                 run_keeping(py, link, shared, context, &[b"EXEC"], tickets, to)?;
                 context.session.finish_command();
@@ -403,13 +407,13 @@ impl Queue {
         })
     }
 
-    /// The connection that the commands are run on.
+    /// The connection that the commands run on.
     #[getter]
     fn link(&self, py: Python<'_>) -> PyResult<Py<Client>> {
         self.own_link(py)
     }
 
-    /// The commands that wait, each a tuple of its words and of what is said about its reply.
+    /// The queued commands, each a tuple of its words and its reply options.
     #[getter]
     fn command_stack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let commands = self
@@ -424,7 +428,7 @@ impl Queue {
         self.state.with(py, |state| state.commands.len())
     }
 
-    /// Add a command, with what redis-py says about its reply.
+    /// Queue a command with redis-py's options for its reply.
     fn _add(
         &self,
         py: Python<'_>,
@@ -449,12 +453,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Give back all that is on the list of a run that was interrupted.
+    /// Give back everything on the `taken` list of an interrupted run.
     fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>) {
         self.client.get().give_back_all(py, taken, &[]);
     }
 
-    /// Forget all commands.
+    /// Discard all commands and an unfinished transaction.
     fn _clear(&self, py: Python<'_>) -> PyResult<()> {
         let State { commands, run, ran } = self.state.with(py, std::mem::take);
         drop((commands, ran));
@@ -468,11 +472,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Run all commands, as one change if that is wanted; None where the pipeline has to see to some of their replies.
-    /// Return their results, None where a watched key was changed, or an error; and which command that is about, or the
-    /// place of the first error among the results.
-    /// Where this raises `Locked` it goes on when it is called again. The items that the commands take out of the store
-    /// are added to the list `taken`.
+    /// Run all commands, as one transaction if `whole` is set.
+    ///
+    /// Return the outcome and an index. The outcome is the list of results, None if a watched key
+    /// changed, or an error. The index is that of the command with the error, or of the first error
+    /// among the results. Return None instead of the pair if the pipeline class must make some of
+    /// the results. After `Locked`, call this method again to continue. Elements that the commands
+    /// take out of the store are recorded in the list `taken`.
     fn _run<'py>(
         &self,
         py: Python<'py>,
@@ -503,9 +509,11 @@ impl Queue {
         ran
     }
 
-    /// Run all commands, as one change if that is wanted, and forget them; return their results.
-    /// None where the pipeline has to see to something: to replies, to keys that are watched, to an error that `_run`
-    /// then gives without running anything, or to there being no commands.
+    /// Run all commands, as one transaction if `whole` is set, and return their results.
+    ///
+    /// The queue is then empty. Return None if the pipeline class must act: there are no commands,
+    /// keys are watched, or it must make some results. Also return None after an error, which
+    /// `_run` then returns without running anything.
     fn _results<'py>(
         &self,
         py: Python<'py>,
@@ -540,7 +548,7 @@ impl Queue {
         self.watching.store(watching, Ordering::Relaxed);
     }
 
-    /// Whether there was a MULTI.
+    /// Whether MULTI was called.
     #[getter]
     fn get_explicit_transaction(&self) -> bool {
         self.is_explicit()
@@ -552,8 +560,9 @@ impl Queue {
     }
 }
 
-/// What becomes of the reply to a command that redis-py queues; none where the pipeline has to see to it, or to how it is
-/// run: what waits for keys is awaited in an event loop.
+/// Returns the shape of the reply to a command that redis-py queues, or None if the pipeline class
+/// must run the command or make its result. An event loop awaits commands that may wait for keys,
+/// so they always return None.
 fn shape_of(
     callbacks: &Bound<'_, PyAny>,
     words: &Bound<'_, PyTuple>,

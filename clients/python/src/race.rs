@@ -1,4 +1,4 @@
-//! Changes in the midst of reads: only in a build for the tests of what a reader may be given.
+//! Changes made during reads, for tests of what a reader can observe. Only in test builds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,13 +8,14 @@ use undercroft_embedded::OpenStore;
 use undercroft_engine::race::Moment;
 use undercroft_engine::{Error, Store};
 
-/// Commands, each with its words, that are one change of the store.
+/// The commands, each with its words, that make up one change of the store.
 pub(crate) type Change = Vec<Vec<Vec<u8>>>;
 
-/// The time of the handle that changes the store, in Unix milliseconds: what expires soon after has expired for others.
+/// The clock of the handle that changes the store, in Unix milliseconds. Keys that it sets to
+/// expire soon have already expired for other handles.
 const LONG_AGO: u64 = 1000;
 
-/// A handle beside a client's that changes the store.
+/// A second handle on a client's store that makes the changes.
 struct Changer {
     open: OpenStore,
     session: Session,
@@ -31,7 +32,7 @@ impl Changer {
         })
     }
 
-    /// Runs commands. Returns what those that failed answered.
+    /// Runs a change's commands and returns the errors of those that failed.
     fn make(&mut self, change: &Change) -> Vec<String> {
         let mut problems = Vec::new();
         for words in change {
@@ -50,16 +51,16 @@ impl Changer {
     }
 }
 
-/// Changes the store at once. Returns what failed.
+/// Changes the store now. Returns the errors.
 pub(crate) fn change(store: &Store, change: &Change) -> Result<Vec<String>, Error> {
     Ok(Changer::new(store)?.make(change))
 }
 
-/// Changes made in the midst of reads by this process.
+/// The number of changes that this process made during reads.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Has the store changed whenever the body of one of its reads has run, until no change is left. Returns how many such
-/// changes were made before this.
+/// Arranges for one change each time that the body of a read has run, until no change is left.
+/// Returns how many such changes were made before this call.
 pub(crate) fn interrupt(store: &Store, changes: Vec<Change>) -> Result<u64, Error> {
     let mut changer = Changer::new(store)?;
     let mut changes = changes.into_iter();

@@ -1,8 +1,8 @@
-//! What `undercroft.PubSub` is built on: one receiver of messages.
+//! The native part of `undercroft.PubSub`: one receiver of messages.
 //!
-//! It is a connection as the commands see it: SUBSCRIBE and its like run through
-//! the one command table, and what they confirm stands in a queue with the
-//! messages, in the order in which a socket would bring them.
+//! To the commands, a receiver is a connection. SUBSCRIBE and related commands run through the
+//! shared command table. Their confirmations are queued with the messages, in the order in which a
+//! socket would deliver them.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -26,15 +26,15 @@ use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
 use crate::threads::busy::Busy;
 
-/// Between two looks at signals, and at what other threads changed, while a thread waits.
+/// Interval at which a waiting thread checks for signals and for changes by other threads.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// A receiver of messages, and what it received.
+/// A receiver of messages with its queue.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Subscription {
     client: Py<Client>,
     shared: Arc<OpenStore>,
-    /// Threads have it while they work on it, never while they wait for messages.
+    /// Threads hold the state while they work on it, but not while they wait for messages.
     state: Busy<State>,
     closed: AtomicBool,
 }
@@ -44,7 +44,7 @@ struct State {
     inner: Inner,
 }
 
-/// What the commands change.
+/// The state that subscription commands change.
 struct Inner {
     subscriber: Subscriber<StoreOf>,
     queue: VecDeque<Tree>,
@@ -52,8 +52,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Takes what comes next into the queue, if anything has come. What is not
-    /// asked for yet stays in the ring.
+    /// Moves the next message into the queue, if there is one. The rest stays in the ring until it
+    /// is needed.
     fn take(&mut self) -> Result<(), Error> {
         match self.subscriber.try_next()? {
             Some(Event::Message(message)) => push(&mut self.queue, &message),
@@ -69,8 +69,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes all that had come when this was called, which is no more than a ring
-    /// holds however fast others publish.
+    /// Takes all messages that were published before this call. They are bounded by the size of the
+    /// ring, even if publishers are fast.
     fn take_all(&mut self) -> Result<(), Error> {
         let newest = self.subscriber.newest();
         let mut before = None;
@@ -107,19 +107,19 @@ impl Receiver for Inner {
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // Messages that were published before are still for it.
+        // Messages that were published before the unsubscription are still delivered.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
     }
 }
 
 impl Subscription {
-    /// Works on the state, unless this was closed, or is closed meanwhile.
+    /// Works on the state. Fails if the receiver is closed, even during the work.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         self.hurrying(py, || self.work(py, work))
     }
 
-    /// Does what waits for locks as the client's calls do.
+    /// Runs `work` with the client's limit on lock waits.
     fn hurrying<R>(&self, py: Python<'_>, work: impl FnOnce() -> R) -> R {
         let limited = self.client.get().hasten(py);
         let result = work();
@@ -136,7 +136,7 @@ impl Subscription {
         let result = work(&mut state);
         let open = self.open();
         if open.is_err() {
-            // A signal's handler has closed it, and left the rest to this call.
+            // A signal handler closed the receiver and left the cleanup to this call.
             self.end(&mut state.inner);
         }
         let result = result?;
@@ -179,7 +179,8 @@ impl Subscription {
     #[new]
     fn new(py: Python<'_>, client: Py<Client>) -> PyResult<Subscription> {
         let mut shared = client.get().shared(py)?;
-        // It stays on this store, so it does not begin on one whose removal no call has met yet.
+        // The receiver keeps its store, so it must not start on a removed one. Only the call that
+        // first notices a removal makes the client switch.
         if shared.store.removed() {
             shared = client.get().shared(py)?;
         }
@@ -197,7 +198,7 @@ impl Subscription {
         })
     }
 
-    /// Run SUBSCRIBE or one of its like; what it confirms comes with the messages.
+    /// Run a subscription command, whose confirmations are queued with the messages.
     fn command(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
         let codec = &self.client.get().codec;
         let raises = codec.raises;
@@ -218,10 +219,10 @@ impl Subscription {
         })
     }
 
-    /// Unsubscribe from everything, for good. A caller that waits for a message raises.
+    /// Close the receiver, which ends all subscriptions. A call that waits for a message raises.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
-        // The call that a signal's handler has interrupted ends with its subscriptions.
+        // The call that the signal handler interrupted ends the subscriptions.
         if self.state.is_interrupted(py) {
             return Ok(());
         }
@@ -232,8 +233,9 @@ impl Subscription {
         })
     }
 
-    /// Return the next message or confirmation, as a list. Waits for ``timeout``
-    /// seconds, or for ever.
+    /// Return the next message or confirmation as a list.
+    ///
+    /// Wait for `timeout` seconds, or forever. Return None on timeout.
     #[pyo3(signature = (timeout=None, decode=true))]
     fn read<'py>(
         &self,
@@ -293,7 +295,7 @@ impl Subscription {
         }
     }
 
-    /// Return a descriptor for event loops: readable when something may have come.
+    /// Return a descriptor for event loops that becomes readable when there may be a message.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.with(py, |state| {
             let descriptor = state.inner.subscriber.descriptor();

@@ -1,10 +1,11 @@
-//! What a call took out of the store and returns, for the frame of Python's that gives it back (M9).
+//! Records of what a call took out of the store, so that a Python frame can give it back (M9).
 //!
-//! The interpreter runs a signal's handler right behind a call of native code, before its result has reached anybody. So
-//! every method that takes something out of the store is a function in Python (`undercroft.embedded.taking`), whose frame is where
-//! the handler's exception arises: it hands a list to the native call, which puts onto it what was taken before it makes
-//! an object of it, and has it given back where anything is raised. From a function in Python its caller gets the result
-//! without another look at signals.
+//! The interpreter may run a signal handler right after a native call, before the result has
+//! reached its caller. Every method that takes something out of the store is therefore a Python
+//! function (`undercroft.embedded.taking`). The handler's exception is raised in that function's
+//! frame. The function passes a list to the native call, which records what it takes before it
+//! makes an object of it. On any exception, the function gives the recorded elements back.
+//! Returning from a Python function to its caller does not check for signals again.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -18,25 +19,26 @@ use crate::conversion::reply::Objects;
 use crate::error::{self, StoreError};
 use crate::methods::fastcall::{Call, Outcome};
 
-/// What one command took.
+/// A record of what one command took.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Took(Taken);
 
 impl Took {
-    /// The reply to the command.
+    /// Returns the command's reply.
     pub(crate) fn reply(&self) -> &Tree {
         self.0.reply()
     }
 }
 
-/// The tickets made before a command runs that takes something: its own, or for EXEC those of the queued commands, each
-/// with the command's place in the transaction.
+/// Tickets made before a command that takes elements: its own, or for EXEC those of the queued
+/// commands with their positions in the transaction.
 pub(crate) enum Tickets {
     One(Taken),
     Many(Vec<(usize, Taken)>),
 }
 
-/// Puts what was taken onto the list of the call, and returns it there; gives it back where there is no memory for that.
+/// Records what was taken in the call's list and returns the record. If memory runs out, the
+/// elements are given back.
 pub(crate) fn keep<'py>(
     py: Python<'py>,
     shared: &OpenStore,
@@ -45,13 +47,13 @@ pub(crate) fn keep<'py>(
 ) -> PyResult<Bound<'py, Took>> {
     let took = Bound::new(py, Took(taken))?;
     list.append(&took).inspect_err(|_| {
-        // There is another exception to be raised.
+        // The original exception is raised, so an error of the undo is ignored.
         let _ = shared.give_back(&took.get().0);
     })?;
     Ok(took)
 }
 
-/// Runs a command, and keeps what it takes on the list of the call before anything is made of the reply.
+/// Runs a command and records what it takes in the call's list before the result is made.
 pub(crate) fn run_keeping(
     py: Python<'_>,
     client: &Client,
@@ -73,7 +75,7 @@ pub(crate) fn run_keeping(
             took.get().reply().write(reply);
         }
         Tickets::Many(all) => {
-            // EXEC answers with the replies to the commands in their places, if it has run them.
+            // If EXEC ran the commands, its reply has their replies by position.
             let replies = match &whole {
                 Tree::Array(replies) => &replies[..],
                 _ => &[],
@@ -89,15 +91,16 @@ pub(crate) fn run_keeping(
     Ok(())
 }
 
-/// Tells that something could not be given back, as an exception is raised already.
+/// Reports elements that could not be given back as an unraisable exception, because another
+/// exception is being raised.
 fn tell(py: Python<'_>, reason: &str) {
     let text =
         format!("what a call had taken that was interrupted could not be given back: {reason}");
     StoreError::new_err(text).write_unraisable(py, None);
 }
 
-/// Turns an entry of a typed call's list into the command's reply. Entries are bytes, numbers, and lists and pairs of them.
-/// A pair of bytes and an integer is a string and when it would have expired.
+/// Converts an entry of a typed call's list into the command's reply. An entry is bytes, a number,
+/// or a list or pair of entries. A pair of bytes and an integer is a string with its expiry time.
 fn reply_of(entry: &Bound<'_, PyAny>) -> (Tree, Option<u64>) {
     if let Ok(bytes) = entry.cast::<PyBytes>() {
         return (Tree::Bulk(bytes.as_bytes().to_vec()), None);
@@ -122,8 +125,9 @@ fn reply_of(entry: &Bound<'_, PyAny>) -> (Tree, Option<u64>) {
 }
 
 impl Call<'_, '_> {
-    /// Puts what a typed call took onto its list, as [`reply_of`] reads it, and returns it. A null stands for an object
-    /// that there was no memory for: then `lost` is what was taken, and is given back.
+    /// Records what a typed call took in its list, in the form that [`reply_of`] reads, and returns
+    /// it. Null means that memory for the object ran out. Then the reply that `lost` returns is
+    /// given back.
     pub(crate) fn keep_raw(
         &self,
         shared: &OpenStore,
@@ -131,16 +135,16 @@ impl Call<'_, '_> {
         raw: *mut ffi::PyObject,
         (words, lost): (&[&[u8]], impl FnOnce() -> (Tree, Option<u64>)),
     ) -> Outcome {
-        // SAFETY: the thread is attached; the list takes a reference of its own.
+        // SAFETY: the thread is attached, and the list takes its own reference.
         if !raw.is_null() && unsafe { ffi::PyList_Append(list.as_ptr(), raw) } == 0 {
             return Ok(raw);
         }
         let raised = PyErr::fetch(self.py);
-        // SAFETY: the thread is attached, and the reference is this call's own.
+        // SAFETY: the thread is attached, and this call owns the reference.
         unsafe { ffi::Py_XDECREF(raw) };
         let (reply, expires) = lost();
         if let Some(taken) = Taken::of(self.database(), words, reply, expires) {
-            // There is another exception to be raised.
+            // The original exception is raised, so an error of the undo is ignored.
             let _ = shared.give_back(&taken);
         }
         Err(raised.into())
@@ -148,8 +152,8 @@ impl Call<'_, '_> {
 }
 
 impl Client {
-    /// Gives back all that is on the list of a call that was interrupted, the last first. The entries of a typed call are
-    /// of the command with these words.
+    /// Gives back everything on an interrupted call's list, last first. `words` are the command of
+    /// a typed call's entries.
     pub(crate) fn give_back_all(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &[&[u8]]) {
         if taken.is_empty() {
             return;
@@ -175,7 +179,7 @@ impl Client {
     }
 }
 
-/// Adds all that to the module.
+/// Adds the record class and the names of taking commands to the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let names: Vec<String> = taking().map(str::to_ascii_uppercase).collect();
     module.add("TAKING", names)?;

@@ -1,8 +1,8 @@
-//! What `undercroft.asyncio` waits for keys with: the tasks of one event loop,
-//! all at one seat, whose descriptor is in the loop.
+//! The tasks of one event loop that wait for keys, all at one seat whose descriptor the loop
+//! watches.
 //!
-//! A task whose wait is over is woken, and takes its answer itself. One that is
-//! cancelled before it does gives the answer back.
+//! A task whose wait is over is woken and takes its answer itself. If it is cancelled before that,
+//! the answer is given back.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
@@ -29,18 +29,18 @@ use crate::threads::busy::Busy;
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 
-/// Between two looks at all keys that are waited for (M4).
+/// Interval at which all waited-for keys are re-examined (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// Before another look where a lock stood in the way.
+/// Delay before the next attempt after a held lock.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Return whether a command of this name, a text or its bytes, may wait for keys.
+/// Return whether a command may wait for keys, given its name as text or bytes.
 #[pyfunction]
 pub(crate) fn waits(name: &Bound<'_, PyAny>) -> PyResult<bool> {
     let may_wait =
         |name: &[u8]| table::find(name).is_some_and(|command| command.flags.has(Flag::Blocking));
     if let Ok(text) = name.cast::<PyString>() {
-        // A name that is no text of Unicode is none of a command.
+        // A name that is not valid Unicode is not a command's.
         return Ok(text.to_cow().is_ok_and(|text| may_wait(text.as_bytes())));
     }
     if let Ok(bytes) = name.cast::<PyBytes>() {
@@ -63,32 +63,33 @@ struct State {
     seated: Seated,
     waits: HashMap<Ticket, Py<Wait>>,
     tended: Instant,
-    /// A lock stood in the way of an answer: nobody is woken before this.
+    /// Time until which no task is woken, because a held lock blocked an answer.
     retry_at: Option<Instant>,
 }
 
-/// A command that has no answer yet.
+/// A blocked command, or a task that waits at a channel.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Wait {
     wait: wait::Wait,
     client: Py<Client>,
     decode: bool,
-    /// It looks at a channel: there is no reply, and its task calls the channel again.
+    /// Whether the wait is for a channel. Such a wait has no reply, and its task retries the
+    /// channel call.
     looks: bool,
-    /// What is to be given back where the answer does not arrive.
+    /// The ticket for what the command takes, to give it back if the reply does not reach the task.
     begun: GilCell<Option<Taken>>,
 }
 
-/// How a wait stands.
+/// The state of a wait.
 enum Finished {
-    /// It goes on.
+    /// The wait continues.
     Not,
-    /// Its task is to look at the channel again, as the store was removed.
+    /// The store was removed, and the task must retry the channel call.
     Looked,
     Answered(Arc<OpenStore>, Answer),
 }
 
-/// Where the commands of these tasks wait.
+/// The seat at which these tasks wait.
 struct Seated(engine::waiting::Waiters<StoreOf>);
 
 impl Receiver for Seated {
@@ -98,7 +99,7 @@ impl Receiver for Seated {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // The event loop sees to the timeout.
+        // The event loop handles the timeout.
         self.0.begin(wanted)
     }
 
@@ -122,13 +123,13 @@ impl State {
         }
     }
 
-    /// Goes over to the store that a client has open now.
+    /// Switches to the store that a client has open now.
     fn follow(&mut self, shared: Arc<OpenStore>) -> PyResult<()> {
         if Arc::ptr_eq(&self.shared, &shared) {
             return Ok(());
         }
         if !self.waits.is_empty() && self.shared.store.is_lost() {
-            // They end when the loop looks next.
+            // The remaining waits end at the next call of `look`.
             return Err(Locked::new_err(
                 "other tasks still wait for keys of a store that was removed",
             ));
@@ -142,12 +143,12 @@ impl State {
         Ok(())
     }
 
-    /// Those whose wait is over: nobody where a lock keeps that from being told, as
-    /// the next look is not far, and all where anything else does.
+    /// Returns the waits that are over. Returns none if a lock prevents the check, because the next
+    /// check is near. Returns all after any other error.
     ///
-    /// Nobody waits here twice for a process that is stopped with a lock: where
-    /// signals are deferred, a lock that was waited for in vain is not waited for
-    /// again. A handler runs behind the call.
+    /// Signals are deferred here, and a deferred call does not wait for a lock that it has already
+    /// waited for in vain. So a process that is stopped with a lock delays this call only once.
+    /// Signal handlers run after the call.
     fn answered(&mut self, py: Python<'_>) -> Vec<Py<Wait>> {
         let now = Instant::now();
         if now - self.tended >= TEND {
@@ -169,8 +170,8 @@ impl State {
         }
     }
 
-    /// The answer of a command, or that its time is up; None where it waits on,
-    /// also for a lock, which is waited for as in `answered`.
+    /// Returns a command's answer, or the timeout if its time is up. Returns None if the wait
+    /// continues, including after a held lock, which is handled as in `answered`.
     fn finish(&mut self, wait: &wait::Wait) -> Result<Option<Answer>, Error> {
         let _deferred = defer_signals();
         match self.ended(wait) {
@@ -196,7 +197,7 @@ impl State {
     }
 }
 
-/// The object for a whole reply. What was taken goes onto a list before.
+/// Returns the object for a complete reply, after recording what was taken.
 fn arrived<'py>(
     py: Python<'py>,
     shared: &OpenStore,
@@ -267,7 +268,7 @@ impl Waiters {
         })
     }
 
-    /// Works on the state, waiting for locks as the client's calls do.
+    /// Works on the state with the client's limit on lock waits.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         let client = self.client.get();
         let limited = client.hasten(py);
@@ -305,8 +306,9 @@ impl Waiters {
         })
     }
 
-    /// Run a command, and return its reply, or what its task waits with. What it takes out of the store goes onto the
-    /// list `taken`.
+    /// Run a command and return its reply, or a `Wait` if the command blocks.
+    ///
+    /// Elements that the command takes out of the store are recorded in the list `taken`.
     #[pyo3(signature = (client, arguments, decode, taken))]
     fn begin<'py>(
         &self,
@@ -315,14 +317,15 @@ impl Waiters {
         decode: bool,
         taken: &Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // Where this fails the wait has not begun.
+        // After an error the wait has not begun, so a retry is safe.
         client.get().again(client.py(), || {
             self.begin_once(client, arguments, decode, taken)
         })
     }
 
-    /// Begin to look for a message of a channel, or for room in it. Return what the task waits with; None where there may
-    /// be what it looks for.
+    /// Begin to wait for a message in a channel, or for room in it.
+    ///
+    /// Return the `Wait`, or None if the channel may be ready already.
     fn begin_look(
         &self,
         py: Python<'_>,
@@ -361,14 +364,15 @@ impl Waiters {
         })
     }
 
-    /// Return those whose wait may be over, to be finished.
+    /// Return the waits that may be over and are to be finished.
     fn look(&self, py: Python<'_>) -> PyResult<Vec<Py<Wait>>> {
         self.with(py, |state| Ok(state.answered(py)))
     }
 
-    /// Return the reply of a command whose wait or whose time is over; itself
-    /// where it goes on, or another process' lock is in the way. What it took out of the store goes onto the list
-    /// `taken`.
+    /// Return the reply of a command whose wait is over or has timed out.
+    ///
+    /// Return the wait itself if it continues or another process holds a lock. Elements that the
+    /// command took out of the store are recorded in the list `taken`.
     fn finish<'py>(
         &self,
         wait: &Bound<'py, Wait>,
@@ -418,7 +422,7 @@ impl Waiters {
         arrived(py, &shared, reply, begun, objects, taken)
     }
 
-    /// End the wait of a task that is gone: what was taken for it goes back.
+    /// End the wait of a cancelled task and give back what was taken for it.
     fn give_up(&self, py: Python<'_>, wait: &Bound<'_, Wait>) -> PyResult<()> {
         let ticket = wait.get().wait.ticket;
         self.with(py, |state| {
@@ -429,8 +433,9 @@ impl Waiters {
         })
     }
 
-    /// Return a descriptor for the event loop: readable when somebody's wait may
-    /// be over, and ten times a second besides.
+    /// Return a descriptor for the event loop to watch.
+    ///
+    /// It becomes readable when a wait may be over, and also ten times a second.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.with(py, |state| {
             let descriptor = state.seated.0.descriptor();
@@ -449,7 +454,7 @@ impl Waiters {
 
 #[pymethods]
 impl Wait {
-    /// How many seconds are left; None where it waits for ever.
+    /// The seconds until the timeout, or None for a wait without a timeout.
     #[getter]
     fn seconds(&self) -> Option<f64> {
         let deadline = self.wait.deadline?;

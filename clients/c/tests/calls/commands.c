@@ -1,4 +1,4 @@
-/* Commands by their words: replies of every type, pipelines, transactions, watched keys. */
+/* Commands by their words: replies of every type, pipelines, transactions and watched keys. */
 #include "../check.h"
 
 #define WORDS(name, ...) \
@@ -87,7 +87,7 @@ static void errors(void)
     FAILS(UC_ERROR, "SUBSCRIBE", "channel");
     EXPECT_STATUS(uc_incr(store, "list", 4, 1, NULL), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_get(store, "list", 4, NULL, 0, &length), UC_WRONG_TYPE);
-    /* What was told of a failure stays until the next one. */
+    /* The message of a failure remains until the next failure. */
     RUN("PING");
     EXPECT(strncmp(uc_error_message(), "WRONGTYPE ", 10) == 0);
 }
@@ -110,7 +110,7 @@ static void pipelines(void)
     EXPECT(uc_value_integer(uc_value_item(root(), 0)) == 2);
     EXPECT(uc_value_type(uc_value_item(root(), 1)) == UC_TYPE_ERROR);
     EXPECT(is_text(uc_value_item(uc_value_item(root(), 2), 1), "2"));
-    /* One that cannot run ends it; the replies of those before it are there. */
+    /* A command that cannot run stops the pipeline, which returns the earlier replies. */
     commands[1].words = NULL;
     EXPECT_STATUS(uc_pipeline(session, 3, commands, reply), UC_MISUSE);
     EXPECT(uc_value_length(root()) == 1 && uc_value_integer(uc_value_item(root(), 0)) == 4);
@@ -142,7 +142,7 @@ static void watched(void)
     EXPECT_OK(uc_transaction(session, 1, commands, reply));
     EXPECT(holds(store, "w", "11"));
 
-    /* By hand, too, and only once. */
+    /* A transaction can also be run by hand, but the two cannot be nested. */
     RUN("MULTI");
     RUN("INCR", "w");
     EXPECT(is_text(root(), "QUEUED") && holds(store, "w", "11"));
@@ -174,7 +174,7 @@ static void of_a_session(void)
     EXPECT_OK(uc_session_close(other));
 }
 
-/* A reply of many parts, whose memory moves while it is written. */
+/* A reply of many values, whose memory moves while it is written. */
 static void large(void)
 {
     char text[32];
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
     watched();
     of_a_session();
     large();
-    /* Sessions and replies outlive the handle that they were made with. */
+    /* Sessions and replies outlive the store handle that they were made with. */
     EXPECT_OK(uc_close(store));
     RUN("GET", "k");
     EXPECT(is_text(root(), "v"));

@@ -1,11 +1,11 @@
-/* Feeds: what the calls answer, at their limits too, and what is refused. */
+/* Feeds: the results of the calls, including limits, and what is rejected. */
 #include "../check.h"
 
 #define SIZE 12
 
 static uc_store *store;
 
-/* The value of a number: 12 bytes, no zero behind them. */
+/* Makes the value for a number: 12 bytes without a terminating zero. */
 static void make_value(char *place, unsigned number)
 {
     char text[SIZE + 1];
@@ -24,7 +24,7 @@ static void add(const char *key, int64_t position, unsigned number, uint32_t fir
     EXPECT_OK(uc_feed_add(store, key, strlen(key), position, 1, value, SIZE, attributes, 3, NULL));
 }
 
-/* Whether a query sees the items of the numbers in a text, in this order, and no others; up to 16. */
+/* Whether a query returns exactly the items of the numbers in a text, in this order. At most 16. */
 static int sees(const char *key, int64_t from, const uc_feed_query *query, const char *numbers)
 {
     char values[16 * SIZE], wanted[SIZE], *end;
@@ -129,7 +129,7 @@ static void every_call(void)
     EXPECT(number == 1 && sees("f", 0, NULL, "5"));
 }
 
-/* Thousands of items, with attributes of all widths up to 32 bits, come back as they were put in. */
+/* Thousands of items with attributes of all widths up to 32 bits are read back unchanged. */
 static void many(void)
 {
     enum { COUNT = 5000 };
@@ -160,7 +160,7 @@ static void many(void)
     free(found_attributes);
 }
 
-/* Nothing is written behind what was asked for. */
+/* No byte is written past the requested part of a buffer. */
 static void buffers_end_where_they_end(void)
 {
     char values[3 * SIZE + 1];
@@ -181,13 +181,13 @@ static void buffers_end_where_they_end(void)
     values[SIZE] = '!';
     EXPECT_OK(uc_feed_pop(store, "b", 1, UC_FEED_LEFT, 1, values, SIZE, &found));
     EXPECT(found == 1 && values[SIZE] == '!' && memcmp(values, "thread000000", SIZE) == 0);
-    /* A queue is one at its ends only. */
+    /* A queue accepts items only at its ends. */
     EXPECT_STATUS(uc_feed_add(store, "b", 1, 3, 1, values, SIZE, NULL, 0, NULL), UC_ERROR);
     EXPECT(strcmp(uc_error_message(), "ERR position is 3, expected 0 or -1 in a queue") == 0);
     EXPECT(count("b", UC_FEED_ALL, NULL) == 8);
 }
 
-/* A call that is refused says this, and changes nothing. */
+/* The call fails with this status and a message that has these words, and changes nothing. */
 #define REFUSED(call, status, words) \
     do { \
         EXPECT_STATUS(call, status); \
@@ -350,7 +350,7 @@ static void no_key_and_another_type(void)
     EXPECT(holds(store, "s", "text"));
 }
 
-/* Values that read as a word of FEED.ADD are values here. */
+/* A value that equals a word of FEED.ADD is still a value. */
 static void words_are_values(void)
 {
     uint64_t items;
@@ -362,7 +362,7 @@ static void words_are_values(void)
     EXPECT(items == 3 && found == 3 && memcmp(values, "appleattrsATTRS", 15) == 0);
 }
 
-/* Sorted feeds: numbers are bytes here, whatever commands make of them. */
+/* Sorted feeds: numbers are bytes here, unlike in commands. */
 static void sorted(void)
 {
     int64_t numbers[6] = { 30, -5, 7, 30, 1000, -5 }, found_numbers[6];

@@ -1,4 +1,4 @@
-/* A store that is full, and one with other limits. */
+/* A full store, and a store opened with other limits. */
 #include "../check.h"
 
 static void full(const char *path)
@@ -30,7 +30,7 @@ static void full(const char *path)
     EXPECT_STATUS(uc_feed_hide(store, "feed", 4, 1, "item", 4, NULL), UC_FULL);
     EXPECT_STATUS(uc_feed_set_attributes(store, "feed", 4, "item", 4, &one, 1, NULL), UC_FULL);
     EXPECT_OK(uc_feed_del(store, "feed", 4, 1, "item", 4, NULL));
-    /* What reads and removes goes on. */
+    /* Calls that read or remove still work. */
     EXPECT(holds(store, "key 999", NULL));
     for (i = 0; i < 50; i++) {
         uc_bytes name;
@@ -44,7 +44,8 @@ static void full(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* A store's limits are for its creation: a process that asks for others is told, once, and refused only if it wants. */
+/* Limits apply when a store is created. A process that asks for others is warned once, and fails
+ * only with `strict`. */
 static void other_limits(const char *path)
 {
     uc_options options = UC_OPTIONS_INIT;
@@ -63,7 +64,7 @@ static void other_limits(const char *path)
     options.strict = 1;
     EXPECT_STATUS(uc_open(path, &options, &again), UC_MISUSE);
     EXPECT(strstr(uc_error_message(), "maxmemory 1048576, not 2097152") != NULL);
-    /* A program that was built before there was the last field. */
+    /* A program built before the last field existed. */
     options.size = offsetof(uc_options, strict);
     EXPECT_OK(uc_open(path, &options, &again));
     EXPECT_OK(uc_close(again));

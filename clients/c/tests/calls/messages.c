@@ -1,4 +1,4 @@
-/* Subscriptions: what comes, in which order; the descriptor; what is lost. */
+/* Subscriptions: messages and their order, the descriptor, and lost messages. */
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ static void what_comes(void)
     expect_none(0);
     expect_none(1);
 
-    /* One that matches several subscriptions comes once for each. */
+    /* A message that matches several subscriptions arrives once for each. */
     names[0] = uc_text("n*");
     names[1] = uc_text("ne?s");
     EXPECT_OK(uc_subscribe(subscription, UC_PATTERN, 2, names));
@@ -78,7 +78,7 @@ static void what_comes(void)
     expect_message(0, "smessage", "slot", "six", NULL);
 }
 
-/* An event loop: poll the descriptor, then take all that is there. */
+/* An event loop polls the descriptor and then takes all messages. */
 static void descriptor(void)
 {
     struct pollfd ready;
@@ -117,7 +117,7 @@ static void lost(void)
     int i;
     EXPECT_OK(uc_subscription_lost(subscription, &count));
     EXPECT(count == 0);
-    /* More than the ring's 16 MiB. */
+    /* More than the 16 MiB of the ring. */
     memset(body, 'x', sizeof body);
     for (i = 0; i < 2600; i++)
         EXPECT_OK(uc_publish(store, "news", 4, body, sizeof body, NULL));

@@ -1,4 +1,5 @@
-/* What is wrong is answered, and changes nothing: NULL, closed handles, wrong sizes, a handle of another kind. */
+/* Invalid calls return an error and change nothing: NULL, closed handles, wrong sizes, handles of
+ * another kind. */
 #include "../check.h"
 
 static uc_store *store;
@@ -103,7 +104,7 @@ static void nulls(void)
     MISUSE(uc_subscription_descriptor(NULL, &descriptor));
     MISUSE(uc_subscription_lost(NULL, &count));
 
-    /* To end what is not there is no failure. */
+    /* Closing NULL is not a failure. */
     EXPECT_OK(uc_close(NULL));
     EXPECT_OK(uc_session_close(NULL));
     EXPECT_OK(uc_reply_free(NULL));
@@ -153,7 +154,7 @@ static void sizes_and_kinds(const char *path)
 
     options.size -= 1;
     MISUSE(uc_open(path, &options, &made));
-    /* No later header's is so large. */
+    /* Larger than the structure of any future header may be. */
     options.size = sizeof options + 4096;
     MISUSE(uc_open(path, &options, &made));
     EXPECT(strstr(uc_error_message(), "uc_options") != NULL);

@@ -1,7 +1,7 @@
-/* Objects: what one puts, another takes, read where it lies. */
+/* Objects: a process stores an object, and another takes it and reads it in place. */
 #include "../check.h"
 
-/* What is in use of the store. */
+/* Returns the number of bytes of the store that are in use. */
 static long long used(uc_session *session, uc_reply *reply)
 {
     const char *const words[] = { "INFO", "memory", NULL };
@@ -35,7 +35,7 @@ static void bytes_of_any_length(uc_store *store)
         EXPECT_OK(uc_object_take(store, id, strlen(id), &taken));
         EXPECT_STATUS(uc_object_take(store, id, strlen(id), &none), UC_NONE);
         EXPECT(none == NULL);
-        /* Both are there, though the key is not. */
+        /* Both objects can still be read, although the key is deleted. */
         EXPECT(memcmp(uc_object_data(got, &length), bytes, lengths[i]) == 0 && length == lengths[i]);
         EXPECT(memcmp(uc_object_data(taken, &length), bytes, lengths[i]) == 0 && length == lengths[i]);
         EXPECT(uc_object_kind(got) == 'b');
@@ -81,7 +81,7 @@ static void what_is_no_object(uc_store *store)
     EXPECT_STATUS(uc_object_get(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_object_take(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT(object == NULL && holds(store, "object:foreign", "not an object"));
-    /* A head that is longer than all of it. */
+    /* A head that claims to be longer than the value. */
     EXPECT_OK(uc_set(store, "object:cut", 10, "\xc1UOb\xff\0\0\0", 8));
     EXPECT_STATUS(uc_object_take(store, "cut", 3, &object), UC_WRONG_TYPE);
     EXPECT_OK(uc_object_delete(store, "cut", 3));
@@ -100,7 +100,7 @@ static void what_is_no_object(uc_store *store)
     EXPECT(uc_object_kind(object) == UC_MISUSE);
 }
 
-/* What is read outlives the handle that it was read by. */
+/* An object outlives the store handle that it was read with. */
 static void outlives(const char *path)
 {
     uc_store *other;
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     before = used(session, reply);
     for (round = 0; round < 3; round++)
         bytes_of_any_length(store);
-    /* Shards keep a few words of their own once they were written to. */
+    /* A shard keeps a few words of memory once it has been written to. */
     EXPECT(used(session, reply) <= before + 4096);
     arrays(store);
     what_is_no_object(store);

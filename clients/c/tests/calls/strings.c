@@ -1,4 +1,4 @@
-/* The typed calls: what they answer, at their limits too. */
+/* The typed calls: their results, including limits. */
 #include "../check.h"
 
 static void get_and_set(uc_store *store)
@@ -18,7 +18,7 @@ static void get_and_set(uc_store *store)
     EXPECT_STATUS(uc_get(store, "a", 1, NULL, 0, &length), UC_TOO_SMALL);
     EXPECT(length == 7);
 
-    /* Zeros are bytes as others are; a number is kept as one and comes back as text. */
+    /* Zero bytes are allowed. A number is stored as an integer and read back as text. */
     EXPECT_OK(uc_set(store, "\0k", 2, "\0v\0", 3));
     EXPECT_OK(uc_get(store, "\0k", 2, buffer, sizeof buffer, &length));
     EXPECT(length == 3 && memcmp(buffer, "\0v\0", 3) == 0);

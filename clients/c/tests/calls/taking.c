@@ -1,4 +1,5 @@
-/* Signals lose nothing that a call takes: C's handlers return, and a call that is interrupted has taken nothing. */
+/* Signals lose nothing that a call takes: C handlers return, and an interrupted call has taken
+ * nothing. */
 #include <signal.h>
 #include <sys/time.h>
 
@@ -19,7 +20,7 @@ static void note_signal(int number)
     signals++;
 }
 
-/* Ends waits at each third signal. */
+/* Ends waits at every third signal. */
 static int is_interrupted(void *data)
 {
     static int last;
@@ -31,7 +32,7 @@ static int is_interrupted(void *data)
     return now % 3 == 0;
 }
 
-/* Counts the items in a reply, of which each comes once. */
+/* Counts the items in a reply, each of which must appear once. */
 static void count_all(const uc_value *value)
 {
     size_t length = uc_value_length(value), at;
@@ -66,7 +67,8 @@ static long length_of(const char *key)
     return (long)uc_value_integer(uc_reply_value(reply));
 }
 
-/* A binding gives back what the last call took, whatever a handler has taken meanwhile. */
+/* A binding gives back what the last call took, even if a signal handler has taken more meanwhile.
+ */
 static void gives_back(void)
 {
     static const char *const push[] = { "RPUSH", "back", "1", "2", "3", "4", NULL }, *const pop[] = { "LPOP", "back", NULL },
@@ -101,7 +103,7 @@ static void gives_back(void)
         EXPECT(uc_value_length(uc_reply_value(reply)) == 4);
         EXPECT(memcmp(uc_value_string(uc_value_item(uc_reply_value(reply), 0), &length), "1", 2) == 0);
     }
-    /* A handler that has thrown nothing. */
+    /* A signal handler that does not throw. */
     EXPECT_OK(command(session, reply, pop));
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(command(session, reply, pop));
@@ -109,7 +111,7 @@ static void gives_back(void)
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
     EXPECT(length_of("back") == 3);
-    /* The next call has taken nothing. */
+    /* The next call takes nothing. */
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
     EXPECT(length_of("back") == 3);
@@ -146,7 +148,7 @@ int main(int argc, char **argv)
 
     EXPECT_OK(uc_set_interrupt(is_interrupted, NULL));
     memset(&action, 0, sizeof action);
-    /* Without SA_RESTART: calls of the system end with EINTR. */
+    /* Without SA_RESTART, system calls fail with EINTR. */
     action.sa_handler = note_signal;
     EXPECT(sigaction(SIGALRM, &action, NULL) == 0);
     memset(&often, 0, sizeof often);
@@ -161,7 +163,7 @@ int main(int argc, char **argv)
                 count_reply(command(session, reply, wait));
                 break;
             case 2:
-                /* Signals come while this waits. */
+                /* Signals arrive during this wait. */
                 if (i % 25 == 2)
                     count_reply(command(session, reply, none));
                 break;
@@ -171,7 +173,7 @@ int main(int argc, char **argv)
             default:
                 count_reply(uc_transaction(session, 2, commands, reply));
         }
-        /* A loss ends the loop, too. */
+        /* A lost item would also end the loop. */
         EXPECT(i < 100 * ITEMS);
     }
     memset(&often, 0, sizeof often);

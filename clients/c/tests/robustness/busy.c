@@ -1,5 +1,5 @@
-/* Another process is stopped with a lock in its hands: calls end with UC_BUSY and change nothing. It is killed: they go
- * on. */
+/* While a stopped process holds a lock, calls return UC_BUSY and change nothing. After it is
+ * killed, they work again. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,7 +20,7 @@ static double microseconds(void)
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-/* Waits until the child has ended a round. */
+/* Waits until the child has finished a round. */
 static void next_round(pid_t child)
 {
     uint64_t done = __atomic_load_n(rounds, __ATOMIC_SEQ_CST);
@@ -28,7 +28,7 @@ static void next_round(pid_t child)
         EXPECT(waitpid(child, NULL, WNOHANG) == 0);
 }
 
-/* Holds the locks of all keys for a part of each round. */
+/* Holds the locks of all keys during a part of each round. */
 static void hold(const char *path)
 {
     static uc_bytes keys[KEYS], values[KEYS];
@@ -75,7 +75,8 @@ int main(int argc, char **argv)
     EXPECT_OK(uc_session_open(store, &session));
     EXPECT_OK(uc_reply_new(&reply));
     for (tries = 0; result != UC_BUSY && tries < 1000; tries++) {
-        /* Stops at another part of the round each time: a stop at the same one could miss the locks for ever. */
+        /* Stops the child at another part of the round each time, because a fixed part might never
+         * hold the locks. */
         next_round(child);
         began = microseconds();
         next_round(child);
@@ -107,7 +108,8 @@ int main(int argc, char **argv)
 
     EXPECT(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    /* With so short a timeout it can take a few calls until one asks whether the other process lives. */
+    /* With such a short timeout, several calls may pass until one checks whether the other process
+     * is alive. */
     do
         result = uc_get(store, "key 1", 5, NULL, 0, &length);
     while (result == UC_BUSY);

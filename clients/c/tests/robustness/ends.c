@@ -1,5 +1,5 @@
-/* A thread, and the process, make calls when they end: in destructors of thread-specific data and in atexit(), where the
- * library's own data of the thread are gone. */
+/* Calls made while a thread or the process ends: in destructors of thread-specific data and in
+ * atexit(), when the library's own thread data is gone. */
 #include <pthread.h>
 
 #include "../every.h"
@@ -16,7 +16,7 @@ static void make_all_calls(void)
     char value[8];
     size_t length;
     make_all(store, path, session, reply);
-    /* An error, too, and its words. */
+    /* An error and its message also work. */
     EXPECT_STATUS(uc_get(store, "list", 4, value, sizeof value, &length), UC_WRONG_TYPE);
     EXPECT(uc_error_message() != NULL);
     ended++;

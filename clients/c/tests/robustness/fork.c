@@ -1,4 +1,5 @@
-/* A child uses what it inherited, beside its parent; what another thread was using at the fork is refused to it. */
+/* A child uses inherited handles alongside its parent. A handle that another thread was using at
+ * the fork is refused. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,8 @@ static int64_t run(const char *name, const char *key)
     return uc_value_integer(uc_reply_value(reply));
 }
 
-/* Parent and children count together, by typed calls and by commands; each of them makes children again. */
+/* Parent and children count together, with typed calls and with commands. Each child forks again.
+ */
 static void count_together(int depth)
 {
     pid_t children[3];
@@ -47,7 +49,7 @@ static void count_together(int depth)
         ended_well(children[i]);
 }
 
-/* A transaction that was begun before the fork is of each by itself. */
+/* After a fork, parent and child each have their own copy of an open transaction. */
 static void transactions(void)
 {
     static const char *const multi[] = { "MULTI", NULL }, *const exec[] = { "EXEC", NULL };
@@ -64,7 +66,8 @@ static void transactions(void)
     EXPECT(holds(store, "both", "2"));
 }
 
-/* The child is told of messages that came between the fork and its first call, and gets those that come later. */
+/* The child is told of messages that arrived between the fork and its first call, and receives
+ * later ones. */
 static void subscriptions(void)
 {
     uc_subscription *subscription;
@@ -84,7 +87,7 @@ static void subscriptions(void)
         EXPECT_OK(uc_subscription_next(subscription, 0, reply));
         event = uc_reply_value(reply);
         EXPECT(is_text(uc_value_item(event, 0), "lost"));
-        /* That of the parent is among them. */
+        /* The parent's message is among them. */
         EXPECT(uc_value_integer(uc_value_item(event, 2)) == 3);
         EXPECT_STATUS(uc_subscription_next(subscription, 0, reply), UC_NONE);
         EXPECT(write(pipes[1], "r", 1) == 1);
@@ -120,7 +123,7 @@ static void *wait_for_key(void *data)
     words[1] = uc_text("queue");
     words[2] = uc_text("0");
     EXPECT_OK(uc_reply_new(&popped));
-    /* The other thread has it, too, now and then. */
+    /* The other thread also uses the session at times. */
     do
         status = uc_command(session, 3, words, popped);
     while (status == UC_MISUSE);
@@ -130,7 +133,7 @@ static void *wait_for_key(void *data)
     return NULL;
 }
 
-/* A child has nothing of the objects that its parent reads, and frees nothing of them. */
+/* A child cannot read its parent's objects and does not free them. */
 static void objects(void)
 {
     static char bytes[200000];
@@ -171,7 +174,7 @@ static void in_use(void)
     uc_session *other;
     static const char *const push[] = { "RPUSH", "queue", "item", NULL };
     EXPECT(pthread_create(&thread, NULL, wait_for_key, NULL) == 0);
-    /* The thread has the session from some moment behind this one on. */
+    /* The thread starts to use the session at some time after this point. */
     while (uc_command(session, 1, &ping, reply) == UC_OK)
         ;
     EXPECT_STATUS(uc_command(session, 1, &ping, reply), UC_MISUSE);

@@ -1,5 +1,6 @@
-/* Children that are forked at any moment of other threads' calls make every kind of call themselves: none finds a lock that
- * only its parent could open. A child that hangs is ended by its alarm. */
+/* Children that are forked at any point of other threads' calls make every kind of call themselves.
+ * None of them waits for a lock that only its parent could release. An alarm ends a child that
+ * hangs. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -1,4 +1,5 @@
-/* Scripts and numbers are the same in a program whose locale writes numbers in another way, and that locale stays. */
+/* Scripts and numbers work the same in a program whose locale formats numbers differently, and the
+ * locale stays unchanged. */
 #include <locale.h>
 
 #include "../check.h"
@@ -43,7 +44,7 @@ int main(int argc, char **argv)
     answers("return string.format('%.2f %g %s', 1.5, 2.5, 3.5)", "1.50 2.5 3.5");
     answers("return tostring(cmsgpack.unpack(cmsgpack.pack(1.5)))", "1.5");
     answers("return tostring(struct.unpack('d', struct.pack('d', 1.5)))", "1.5");
-    /* Letters of other alphabets are none, and texts are compared byte by byte. */
+    /* Non-ASCII letters are not letters, and strings are compared byte by byte. */
     answers("return tostring('a' < 'B') .. tostring('\303\244' < 'z')", "falsefalse");
     answers("return string.upper('\344x') .. tostring(string.find('\344', '%a'))", "\344Xnil");
     EXPECT_OK(command(session, reply, add));
@@ -53,7 +54,7 @@ int main(int argc, char **argv)
     EXPECT_OK(command(session, reply, function));
     EXPECT_OK(command(session, reply, fcall));
     EXPECT(is_text(uc_reply_value(reply), "2.25"));
-    /* The program's numbers are as they were. */
+    /* The program's number format is unchanged. */
     snprintf(text, sizeof text, "%.1f", 1.5);
     EXPECT(strcmp(text, "1,5") == 0);
     EXPECT_OK(uc_session_close(session));

@@ -1,4 +1,5 @@
-/* A process that has no memory left: calls that need some end with an error, and work again where there is some. */
+/* In a process without free memory, calls that need some return an error. They work again once
+ * there is memory. */
 #include "../check.h"
 
 #include <malloc.h>
@@ -6,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Bytes of address space that this process uses. */
+/* Returns the bytes of address space that this process uses. */
 static rlim_t used(void)
 {
     unsigned long pages = 0;
@@ -32,7 +33,7 @@ static const char *const reads[][6] = {
     { "MGET", "text", "text", "text", NULL },
 };
 
-/* Runs each of the reads with so much memory left. Returns how many had too little. */
+/* Runs each of the reads with this much memory left. Returns how many failed. */
 static int with_little(uc_session *session, uc_reply *reply, rlim_t more)
 {
     size_t each, refused = 0;
@@ -54,8 +55,8 @@ static int with_little(uc_session *session, uc_reply *reply, rlim_t more)
     return (int)refused;
 }
 
-/* Each large block is mapped on its own, as the allocator would keep freed ones for later calls. Small ones, for which a
- * process without memory is ended, come from a heap with room to spare. */
+/* Maps each large block separately, because the allocator would keep freed blocks for later calls.
+ * Small blocks, whose failed allocation aborts the process, come from a heap with free space. */
 static void arrange_blocks(void)
 {
 #ifdef M_MMAP_THRESHOLD

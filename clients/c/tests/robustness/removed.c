@@ -1,5 +1,6 @@
-/* A store whose file is removed or replaced: calls go on with the store that the name means now; a wait, a transaction or
- * a subscription that began in the old one ends with UC_REMOVED. Also: the names of stores. */
+/* A store whose file is removed or replaced: calls continue in the store that the name refers to
+ * now. A wait, transaction or subscription that began in the old store ends with UC_REMOVED. Also
+ * tests the names of stores. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,7 +8,7 @@
 
 static char url[4096];
 
-/* Writes until this process knows that the file is gone. It looks once a second. */
+/* Writes until this process notices that the file is gone, which it checks once a second. */
 static void until_known(const char *path)
 {
     uc_store *probe;
@@ -20,7 +21,7 @@ static void until_known(const char *path)
     while (status == UC_OK);
     EXPECT_STATUS(status, UC_REMOVED);
     EXPECT(strstr(uc_error_message(), "was removed or replaced") != NULL);
-    /* That client keeps the error, and makes no store anew. */
+    /* That client keeps returning the error and does not create the store again. */
     EXPECT_STATUS(set(probe, "probe", "v"), UC_REMOVED);
     EXPECT(access(path, F_OK) != 0);
     EXPECT_OK(uc_close(probe));
@@ -46,7 +47,7 @@ static void calls_go_on(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* Keys that are all absent: no write, and no key whose clock goes on. */
+/* Reads of missing keys, which neither write nor update an access time. */
 static void misses_go_on(const char *path)
 {
     uc_store *store = open_store(path);
@@ -82,7 +83,7 @@ static void sessions(const char *path)
     EXPECT_OK(command(idle, reply, write));
     EXPECT_OK(command(busy, reply, size));
     EXPECT(uc_value_integer(uc_reply_value(reply)) == 1);
-    /* One that finds out by itself. */
+    /* A client that notices the removal itself. */
     EXPECT(unlink(path) == 0);
     while (access(path, F_OK) != 0)
         EXPECT_OK(command(idle, reply, size));
@@ -92,7 +93,7 @@ static void sessions(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* A wait that has begun ends with the error; the next call goes on. */
+/* A wait that has begun ends with the error, and the next call continues. */
 static void a_wait(const char *path)
 {
     static const char *const wait[] = { "BLPOP", "jobs", "0", NULL }, *const push[] = { "RPUSH", "jobs", "one", NULL };
@@ -144,7 +145,7 @@ static void subscriptions_and_objects(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* A store that is full and then removed: what is wrong is that it is gone. */
+/* A store that is full and then removed reports its removal. */
 static void removed_and_full(const char *path)
 {
     static char value[10000];

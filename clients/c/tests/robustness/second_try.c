@@ -1,5 +1,5 @@
-/* What a reader is given that a writer comes between, in the midst of each read: the answer must be that of the new
- * state alone. And what a bug of the library does. Needs a library built with the feature "races". */
+/* A writer changes the key during each read, and the result must be that of the new state alone.
+ * Also tests a bug in the library. Requires a library built with the feature "races". */
 #include "../check.h"
 
 #ifdef __cplusplus
@@ -11,7 +11,8 @@ int uc_test_panic(uc_session *session);
 }
 #endif
 
-/* States of a key, each kept under a name of its own, from which it is copied in one step; NULL is no key. */
+/* States of a key. Each is stored under its own name, from which it is copied in one step. NULL is
+ * a missing key. */
 static const char *const states[] = { NULL, "short", "long", "longer", "number", "list", "hash", "set",
                                      "feed", "long feed", "other feed" };
 #define STATES (sizeof states / sizeof *states)
@@ -20,7 +21,7 @@ static uc_store *store;
 static uc_session *session;
 static uc_reply *reply;
 
-/* An answer as text: of a status and a value. */
+/* A result as text: a status and a value. */
 struct answer {
     char *text;
     size_t length, room;
@@ -75,7 +76,8 @@ static void call_get(struct answer *answer)
     add(answer, buffer, status == UC_OK ? length : 0);
 }
 
-/* Too small for some states: the length is that of one state, and no byte behind the buffer is written. */
+/* Too small for some states: the length belongs to one state, and no byte past the buffer is
+ * written. */
 static void call_get_some(struct answer *answer)
 {
     char buffer[8], number[32];
@@ -106,7 +108,7 @@ static void call_exists(struct answer *answer)
     add(answer, found ? "1" : "0", 1);
 }
 
-/* A range of a feed, with attributes or without. */
+/* Adds a range of a feed, with or without attributes. */
 static void add_range(struct answer *answer, const char *filter, size_t columns)
 {
     static char values[400 * 12];
@@ -197,7 +199,7 @@ static void (*const calls[])(struct answer *) = { call_get, call_get_some, call_
                                                   call_feed_range, call_feed_range_of_some, call_feed_count };
 #define CALLS (sizeof calls / sizeof *calls)
 
-/* The command that brings the key to a state in one step. */
+/* Returns the command that brings the key to a state in one step. */
 static uc_words change_to(const char *state, uc_bytes *words)
 {
     uc_words command;
@@ -223,7 +225,7 @@ static void go_to(const char *state)
     EXPECT_OK(uc_command(session, command.count, words, reply));
 }
 
-/* Items whose values and attributes say which ones they are. */
+/* Makes a feed whose values and attributes identify the items. */
 static void make_feed(const char *key, size_t size, const char *widths, size_t count, char first)
 {
     static char values[400 * 12];
@@ -268,7 +270,8 @@ static void prepare(void)
     }
 }
 
-/* A bug in the library is an answer, and the handle that it left half done can only be closed. */
+/* A bug in the library returns an error, and the handle that it left inconsistent can only be
+ * closed. */
 static void panics(void)
 {
     uc_session *broken;
@@ -313,7 +316,7 @@ int main(int argc, char **argv)
                             (int)(got.length < 200 ? got.length : 200), got.text);
                     return 1;
                 }
-                /* What was set for the call above must not meet the next ones. */
+                /* A change planned for the call above must not affect later calls. */
                 go_to(states[to]);
                 calls[call](&got);
                 free(wanted.text);

@@ -1,5 +1,6 @@
-/* Writers and readers of which one after the other is killed with SIGKILL, in the midst of whatever it does. Values say
- * what they must be, and change their size all the time, so that a reader notices bytes of two of them.
+/*
+ * Writers and readers, of which one at a time is killed with SIGKILL at any point. Values determine
+ * their own bytes and change their size all the time, so a reader notices a mix of two values.
  *
  * storm STORE KILLS SEED
  */
@@ -19,7 +20,7 @@
 #define ITEMS 400
 #define ITEM 12
 
-/* What all processes see. */
+/* Memory that all processes share. */
 struct shared {
     uint64_t written[WRITERS + READERS];
     uint64_t found;
@@ -39,7 +40,7 @@ static uint64_t chance(uint64_t below)
     return state % below;
 }
 
-/* A value: its seed, and bytes that follow from seed and length. */
+/* Makes a value: a seed, and bytes that follow from the seed and the length. */
 static size_t make_value(unsigned char *value)
 {
     static const size_t longest[] = { 16, 100, 300, 5000, LONGEST };
@@ -63,14 +64,15 @@ static void check_value(const void *data, size_t length)
     __atomic_add_fetch(&shared->found, 1, __ATOMIC_RELAXED);
 }
 
-/* A key, or the second one of a pair that is always the same as the first. */
+/* Returns a key, or the second key of a pair that always has equal values. */
 static uc_bytes key_of(char *text, size_t size, uint64_t number, const char *which)
 {
     snprintf(text, size, "%s %d", which, (int)number);
     return uc_text(text);
 }
 
-/* Items of a feed: each value follows from a seed, and its attributes from the value. */
+/* Makes items of a feed. Each value follows from a seed, and its attributes follow from the value.
+ */
 static void make_items(unsigned char *values, uint32_t *attributes, size_t count)
 {
     size_t i, k;
@@ -97,7 +99,7 @@ static void check_items(const unsigned char *values, const uint32_t *attributes,
     __atomic_add_fetch(&shared->found, count, __ATOMIC_RELAXED);
 }
 
-/* A feed that grows at random places, and shrinks where it is long. */
+/* Changes a feed, which grows at random positions and shrinks when it is long. */
 static void write_feed(void)
 {
     unsigned char values[ITEMS * ITEM];
@@ -235,7 +237,7 @@ static pid_t begin(const char *path, int place, uint64_t seed)
     EXPECT(child >= 0);
     if (child != 0)
         return child;
-    /* It goes with its parent, however that ends. */
+    /* The child dies with its parent. */
     EXPECT(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
     state = seed * 2 + 1;
     store = open_store(path);
@@ -250,7 +252,7 @@ static pid_t begin(const char *path, int place, uint64_t seed)
     }
 }
 
-/* Ends a process that is to be running still, and not to have found anything wrong. */
+/* Kills a process, which must still be running and must not have found an error. */
 static void end(pid_t child)
 {
     int status;
@@ -280,7 +282,8 @@ int main(int argc, char **argv)
         children[place] = begin(argv[1], place, seed * 1000 + (uint64_t)place);
     state = seed * 2 + 1;
     for (killed = 0; killed < kills; killed++) {
-        /* Each has done something since it began; then it is somewhere in the midst of something else. */
+        /* Each process has completed work since it began, so it is now in the middle of other work.
+         */
         place = (int)chance(WRITERS + READERS);
         done = __atomic_load_n(&shared->written[place], __ATOMIC_SEQ_CST) + 1 + chance(40);
         while (__atomic_load_n(&shared->written[place], __ATOMIC_SEQ_CST) < done) {

@@ -1,4 +1,4 @@
-/* Threads share a store; each has a session, a reply and its own last failure. */
+/* Threads share a store. Each has its own session, reply and last failure. */
 #include <pthread.h>
 
 #include "../check.h"
@@ -10,7 +10,7 @@ static uc_store *store;
 static const char *path;
 static int refused;
 
-/* Handles come and go in all threads at once, and are never mixed up. */
+/* All threads open and close handles at the same time, and no handles are mixed up. */
 static void *work(void *data)
 {
     int number = *(int *)data, i;
@@ -53,7 +53,7 @@ static void *work(void *data)
 static uc_session *contended;
 static int64_t answered;
 
-/* A session in the hands of several threads refuses all but one; none of them sees another's reply. */
+/* A session used by several threads refuses all but one, and no thread sees another's reply. */
 static void *contend(void *data)
 {
     uc_reply *reply;
@@ -78,7 +78,7 @@ static void *contend(void *data)
 
 static uc_reply *finished;
 
-/* A finished reply is read by any number of threads. */
+/* Any number of threads can read a finished reply. */
 static void *read_finished(void *data)
 {
     int i;

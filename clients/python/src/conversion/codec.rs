@@ -1,4 +1,4 @@
-//! Between Python's objects and the store's bytes.
+//! Conversions between Python objects and the store's bytes.
 
 use std::ffi::CString;
 
@@ -8,16 +8,16 @@ use pyo3::prelude::*;
 
 use crate::error::Raises;
 
-/// How a client encodes text, and whether it decodes replies.
+/// A client's text encoding, and whether it decodes replies.
 #[derive(Clone)]
 pub(crate) struct Codec {
     pub(crate) encoding: CString,
     pub(crate) errors: CString,
-    /// The encoding is UTF-8, in which the interpreter keeps text at hand.
+    /// Whether the encoding is UTF-8, for which the interpreter caches a string's encoded bytes.
     pub(crate) utf8: bool,
-    /// Strings in replies become `str`.
+    /// Whether strings in replies become `str`.
     pub(crate) decode: bool,
-    /// What becomes of errors.
+    /// Which exceptions errors become.
     pub(crate) raises: Raises,
 }
 
@@ -41,23 +41,21 @@ impl Codec {
         })
     }
 
-    /// The bytes of an object, without a copy: a `bytes`, or a `str` in UTF-8.
-    /// None for every other object.
+    /// Returns the bytes of a `bytes` object or of a `str` in UTF-8 without a copy, or None for any
+    /// other object.
     ///
     /// # Safety
-    /// The thread is attached, and `object` is valid and stays alive for `'o`.
+    /// The thread must be attached. `object` must be valid and stay alive for `'o`.
     #[inline(always)]
     pub(crate) unsafe fn bytes<'o>(&self, object: *mut ffi::PyObject) -> Option<&'o [u8]> {
-        // SAFETY: the object is valid (the caller's promise); its type is
-        // checked before it is used as that. Both are immutable, so their bytes
-        // stay where they are as long as the object lives.
+        // SAFETY: the caller guarantees that the object is valid for `'o`, and its type is checked
+        // before use. Both types are immutable, so the bytes stay in place while the object lives.
         unsafe {
             if ffi::PyUnicode_CheckExact(object) != 0 && self.utf8 {
                 let mut length = 0;
                 let text = ffi::PyUnicode_AsUTF8AndSize(object, &mut length);
                 if text.is_null() {
-                    // Text that UTF-8 cannot hold: what comes of it is for the
-                    // client's error handler to say.
+                    // UTF-8 cannot encode this text, so the client's error handler decides.
                     ffi::PyErr_Clear();
                     return None;
                 }
@@ -72,14 +70,14 @@ impl Codec {
         None
     }
 
-    /// A string of a reply as an object, a new reference; null with an
-    /// exception set where it cannot be decoded or there is no memory.
+    /// Returns a new reference to a reply's string as an object. Returns null with an exception set
+    /// if decoding or allocation fails.
     #[inline(always)]
     pub(crate) fn object(&self, _: Python<'_>, bytes: &[u8]) -> *mut ffi::PyObject {
         let start = bytes.as_ptr().cast();
         let length = bytes.len() as ffi::Py_ssize_t;
-        // SAFETY: the thread is attached (the token), the range is a slice, and
-        // both names end with a zero byte.
+        // SAFETY: the token shows that the thread is attached, the range is a slice, and both names
+        // are null-terminated.
         unsafe {
             if !self.decode {
                 ffi::PyBytes_FromStringAndSize(start, length)
@@ -92,14 +90,14 @@ impl Codec {
     }
 }
 
-/// The value of a Python `int` that fits 64 bits; None for any other object,
-/// a `bool` among them.
+/// Returns the value of an exact `int` that fits in 64 bits, or None for any other object,
+/// including `bool`.
 ///
 /// # Safety
-/// The thread is attached and `object` is valid.
+/// The thread must be attached, and `object` must be valid.
 #[inline(always)]
 pub(crate) unsafe fn integer(object: *mut ffi::PyObject) -> Option<i64> {
-    // SAFETY: the object is valid and its type is checked first.
+    // SAFETY: the caller guarantees that the object is valid, and its type is checked first.
     unsafe {
         if ffi::PyLong_CheckExact(object) == 0 {
             return None;
@@ -110,28 +108,28 @@ pub(crate) unsafe fn integer(object: *mut ffi::PyObject) -> Option<i64> {
     }
 }
 
-/// `None`, a new reference.
+/// Returns a new reference to `None`.
 #[inline(always)]
 pub(crate) fn none(_: Python<'_>) -> *mut ffi::PyObject {
-    // SAFETY: the thread is attached; None is always there.
+    // SAFETY: the thread is attached, and `None` is immortal.
     unsafe { ffi::Py_NewRef(ffi::Py_None()) }
 }
 
-/// `True` or `False`, a new reference.
+/// Returns a new reference to `True` or `False`.
 #[inline(always)]
 pub(crate) fn boolean(_: Python<'_>, value: bool) -> *mut ffi::PyObject {
     // SAFETY: the thread is attached.
     unsafe { ffi::PyBool_FromLong(value.into()) }
 }
 
-/// An `int`, a new reference; null with an exception set without memory.
+/// Returns a new reference to an `int`, or null with an exception set if memory runs out.
 #[inline(always)]
 pub(crate) fn number(_: Python<'_>, value: i64) -> *mut ffi::PyObject {
     // SAFETY: the thread is attached.
     unsafe { ffi::PyLong_FromLongLong(value) }
 }
 
-/// Bytes as they are, as an object: a new reference, or null with an exception set.
+/// Returns a new reference to a `bytes` object, or null with an exception set if memory runs out.
 #[inline(always)]
 pub(crate) fn raw(_: Python<'_>, bytes: &[u8]) -> *mut ffi::PyObject {
     // SAFETY: the thread is attached.

@@ -1,5 +1,6 @@
-//! What `undercroft.Objects` knows of bytes and arrays, so that those need none of Python's code: the heads of arrays by
-//! type and shape, what heads say, and ids. `undercroft.objects` fills in what is new.
+//! What `undercroft.Objects` needs to store bytes and arrays without running Python code: the heads
+//! of arrays by type and shape, the descriptions that heads contain, and ids. `undercroft.objects`
+//! adds new entries.
 
 use pyo3::ffi;
 use pyo3::intern;
@@ -10,29 +11,29 @@ use smallvec::SmallVec;
 
 use crate::threads::gil_cell::GilCell;
 
-/// Begins every object; the byte behind it says of which kind it is.
+/// The first bytes of every object. The next byte is its kind.
 const MAGIC: [u8; 3] = *b"\xc1UO";
-/// The head of bytes: they have no description.
+/// The head of a bytes object, which has no description.
 pub(crate) const BYTES_HEAD: [u8; 8] = *b"\xc1UOb\0\0\0\0";
-/// Longer heads are not looked up.
+/// Maximum length in bytes of a head that is looked up.
 const HEAD_MAX: usize = 1024;
 
-/// numpy's class of arrays, once somebody had to do with one.
+/// numpy's array class, set when the first array is stored or read.
 static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-/// By type and shape of an array: its head.
+/// The head of an array by its type and shape.
 static HEADS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-/// By the head of an array: its shape, its type, where its items begin, and where they end.
+/// The shape, the type and the start and end offsets of an array's data by the array's head.
 static SHAPES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 static IDS: PyOnceLock<GilCell<Ids>> = PyOnceLock::new();
 
-/// Ids that no other process makes, nor a child that is forked.
+/// A generator of ids that are unique across processes, including forked children.
 #[derive(Default)]
 struct Ids {
     start: Vec<u8>,
     next: u64,
 }
 
-/// A new id behind a prefix: the key of an object. Returns where the id begins, too.
+/// Returns an object's key, which is the prefix and a new id, and the offset of the id.
 pub(crate) fn new_key(py: Python<'_>, prefix: &[u8]) -> (SmallVec<[u8; 64]>, usize) {
     let mut key = SmallVec::from_slice(prefix);
     let ids = IDS.get_or_init(py, || GilCell::new(Ids::default()));
@@ -57,20 +58,23 @@ fn new_id(py: Python<'_>) -> Bound<'_, PyBytes> {
     PyBytes::new(py, &new_key(py, b"").0)
 }
 
-/// From now on ids begin so: nobody else's do. Called in a forked child again.
+/// Set the prefix of ids, which must be unique to this process.
+///
+/// A forked child calls this function again.
 #[pyfunction]
 fn begin_ids(py: Python<'_>, start: Vec<u8>) {
     let ids = IDS.get_or_init(py, || GilCell::new(Ids::default()));
     ids.with(py, |ids| *ids = Ids { start, next: 0 });
 }
 
-/// From now on what is of this class is taken for numpy's arrays.
+/// Register numpy's array class.
 #[pyfunction]
 fn know_arrays(class: &Bound<'_, PyType>) {
     let _ = NDARRAY.set(class.py(), class.clone().unbind());
 }
 
-/// The head of an array, where one of its type and shape was met before. None for what is no array, too.
+/// Returns the head of an array, or None if the value is not an array or its type and shape are
+/// new.
 pub(crate) fn head_of_array<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
@@ -90,8 +94,8 @@ pub(crate) fn head_of_array<'py>(
     Ok(head.map(|head| head.cast_into()).transpose()?)
 }
 
-/// The array that stored bytes are, as a read-only view of `owner`, which lends them. None where they are no array, or
-/// one of a type and shape that was not met before, or one that is damaged.
+/// Returns the stored array as a read-only view of `owner`, which provides the bytes. Returns None
+/// if the bytes are not an array, are damaged, or have a type and shape not seen before.
 pub(crate) fn array_of<'py>(
     py: Python<'py>,
     bytes: &[u8],
@@ -128,16 +132,16 @@ pub(crate) fn array_of<'py>(
     Ok(Some(array))
 }
 
-/// The whole of a value's bytes, where it is one of Python's classes of bytes: what is stored of it is what it lends.
+/// Whether a value is exactly a `bytes` or a `bytearray`, whose buffer is stored unchanged.
 pub(crate) fn is_bytes(value: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: the thread is attached, and the object lives.
+    // SAFETY: the thread is attached, and the reference keeps the object alive.
     unsafe {
         ffi::PyBytes_CheckExact(value.as_ptr()) != 0
             || value.get_type_ptr() == &raw mut ffi::PyByteArray_Type
     }
 }
 
-/// Adds all that to the module.
+/// Adds the tables of array heads and the functions for ids to the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let heads = HEADS.get_or_init(py, || PyDict::new(py).unbind());

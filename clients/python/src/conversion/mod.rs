@@ -1,10 +1,11 @@
-//! From Python's objects to bytes and words, and from replies to objects; every part of the module may call it.
+//! Conversions from Python objects to bytes and words, and from replies to objects. Every part of
+//! the crate may use them.
 //!
-//! - `codec`: between Python's objects and the store's bytes.
-//! - `known`: bytes and arrays as objects, which need none of Python's code.
+//! - `codec`: between Python objects and the store's bytes.
+//! - `known`: bytes and arrays as objects, without Python code.
 //! - `references`: objects that must outlive a wait.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
-//! - `shape`: from a reply to what a method of redis-py's returns.
+//! - `shape`: from a reply to the result of a redis-py method.
 
 pub(crate) mod codec;
 pub(crate) mod known;

@@ -1,10 +1,10 @@
-//! Objects that must outlive a wait.
+//! References to objects that must outlive a wait.
 
 use pyo3::ffi;
 use smallvec::SmallVec;
 
-/// Keeps objects alive whose bytes are in use, for the time in which other
-/// threads may run and change the list or dictionary they came from.
+/// Keeps objects alive while their bytes are in use. Other threads may run meanwhile and change the
+/// list or dictionary that the objects came from.
 #[derive(Default)]
 pub(crate) struct References(SmallVec<[*mut ffi::PyObject; 16]>);
 
@@ -12,15 +12,15 @@ impl References {
     /// Keeps an object alive.
     ///
     /// # Safety
-    /// `object` is a valid object, and the thread is attached, as it is when
-    /// this value is dropped.
+    /// `object` must be valid, and the thread must be attached both now and when this value is
+    /// dropped.
     pub(crate) unsafe fn keep(&mut self, object: *mut ffi::PyObject) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the object is valid and that the thread is attached.
         unsafe { ffi::Py_INCREF(object) };
         self.0.push(object);
     }
 
-    /// Takes over a reference.
+    /// Takes ownership of a reference.
     pub(crate) fn take(&mut self, object: *mut ffi::PyObject) {
         self.0.push(object);
     }
@@ -29,7 +29,7 @@ impl References {
 impl Drop for References {
     fn drop(&mut self) {
         for &object in &self.0 {
-            // SAFETY: `keep` made a reference to each, or `take` was given one.
+            // SAFETY: `keep` made each of these references, or `take` took ownership of it.
             unsafe { ffi::Py_DECREF(object) };
         }
     }

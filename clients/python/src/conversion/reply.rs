@@ -1,5 +1,5 @@
-//! Replies as Python objects: in the shapes of RESP2, which redis-py's response callbacks start from, or at once in that
-//! of a method's result.
+//! Replies as Python objects, either in the shapes of RESP2 that redis-py's response callbacks
+//! expect or directly as a method's result.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -18,52 +18,53 @@ pub(crate) struct Objects<'py, 'c> {
     py: Python<'py>,
     codec: &'c Codec,
     decode: bool,
-    /// What the reply becomes.
+    /// The shape of the result.
     shape: Shape,
-    /// The reply is a list of replies, which become these.
+    /// The shapes of the replies in a list of replies.
     each: Option<&'c [Shape]>,
-    /// What still misses some of its items, outermost first.
+    /// Incomplete collections, outermost first.
     open: SmallVec<[Open<'py>; 1]>,
-    /// The place of the first error in the list that it is.
+    /// The index of the first error in the list of replies.
     failed: Option<usize>,
     outcome: Option<PyResult<Answer<'py>>>,
 }
 
-/// A list, dictionary or set that still misses some of its items.
+/// A list, dictionary or set that is not complete yet.
 struct Open<'py> {
     made: Bound<'py, PyAny>,
     kind: Kind<'py>,
-    /// So many items are there.
+    /// The number of items added so far.
     filled: usize,
     length: usize,
 }
 
-/// What items become part of.
+/// The kind of a collection.
 enum Kind<'py> {
     List,
-    /// The same, of numbers.
+    /// A list of numbers.
     Floats,
     Set,
-    /// Names and values in turn: a name that has no value yet.
+    /// A dictionary from alternating names and values, with the name that has no value yet.
     Dict(Option<Bound<'py, PyAny>>),
-    /// Members and scores in turn: a member that has no score yet.
+    /// Pairs from alternating members and scores, with the member that has no score yet.
     Pairs(Option<Bound<'py, PyAny>>),
 }
 
-/// A whole reply.
+/// A complete reply.
 pub(crate) enum Answer<'py> {
-    /// What it says.
+    /// The reply's value.
     Value(Bound<'py, PyAny>),
-    /// It says why not.
+    /// The text of an error reply.
     Error(String),
 }
 
 impl<'py> Open<'py> {
     fn new(py: Python<'py>, shape: Shape, length: usize) -> PyResult<Open<'py>> {
-        // SAFETY: the thread is attached; it is a new reference, or null with an exception set. A list with gaps may
-        // be dropped.
+        // SAFETY: the thread is attached. The result is a new reference or null with an exception
+        // set, and a list may be dropped before all its items are set.
         let list = |length: usize| unsafe { ffi::PyList_New(length as ffi::Py_ssize_t) };
-        // SAFETY: as above.
+        // SAFETY: the thread is attached. Each call returns a new reference or null with an
+        // exception set.
         let (made, kind) = unsafe {
             match shape {
                 Shape::Dict => (ffi::PyDict_New(), Kind::Dict(None)),
@@ -74,7 +75,7 @@ impl<'py> Open<'py> {
             }
         };
         Ok(Open {
-            // SAFETY: as above.
+            // SAFETY: `made` is a new reference, or null with an exception set.
             made: unsafe { Bound::from_owned_ptr_or_err(py, made)? },
             kind,
             filled: 0,
@@ -89,21 +90,23 @@ impl<'py> Open<'py> {
         self.filled += 1;
         let made = self.made.as_ptr();
         let put = |place: usize, item: Bound<'py, PyAny>| {
-            // SAFETY: it is a list that was made with more items than this; it takes the reference.
+            // SAFETY: the list was created with more than `place` items, and it takes ownership of
+            // the reference.
             unsafe { ffi::PyList_SetItem(made, place as ffi::Py_ssize_t, item.into_ptr()) }
         };
         let status = match &mut self.kind {
             Kind::List => put(place, item),
             Kind::Floats => put(place, number(item)?),
-            // SAFETY: the thread is attached, and both objects are valid; items are texts or numbers, so that no code
-            // of a program's is called.
+            // SAFETY: the thread is attached, and both objects are valid. Items are strings or
+            // numbers, so no code of the program runs.
             Kind::Set => unsafe { ffi::PySet_Add(made, item.as_ptr()) },
             Kind::Dict(name) => match name.take() {
                 None => {
                     *name = Some(item);
                     0
                 }
-                // SAFETY: as above.
+                // SAFETY: the thread is attached, and all three objects are valid. Names are
+                // strings or numbers, so no code of the program runs.
                 Some(name) => unsafe { ffi::PyDict_SetItem(made, name.as_ptr(), item.as_ptr()) },
             },
             Kind::Pairs(member) => match member.take() {
@@ -120,7 +123,7 @@ impl<'py> Open<'py> {
         }
     }
 
-    /// What was made of all items.
+    /// Returns the complete collection.
     fn finish(self) -> PyResult<Bound<'py, PyAny>> {
         match self.kind {
             Kind::Pairs(Some(_)) => Err(PyValueError::new_err("expected a score for each member")),
@@ -129,7 +132,7 @@ impl<'py> Open<'py> {
     }
 }
 
-/// What becomes of a whole reply: in one step with what [`Objects`] make of one that comes.
+/// Shapes a complete reply like a reply that [`Objects`] builds as it arrives.
 pub(crate) fn shaped<'py>(shape: Shape, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let Ok(items) = reply.cast_exact::<PyList>() else {
         return shape.of_one(reply);
@@ -141,10 +144,11 @@ pub(crate) fn shaped<'py>(shape: Shape, reply: Bound<'py, PyAny>) -> PyResult<Bo
     open.finish()
 }
 
-/// A tuple of two.
+/// Returns a tuple of two items.
 #[inline(always)]
 fn pair<'py>(first: Bound<'py, PyAny>, second: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: the thread is attached; a new reference, or null with an exception set, which takes over both references.
+    // SAFETY: the thread is attached. The tuple is a new reference or null with an exception set,
+    // and it takes ownership of both items.
     unsafe {
         let made = Bound::from_owned_ptr_or_err(first.py(), ffi::PyTuple_New(2))?;
         ffi::PyTuple_SetItem(made.as_ptr(), 0, first.into_ptr());
@@ -167,36 +171,36 @@ impl<'py, 'c> Objects<'py, 'c> {
         }
     }
 
-    /// The same, as a result of this shape.
+    /// Sets the shape of the result.
     pub(crate) fn shaped(mut self, shape: Shape) -> Self {
         self.shape = shape;
         self
     }
 
-    /// The same, for a list of replies that become results of these shapes.
+    /// Sets the shapes for a reply that is a list of replies.
     pub(crate) fn each(mut self, shapes: &'c [Shape]) -> Self {
         self.each = Some(shapes);
         self
     }
 
-    /// The place of the first error in the list of replies, if there is one.
+    /// Returns the index of the first error in the list of replies, if there is one.
     pub(crate) fn failed(&self) -> Option<usize> {
         self.failed
     }
 
-    /// What becomes of errors.
+    /// Returns which exceptions errors become.
     pub(crate) fn raises(&self) -> Raises {
         self.codec.raises
     }
 
-    /// The reply; None where the command wrote none.
+    /// Returns the reply, or `None` if the command wrote none.
     pub(crate) fn finish(&mut self) -> PyResult<Answer<'py>> {
         self.outcome
             .take()
             .unwrap_or_else(|| Ok(Answer::Value(PyNone::get(self.py).to_owned().into_any())))
     }
 
-    /// What becomes of the reply that comes next, if it is no part of another one.
+    /// Returns the shape of the next reply if it is not part of a collection.
     #[inline(always)]
     fn next_shape(&self) -> Option<Shape> {
         match (self.each, &self.open[..]) {
@@ -206,7 +210,7 @@ impl<'py, 'c> Objects<'py, 'c> {
         }
     }
 
-    /// Adds a text or a number.
+    /// Adds a string or a number.
     #[inline(always)]
     fn add(&mut self, value: PyResult<Bound<'py, PyAny>>) {
         let value = match self.next_shape() {
@@ -216,13 +220,13 @@ impl<'py, 'c> Objects<'py, 'c> {
         self.place(value);
     }
 
-    /// Puts what is whole where it belongs.
+    /// Adds a complete value to the innermost open collection, or makes it the outcome.
     #[inline(always)]
     fn place(&mut self, mut value: PyResult<Bound<'py, PyAny>>) {
         loop {
             let whole = match value {
                 Ok(whole) => whole,
-                // The first failure is the outcome, whatever is written after it.
+                // The first failure is the outcome, regardless of what is written after it.
                 Err(error) => {
                     if !matches!(self.outcome, Some(Err(_))) {
                         self.outcome = Some(Err(error));
@@ -249,7 +253,7 @@ impl<'py, 'c> Objects<'py, 'c> {
     fn string(&mut self, bytes: &[u8]) {
         let value = if self.decode || !self.codec.decode {
             let object = self.codec.object(self.py, bytes);
-            // SAFETY: a new reference, or null with an exception set.
+            // SAFETY: `object` is a new reference, or null with an exception set.
             unsafe { Bound::from_owned_ptr_or_err(self.py, object) }
         } else {
             Ok(PyBytes::new(self.py, bytes).into_any())
@@ -265,7 +269,7 @@ impl<'py, 'c> Objects<'py, 'c> {
         }
     }
 
-    /// Whether floating point numbers become such, and no text.
+    /// Whether floating point numbers become `float` rather than text.
     fn takes_numbers(&self) -> bool {
         match self.open.last() {
             None => self.shape.takes_numbers(),
@@ -280,7 +284,7 @@ impl<'py, 'c> Objects<'py, 'c> {
 impl Reply for Objects<'_, '_> {
     fn simple(&mut self, text: &str) {
         match self.next_shape() {
-            // No text is made only to be looked at.
+            // Only the comparison is needed, so make no string object.
             Some(Shape::Ok | Shape::OkOrNone) => self.place(Ok(truth(self.py, text == "OK"))),
             _ => self.string(text.as_bytes()),
         }

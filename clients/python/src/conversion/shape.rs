@@ -1,7 +1,8 @@
-//! From a reply to what a method of redis-py's returns.
+//! From a reply to the result of a redis-py method.
 //!
-//! redis-py has a function for each command that makes something of its reply. The usual ones are known by their
-//! identity and done here, in one step; any other, a program's own among them, is for Python to call.
+//! redis-py converts each command's reply with a callback. The standard callbacks are recognized by
+//! identity and done here in one step. Python calls any other callback, such as one that the
+//! program set.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -9,53 +10,54 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PySet, PyString};
 use smallvec::SmallVec;
 
-/// What becomes of a reply.
+/// The result that a reply becomes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// It stays as it is.
+    /// The unchanged reply.
     Reply,
-    /// Whether it is true.
+    /// The truth value of the reply.
     Truth,
-    /// Whether it is `OK`.
+    /// Whether the reply is `OK`.
     Ok,
-    /// The same, where it may be none.
+    /// Whether the reply is `OK`, or None for a null reply.
     OkOrNone,
-    /// A number, or none.
+    /// A number or None.
     Float,
-    /// Numbers, or none in their places.
+    /// A list of numbers, with None for null items.
     Floats,
-    /// Names and values in turn as a dictionary.
+    /// A dictionary from alternating names and values.
     Dict,
     /// A set.
     Set,
-    /// Members and scores in turn as pairs.
+    /// A list of pairs from alternating members and scores.
     Pairs,
 }
 
-/// A function of redis-py's that is known.
+/// A recognized redis-py callback.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// It is given the reply alone, and makes this of it.
+    /// Takes no options and makes this shape.
     Plain(Shape),
-    /// It makes pairs of members and scores where that was asked for.
+    /// Makes pairs of members and scores if `withscores` is set.
     ScorePairs,
-    /// It makes pairs of members and scores in any case.
+    /// Always makes pairs of members and scores.
     PopPairs,
-    /// It makes a number of the reply where that was asked for.
+    /// Converts the reply to a number if `as_score` is set.
     Added,
-    /// It makes a number of a score beside a rank where that was asked for.
+    /// Converts the score next to a rank to a number if `withscore` is set.
     Rank,
-    /// It tells `OK` from an old value that was asked for.
+    /// Returns the old value if `get` is set, and otherwise whether the reply is `OK`.
     SetResult,
 }
 
 impl Shape {
-    /// Whether it is made of numbers: then floating point numbers of a reply need not become text before.
+    /// Whether the result has numbers, so that floating point replies need not become text first.
     pub(crate) fn takes_numbers(self) -> bool {
         matches!(self, Shape::Float | Shape::Floats | Shape::Pairs)
     }
 
-    /// What becomes of a reply that is a text, a number or none; [`shaped`](crate::conversion::reply::shaped) knows of all.
+    /// Shapes a reply that is a string, a number or null. For other replies, see
+    /// [`shaped`](crate::conversion::reply::shaped).
     #[inline]
     pub(crate) fn of_one<'py>(self, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = reply.py();
@@ -84,26 +86,29 @@ fn is_ok(reply: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// A number, of itself or of its text; none stays none.
+/// Converts a number or its text to a `float`. None stays None.
 pub(crate) fn number(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     if reply.is_none() || reply.is_exact_instance_of::<PyFloat>() {
         return Ok(reply);
     }
-    // SAFETY: the object is valid and the thread is attached; a new reference, or null with an exception set. Text in
-    // bytes is read as `float()` reads it.
+    // SAFETY: the object is valid and the thread is attached. The result is a new reference or null
+    // with an exception set, and bytes are parsed as `float()` parses them.
     unsafe { Bound::from_owned_ptr_or_err(reply.py(), ffi::PyNumber_Float(reply.as_ptr())) }
 }
 
-/// What is known of redis-py's functions. They are kept, so that no other function comes to lie where one of them was.
+/// The recognized redis-py callbacks. The references keep each function's address from being
+/// reused.
 static KNOWN: PyOnceLock<Vec<(Py<PyAny>, Known)>> = PyOnceLock::new();
 
-/// Takes note of redis-py's functions, in a dictionary by command that no program has changed. Meant for the time when
-/// the package is imported: a call runs no Python from native frames, as a thread may be in it when the interpreter
-/// ends, and would be unwound through them.
+/// Record redis-py's own callbacks from a dictionary by command.
+///
+/// Call this function when the package is imported, before the program can change the dictionary.
+/// Later calls run no Python code from native frames. A thread inside one when the interpreter
+/// shuts down would unwind through those frames.
 #[pyfunction]
 pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
     let mut known: Vec<(Py<PyAny>, Known)> = Vec::new();
-    // Each by a command that has it.
+    // Find each callback by a command that uses it.
     for (command, meaning) in [
         ("EXPIRE", Known::Plain(Shape::Truth)),
         ("INCRBYFLOAT", Known::Plain(Shape::Float)),
@@ -128,10 +133,11 @@ pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
     Ok(())
 }
 
-/// What was said about a command's reply besides what is asked of every command.
+/// A command's reply options, without those that every command may have.
 type Options<'py> = SmallVec<[(Bound<'py, PyString>, Bound<'py, PyAny>); 2]>;
 
-/// What is said to the function that makes the result: the rest is how to ask, and nothing about the answer.
+/// Returns the options that are passed to the callback. The rest affect the request or the
+/// decoding, not the result.
 fn told<'py>(options: &Bound<'py, PyDict>) -> PyResult<Options<'py>> {
     let mut told = Options::new();
     for (name, value) in options.iter() {
@@ -150,9 +156,11 @@ fn option<'a, 'py>(options: &'a Options<'py>, name: &str) -> Option<&'a Bound<'p
 }
 
 impl Known {
-    /// What it makes of the reply with these options; None where it has to be called.
+    /// Returns the shape that the callback makes with these options, or None if the callback must
+    /// be called.
     fn shape(self, options: &Options<'_>) -> PyResult<Option<Shape>> {
-        // Whether another object is true may be for Python to say.
+        // Only an exact `bool` is tested here: the truth of other objects may depend on Python
+        // code.
         let asked = |name| match option(options, name) {
             Some(value) if value.is_exact_instance_of::<PyBool>() => value.is_truthy().map(Some),
             Some(value) => Ok(value.is_none().then_some(false)),
@@ -163,7 +171,7 @@ impl Known {
             None => true,
         };
         let name = match self {
-            // Whatever else was said, it would be told, and might not know it.
+            // Any option is passed to the callback, which may raise an error for it.
             Known::Plain(shape) => return Ok(options.is_empty().then_some(shape)),
             Known::PopPairs => return Ok(casts_plainly().then_some(Shape::Pairs)),
             Known::ScorePairs => "withscores",
@@ -180,8 +188,8 @@ impl Known {
     }
 }
 
-/// What becomes of the reply to a command of this name, with these callbacks; None where a function makes it that only
-/// Python can call.
+/// Returns the shape of the reply to a command under these callbacks, or None if Python must call
+/// the callback.
 pub(crate) fn of_command<'py>(
     callbacks: &Bound<'py, PyDict>,
     name: &Bound<'py, PyAny>,
@@ -191,7 +199,8 @@ pub(crate) fn of_command<'py>(
         return Ok(None);
     };
     let Some(function) = callbacks.get_item(text)? else {
-        // Names are written in capitals by redis-py, by others as they like; its dictionary finds them all.
+        // redis-py writes names in capitals, but its dictionary ignores case: Python must look up a
+        // name with lowercase letters.
         let is_small = text.to_cow()?.bytes().any(|byte| byte.is_ascii_lowercase());
         return Ok((!is_small).then_some(Shape::Reply));
     };

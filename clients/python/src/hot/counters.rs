@@ -1,4 +1,4 @@
-//! `incr`, `incrby`, `decr` and `decrby`.
+//! The methods `incr`, `incrby`, `decr` and `decrby`.
 
 use crate::conversion::codec;
 use crate::hot::Hot;

@@ -1,4 +1,4 @@
-//! `hget` and `hset`.
+//! The methods `hget` and `hset`.
 
 use crate::conversion::codec;
 use crate::hot::Hot;

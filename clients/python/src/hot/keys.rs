@@ -1,4 +1,4 @@
-//! `delete`, `exists`, `expire` and `ttl`.
+//! The methods `delete`, `exists`, `expire` and `ttl`.
 
 use pyo3::ffi;
 use smallvec::SmallVec;
@@ -61,7 +61,7 @@ impl Hot for Expire {
         let seconds = call.integer(time)?;
         let shared = call.enter()?;
         let now = shared.store.now() as i64;
-        // Redis answers a time that is too far away with an error.
+        // Redis replies with an error if the expiry time overflows.
         let at = seconds
             .checked_mul(1000)
             .and_then(|milliseconds| milliseconds.checked_add(now))
@@ -85,7 +85,7 @@ impl Hot for Ttl {
         let seconds = match shared.store.expiry(call.database(), name) {
             Ok(None) => -2,
             Ok(Some(None)) => -1,
-            // Rounded to the nearest second, as Redis does.
+            // Rounded to the nearest second, as in Redis.
             Ok(Some(Some(at))) => {
                 let left = at.saturating_sub(shared.store.now());
                 (left.saturating_add(500) / 1000) as i64
@@ -96,13 +96,13 @@ impl Hot for Ttl {
     }
 }
 
-/// The items of a list or tuple; None for another object.
+/// Returns the items of a list or tuple, or None for any other object.
 ///
 /// # Safety
-/// The thread is attached and `object` is valid.
+/// The thread must be attached, and `object` must be valid.
 pub(crate) unsafe fn items(object: *mut ffi::PyObject) -> Option<Vec<*mut ffi::PyObject>> {
-    // SAFETY: the object is valid, its type is checked before it is used as
-    // that, and every index is below its length.
+    // SAFETY: the caller guarantees that the object is valid, its type is checked before use, and
+    // every index is below its length.
     unsafe {
         if ffi::PyList_CheckExact(object) != 0 {
             let count = ffi::PyList_Size(object);

@@ -1,4 +1,4 @@
-//! The methods on lists that programs call most.
+//! The most frequently called list methods.
 
 use std::cell::Cell;
 use std::ptr;
@@ -17,13 +17,13 @@ use crate::hot::{Hot, Taking};
 use crate::methods::fastcall::{Call, Miss, Outcome, made};
 use crate::methods::row::is_none;
 
-/// So many values are pushed without an allocation.
+/// Up to this many values are pushed without an allocation.
 const FEW: usize = 16;
-/// Buffers up to this many bytes are kept for the next call.
+/// Maximum capacity in bytes of a buffer that is kept for the next call.
 const KEPT: usize = 64 * 1024;
 
 thread_local! {
-    /// Where items are copied to on their way to objects.
+    /// This thread's buffer, which holds items until they become objects.
     static ITEMS: Cell<Ranges> = const { Cell::new(Ranges::new()) };
 }
 
@@ -38,7 +38,7 @@ fn with_items(body: impl FnOnce(&mut Ranges) -> Outcome) -> Outcome {
     outcome
 }
 
-/// Items as a list of objects, of bytes where they are to be raw.
+/// Returns items as a list of objects, or of `bytes` objects if `raw` is set.
 fn list(call: &Call<'_, '_>, items: &Ranges, raw: bool) -> Outcome {
     // SAFETY: the thread is attached.
     let list = unsafe { ffi::PyList_New(items.len() as ffi::Py_ssize_t) };
@@ -50,8 +50,8 @@ fn list(call: &Call<'_, '_>, items: &Ranges, raw: bool) -> Outcome {
             true => codec::raw(call.py, item),
             false => call.client.codec.object(call.py, item),
         };
-        // SAFETY: the list is new, and the index is below its length; it takes
-        // the reference. A list with gaps may be dropped.
+        // SAFETY: the list is new, the index is below its length, and it takes ownership of the
+        // reference. A list may be dropped before all its items are set.
         unsafe {
             if item.is_null() {
                 ffi::Py_DECREF(list);
@@ -84,7 +84,7 @@ fn push(call: &Call<'_, '_>, end: End) -> Outcome {
     }
 }
 
-/// Takes items. What was taken goes onto the list `taken` as bytes, before its caller's objects are made.
+/// Pops items. The items are recorded in `taken` as bytes before the result objects are made.
 #[inline(always)]
 fn pop<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>, end: End) -> Outcome {
     let (name, count) = match *call.unnamed()? {
@@ -130,7 +130,7 @@ fn pop<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>, end: End) -> Outco
         if !call.client.codec.decode {
             return Ok(raw);
         }
-        // SAFETY: the thread is attached, and the reference is this call's own.
+        // SAFETY: the thread is attached, and this call owns the reference.
         unsafe { ffi::Py_DECREF(raw) };
         match count {
             Some(_) => list(call, items, false),

@@ -1,13 +1,15 @@
-//! The hot methods: typed calls of the engine, for what programs call most, beside the rows of the table.
+//! The hot methods: the most frequently called methods as typed engine calls, tried before the rows
+//! of the method table.
 //!
 //! - `counters`: `incr`, `incrby`, `decr` and `decrby`.
 //! - `hashes`: `hget` and `hset`.
 //! - `keys`: `delete`, `exists`, `expire` and `ttl`.
-//! - `lists`: the methods on lists that programs call most.
+//! - `lists`: the most frequently called list methods.
 //! - `multi_key`: `mget` and `mset`.
-//! - `pops`: what takes a string or a member out of the store.
+//! - `pops`: methods that take a string or a member out of the store.
 //! - `sets`: `sadd` and `sismember`.
-//! - `streams`: the methods on streams that programs call most; their rows are redis-py's.
+//! - `streams`: the most frequently called stream methods. They fall back to redis-py's methods,
+//!   not to table rows.
 //! - `strings`: `get` and `set`.
 
 use pyo3::prelude::*;
@@ -27,14 +29,14 @@ pub(crate) mod strings;
 
 pub(crate) use keys::items;
 
-/// A typed call. What it does not know it leaves to the row of the same method.
+/// A typed call, which leaves unusual arguments to the table row of the same method.
 pub(crate) trait Hot {
     /// Makes the call.
     fn call(call: &Call<'_, '_>) -> Outcome;
 }
 
-/// A typed call that takes something out of the store.
+/// A typed call that takes elements out of the store.
 pub(crate) trait Taking {
-    /// Makes the call. What was taken goes onto the list.
+    /// Makes the call and records what it took in `taken`.
     fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome;
 }

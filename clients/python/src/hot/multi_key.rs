@@ -1,4 +1,4 @@
-//! `mget` and `mset`.
+//! The methods `mget` and `mset`.
 
 use std::ptr;
 
@@ -14,7 +14,7 @@ use crate::execute::Argument;
 use crate::hot::Hot;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 
-/// So many keys are worked on without an allocation.
+/// Up to this many keys are handled without an allocation.
 const FEW: usize = 16;
 
 pub(crate) struct Mget;
@@ -31,8 +31,8 @@ impl Hot for Mget {
         let mut references = References::default();
         let mut names: SmallVec<[&[u8]; FEW]> = SmallVec::new();
         for &name in listed.iter().flatten() {
-            // SAFETY: the list's items are valid now; another thread may take
-            // them out of it while this one waits.
+            // SAFETY: the list's items are valid now. The reference keeps the item alive if another
+            // thread removes it from the list.
             unsafe { references.keep(name) };
             names.push(call.bytes(name)?);
         }
@@ -67,8 +67,8 @@ fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
             Value::Text(text) => call.client.codec.object(call.py, text),
             Value::Missing | Value::Other => codec::none(call.py),
         };
-        // SAFETY: the list is new, and the index is below its length; it takes
-        // the reference. A list with gaps may be dropped.
+        // SAFETY: the list is new, the index is below its length, and it takes ownership of the
+        // reference. A list may be dropped before all its items are set.
         unsafe {
             if value.is_null() {
                 ffi::Py_DECREF(list);
@@ -89,8 +89,8 @@ impl Hot for Mset {
         let mut references = References::default();
         let mut given: SmallVec<[(&[u8], Argument<'_>); FEW]> = SmallVec::new();
         let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the mapping is a valid object; a dictionary is walked only
-        // while nothing else runs, and what it holds is kept alive beyond that.
+        // SAFETY: the mapping is a valid object. No other thread runs while the dictionary is
+        // walked, and the references keep its contents alive afterwards.
         unsafe {
             if ffi::PyDict_CheckExact(mapping) == 0 {
                 return Err(Miss::UNUSUAL);

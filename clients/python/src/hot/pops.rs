@@ -1,4 +1,5 @@
-//! The methods that take one string or one member out of the store: `getdel`, `getset`, `spop`, `zpopmin` and `zpopmax`.
+//! The methods that take one string or one member out of the store: `getdel`, `getset`, `spop`,
+//! `zpopmin` and `zpopmax`.
 
 use std::cell::Cell;
 use std::ptr;
@@ -16,15 +17,16 @@ use crate::hot::Taking;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 use crate::methods::row::is_none;
 
-/// Buffers up to this many bytes are kept for the next call.
+/// Maximum capacity in bytes of a buffer that is kept for the next call.
 const KEPT: usize = 64 * 1024;
 
 thread_local! {
-    /// Where a string is copied to on its way to an object.
+    /// This thread's buffer, which holds a string until it becomes an object.
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Takes a string with `take`, which returns as [`Access::take_string`](undercroft_engine::Access::take_string) does.
+/// Takes a string with `take`, whose results are those of
+/// [`Access::take_string`](undercroft_engine::Access::take_string).
 #[inline(always)]
 fn take_string<'py>(
     call: &Call<'_, 'py>,
@@ -46,7 +48,8 @@ fn take_string<'py>(
     outcome
 }
 
-/// The result of a call that took a text, which is put onto the list first, with the time at which it would have expired.
+/// Returns the result of a call that took a string. The string is first recorded in `taken`, with
+/// its expiry time if it had one.
 #[inline(always)]
 fn keep_text<'py>(
     call: &Call<'_, 'py>,
@@ -65,12 +68,13 @@ fn keep_text<'py>(
         false => pair(call.py, raw, codec::number(call.py, at as i64)),
     };
     let pair = call.keep_raw(shared, taken, pair, (words, lost))?;
-    // SAFETY: the reference is this call's own; the list has another one.
+    // SAFETY: the thread is attached, and this call owns the reference. The list has its own
+    // reference.
     unsafe { ffi::Py_DECREF(pair) };
     call.string(text)
 }
 
-/// Returns the kept object where results are bytes, and the result of `decoded` otherwise.
+/// Returns the recorded object if the client returns bytes, or else the result of `decoded`.
 #[inline(always)]
 fn result(
     call: &Call<'_, '_>,
@@ -80,19 +84,20 @@ fn result(
     if !call.client.codec.decode {
         return Ok(raw);
     }
-    // SAFETY: the thread is attached, and the reference is this call's own.
+    // SAFETY: the thread is attached, and this call owns the reference.
     unsafe { ffi::Py_DECREF(raw) };
     decoded(call)
 }
 
-/// A pair of objects, whose references it takes over; null with an exception set where one of them is, or there is no
-/// memory.
+/// Returns a tuple of two objects, taking ownership of their references. Returns null with an
+/// exception set if either is null or memory runs out.
 fn pair(
     _: Python<'_>,
     first: *mut ffi::PyObject,
     second: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the thread is attached; the tuple takes references of its own, and what may be null is looked at.
+    // SAFETY: the thread is attached. The tuple takes its own references, and null pointers are
+    // checked for.
     unsafe {
         let pair = match first.is_null() || second.is_null() {
             true => ptr::null_mut(),
@@ -133,7 +138,8 @@ impl Taking for Getset {
     }
 }
 
-/// The only argument of a call that takes one of something: one of a number is left to the row.
+/// Returns the only argument of a call that takes a single element. A call with a count is left to
+/// the table row.
 #[inline(always)]
 fn one<'a>(call: &Call<'a, '_>) -> Result<&'a [u8], Miss> {
     match *call.unnamed()? {
@@ -162,7 +168,7 @@ impl Taking for Spop {
     }
 }
 
-/// Takes the member with the lowest score, or the highest.
+/// Pops the member with the lowest or the highest score.
 #[inline(always)]
 fn pop_scored<'py>(
     call: &Call<'_, 'py>,
@@ -198,15 +204,16 @@ fn pop_scored<'py>(
     }
 }
 
-/// A `float`, a new reference; null with an exception set without memory.
+/// Returns a new reference to a `float`, or null with an exception set if memory runs out.
 fn float(_: Python<'_>, value: f64) -> *mut ffi::PyObject {
     // SAFETY: the thread is attached.
     unsafe { ffi::PyFloat_FromDouble(value) }
 }
 
-/// A list of the pair, whose reference it takes over; an empty one for null.
+/// Returns a list with the pair, taking ownership of its reference, or an empty list for null.
 fn pairs(pair: *mut ffi::PyObject) -> Outcome {
-    // SAFETY: the thread is attached; the list is new, and the index is below its length; it takes the reference.
+    // SAFETY: the thread is attached. The list is new, the index is below its length, and the list
+    // takes ownership of the reference.
     unsafe {
         let list = ffi::PyList_New(ffi::Py_ssize_t::from(!pair.is_null()));
         if list.is_null() {

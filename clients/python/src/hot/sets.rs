@@ -1,4 +1,4 @@
-//! `sadd` and `sismember`.
+//! The methods `sadd` and `sismember`.
 
 use crate::conversion::codec;
 use crate::hot::Hot;

@@ -1,4 +1,4 @@
-//! The methods on streams that programs call most.
+//! The most frequently called stream methods.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -25,15 +25,15 @@ use crate::methods::fastcall::{Call, Miss, Outcome, made};
 use crate::methods::row::{Word, is_none, pairs, truth};
 use crate::taken;
 
-/// Longer entries are left to redis-py's method.
+/// Maximum size in bytes of an entry. Longer entries are left to redis-py's method.
 const ENTRY_MAX: usize = 1 << 20;
-/// Buffers up to this many bytes are kept for the next call.
+/// Maximum capacity in bytes of a buffer that is kept for the next call.
 const KEPT: usize = 64 * 1024;
 
 type Object = *mut ffi::PyObject;
 
 thread_local! {
-    /// Where entries are copied to on their way to objects.
+    /// This thread's buffer, which holds entries until they become objects.
     static ENTRIES: Cell<StreamEntries> = const { Cell::new(StreamEntries::new()) };
 }
 
@@ -48,7 +48,7 @@ fn with_entries(body: impl FnOnce(&mut StreamEntries) -> Outcome) -> Outcome {
     outcome
 }
 
-/// The arguments of a call by the names of its parameters; unusual where there are others.
+/// Returns a call's arguments in the order of `names`. Other arguments make the call unusual.
 #[inline(always)]
 fn arguments<const N: usize>(
     call: &Call<'_, '_>,
@@ -74,13 +74,13 @@ fn arguments<const N: usize>(
     Ok(found)
 }
 
-/// What was given, and is not None.
+/// Returns an argument that was given and is not `None`.
 #[inline(always)]
 fn told(argument: Option<Object>) -> Option<Object> {
     argument.filter(|&argument| !is_none(argument))
 }
 
-/// A number of entries, at least one; all of them where none was given.
+/// Returns the maximum number of entries, at least 1, or no limit if none was given.
 #[inline(always)]
 fn count(call: &Call<'_, '_>, argument: Option<Object>) -> Result<u64, Miss> {
     match told(argument) {
@@ -92,7 +92,7 @@ fn count(call: &Call<'_, '_>, argument: Option<Object>) -> Result<u64, Miss> {
     }
 }
 
-/// The number that digits are, as long as nobody could read them in another way.
+/// Parses plain decimal digits. Returns None for any form that Redis might parse differently.
 #[inline]
 fn number(digits: &[u8]) -> Option<u64> {
     let mut value = 0_u64;
@@ -108,7 +108,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// The id that a text is, with the second half that is meant where there is none.
+/// Parses a stream id, with `missing` as the sequence number if the text has none.
 #[inline]
 fn id_of_text(text: &[u8], missing: u64) -> Option<StreamId> {
     match text.iter().position(|&byte| byte == b'-') {
@@ -123,7 +123,7 @@ fn id_of_text(text: &[u8], missing: u64) -> Option<StreamId> {
     }
 }
 
-/// The id that an argument is; unusual where it is anything else.
+/// Parses an argument as a stream id. Any other argument is unusual.
 #[inline]
 fn id(call: &Call<'_, '_>, argument: Object, missing: u64) -> Result<StreamId, Miss> {
     if let Ok(text) = call.bytes(argument) {
@@ -133,12 +133,13 @@ fn id(call: &Call<'_, '_>, argument: Object, missing: u64) -> Result<StreamId, M
     Ok(StreamId { ms, seq: missing })
 }
 
-/// The only stream that is asked for, and behind which id; unusual where there are more.
+/// Returns the name and the start id of the only stream. A call with several streams is unusual.
 #[inline]
 fn only_stream(streams: Option<Object>) -> Result<(Object, Object), Miss> {
     let streams = streams.ok_or(Miss::UNUSUAL)?;
     let (mut position, mut name, mut id) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: the thread is attached, and the argument is a valid object, whose type is checked first.
+    // SAFETY: the thread is attached, and the argument is a valid object whose type is checked
+    // first.
     let is_one = unsafe {
         ffi::PyDict_CheckExact(streams) != 0
             && ffi::PyDict_Size(streams) == 1
@@ -150,21 +151,23 @@ fn only_stream(streams: Option<Object>) -> Result<(Object, Object), Miss> {
     }
 }
 
-/// A new reference, or the exception that is set.
+/// Takes ownership of a new reference. Null means that an exception is set.
 #[inline(always)]
 fn owned<'py>(py: Python<'py>, object: Object) -> Result<Bound<'py, PyAny>, Miss> {
-    // SAFETY: the thread is attached; it is a new reference, or null with an exception set.
+    // SAFETY: the thread is attached, and `object` is a new reference or null with an exception
+    // set.
     unsafe { Bound::from_owned_ptr_or_opt(py, object) }.ok_or_else(Miss::set)
 }
 
-/// A new list or tuple of two.
+/// Returns a new list or tuple of two items.
 #[inline(always)]
 fn two<'py>(
     py: Python<'py>,
     is_list: bool,
     items: [Bound<'py, PyAny>; 2],
 ) -> Result<Bound<'py, PyAny>, Miss> {
-    // SAFETY: the thread is attached. A new object has room for both, whose references it takes.
+    // SAFETY: the thread is attached. The new object has room for both items and takes ownership of
+    // their references.
     unsafe {
         let new = match is_list {
             true => ffi::PyList_New(2),
@@ -181,14 +184,14 @@ fn two<'py>(
     }
 }
 
-/// Entries as a list of ids with dictionaries.
+/// Returns entries as a list of pairs of an id and a dictionary of fields.
 fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py, PyAny>, Miss> {
     let (py, codec) = (call.py, &call.client.codec);
-    // SAFETY: the thread is attached. A list with gaps may be dropped.
+    // SAFETY: the thread is attached. A list may be dropped before all its items are set.
     let list = owned(py, unsafe {
         ffi::PyList_New(entries.len() as ffi::Py_ssize_t)
     })?;
-    // Names repeat: those of the entry before are used again.
+    // Entries usually repeat field names, so reuse the previous entry's name objects.
     let mut names: SmallVec<[(&[u8], Bound<'py, PyAny>); FEW]> = SmallVec::new();
     for index in 0..entries.len() {
         // SAFETY: the thread is attached.
@@ -203,7 +206,8 @@ fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py,
                 names.push((name, object));
             }
             let (_, name) = &names[place];
-            // SAFETY: all are valid objects; texts and bytes have a hash of their own.
+            // SAFETY: all three objects are valid, and hashing a `str` or `bytes` runs no code of
+            // the program.
             if unsafe { ffi::PyDict_SetItem(fields.as_ptr(), name.as_ptr(), value.as_ptr()) } != 0 {
                 return Err(Miss::set());
             }
@@ -211,18 +215,19 @@ fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py,
         }
         let id = owned(py, codec.object(py, entries.id(index).text().as_bytes()))?;
         let entry = two(py, false, [id, fields])?.into_ptr();
-        // SAFETY: the list is new and has so many places; it takes the reference.
+        // SAFETY: the list is new, the index is below its length, and it takes ownership of the
+        // reference.
         unsafe { ffi::PyList_SetItem(list.as_ptr(), index as ffi::Py_ssize_t, entry) };
     }
     Ok(list)
 }
 
-/// What XREAD and XREADGROUP give of one stream.
+/// Returns one stream's entries in the format of XREAD and XREADGROUP.
 fn read(call: &Call<'_, '_>, name: &[u8], entries: &StreamEntries) -> Outcome {
     let py = call.py;
     let name = owned(py, call.client.codec.object(py, name))?;
     let stream = two(py, true, [name, list(call, entries)?])?;
-    // SAFETY: the thread is attached; the new list takes the reference.
+    // SAFETY: the thread is attached, and the new list takes ownership of the reference.
     unsafe {
         let streams = owned(py, ffi::PyList_New(1))?;
         ffi::PyList_SetItem(streams.as_ptr(), 0, stream.into_ptr());
@@ -230,8 +235,8 @@ fn read(call: &Call<'_, '_>, name: &[u8], entries: &StreamEntries) -> Outcome {
     }
 }
 
-/// For how long a call is to wait where there is nothing, if it is: for ever without a time. Unusual where redis-py refuses
-/// the time, and in an event loop.
+/// Returns how long to wait for entries, if at all. A wait without a timeout is forever. The call
+/// is unusual if redis-py rejects the timeout or the client hurries.
 #[inline(always)]
 fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Duration>>, Miss> {
     let Some(block) = told(block) else {
@@ -245,8 +250,8 @@ fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Dur
     }
 }
 
-/// What they give where there is nothing: what comes in time, if they are to wait for it. `words` are the name of the
-/// stream, and what tells which entries are wanted.
+/// Waits for entries if the call blocks, and returns an empty list otherwise or on timeout. `words`
+/// are the stream's name and the words that select its entries.
 #[cold]
 #[inline(never)]
 fn waited_for(
@@ -284,7 +289,7 @@ fn waited_for(
     }
 }
 
-/// How many entries a call is given that had to wait.
+/// Returns the maximum number of entries that a blocked call receives.
 fn most_waited_for(count: u64) -> u64 {
     match count {
         u64::MAX => MOST_WAITED_FOR,
@@ -380,14 +385,14 @@ impl Hot for Xadd {
         match added {
             Ok(AddedEntry::Added(id)) => call.string(id.text().as_bytes()),
             Ok(AddedEntry::Missing) => Ok(codec::none(call.py)),
-            // Nothing was changed, and the command says why not.
+            // Nothing was changed. The general command reports the error.
             Ok(AddedEntry::Exhausted | AddedEntry::NotBehind) => Err(Miss::UNUSUAL),
             Err(error) => Err(call.failed(&shared, error)),
         }
     }
 }
 
-/// The id that an entry is to have; unusual where it is not said in full.
+/// Parses the id for a new entry. An incomplete id is unusual.
 #[inline]
 fn added_id(call: &Call<'_, '_>, argument: Object) -> Result<EntryId, Miss> {
     if call.bytes(argument).is_ok_and(|text| text == b"*") {
@@ -472,7 +477,8 @@ impl Hot for Xread {
         let [streams, most, block] = arguments(call, [b"streams", b"count", b"block"])?;
         let (name, behind) = only_stream(streams)?;
         let mut references = References::default();
-        // SAFETY: it is valid now; another thread may take it out of the dictionary later.
+        // SAFETY: the name is valid now. The reference keeps it alive if another thread removes it
+        // from the dictionary.
         unsafe { references.keep(name) };
         let name = call.bytes(name)?;
         let behind = id(call, behind, 0)?;
@@ -523,7 +529,8 @@ impl Taking for Xreadgroup {
         let [group, consumer, streams, most, block, noack] = arguments(call, names)?;
         let (name, behind) = only_stream(streams)?;
         let mut references = References::default();
-        // SAFETY: it is valid now; another thread may take it out of the dictionary later.
+        // SAFETY: the name is valid now. The reference keeps it alive if another thread removes it
+        // from the dictionary.
         unsafe { references.keep(name) };
         if call.bytes(behind)? != b">" {
             return Err(Miss::UNUSUAL);
@@ -553,7 +560,7 @@ impl Taking for Xreadgroup {
         with_entries(|entries| {
             let (store, database) = (&shared.store, call.database());
             match store.stream_deliver(database, name, &delivery, entries) {
-                // The command says that there is no such group.
+                // The general command reports that the group does not exist.
                 Ok(false) => Err(Miss::UNUSUAL),
                 Ok(true) if entries.is_empty() => {
                     let take = Take::Deliver {

@@ -1,4 +1,4 @@
-//! `get` and `set`.
+//! The methods `get` and `set`.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr;
@@ -14,9 +14,9 @@ use crate::hot::Hot;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 use crate::methods::row::{is_none, truth};
 
-/// Values up to this length are copied out by way of the stack.
+/// Maximum length in bytes of a value that is copied through the stack.
 const SMALL: usize = 256;
-/// So often a long value is read whose length changes all the time.
+/// How often a buffer of exact length is allocated for a value whose length keeps changing.
 const TRIES: u32 = 3;
 
 pub(crate) struct Get;
@@ -36,38 +36,39 @@ impl Hot for Get {
     }
 }
 
-/// A value that `get` reads. A long one is copied once, into the object that it becomes: the first read finds its
-/// length, and the second one fills what was made for it in between, as no other language is called within a read.
+/// The value that `get` reads. A long value is copied once, directly into the result object. The
+/// first read finds its length, the object is allocated between reads, and the second read fills
+/// it: a read must not call into Python.
 struct Value<'c, 'a, 'py> {
     call: &'c Call<'a, 'py>,
-    /// A short one.
+    /// The bytes of a short value.
     small: [u8; SMALL],
-    /// Its length, whatever it is.
+    /// The length of the value in bytes.
     length: usize,
     kept: Kept,
     place: Place<'py>,
-    /// How many places were made.
+    /// How many buffers were allocated.
     tries: u32,
     failed: Option<Miss>,
 }
 
-/// Where a value was put.
+/// Which buffer holds the value.
 #[derive(Clone, Copy)]
 enum Kept {
     Small,
     Placed,
-    /// There was no place of its length.
+    /// No buffer of the right length was available.
     Nowhere,
 }
 
-/// Where a long value goes.
+/// The buffer for a long value.
 enum Place<'py> {
     None,
-    /// A result of its length, which nobody has seen yet.
+    /// A result object of the right length, not yet visible to other code.
     Result(Bound<'py, PyBytes>),
-    /// Memory of its length, from which it is decoded.
+    /// Memory of the right length, from which the value is decoded.
     Encoded(Box<[MaybeUninit<u8>]>),
-    /// For one whose length changes all the time.
+    /// A growable buffer for a value whose length keeps changing.
     Any(Vec<u8>),
 }
 
@@ -159,18 +160,20 @@ impl<'py> Place<'py> {
         if call.client.codec.decode {
             return Ok(Place::Encoded(Box::new_uninit_slice(length)));
         }
-        // SAFETY: the thread is attached. Without bytes to copy it makes an object of this length, or null with an
-        // exception set, also where the length is negative as it sees it.
+        // SAFETY: the thread is attached. Given a null pointer, the function allocates an
+        // uninitialized object of this length. It returns null with an exception set on failure,
+        // including a length that is negative as a signed number.
         let made = unsafe {
             let object = ffi::PyBytes_FromStringAndSize(ptr::null(), length as ffi::Py_ssize_t);
             Bound::from_owned_ptr_or_err(call.py, object)
         };
         let made = made.map_err(Miss::from)?;
-        // SAFETY: it is what was just made.
+        // SAFETY: the object was just created as a `bytes` object.
         Ok(Place::Result(unsafe { made.cast_into_unchecked() }))
     }
 
-    /// Fills it with what lies at an offset, if it is as long. Returns whether it was.
+    /// Copies the value at an offset into the buffer if the lengths match. Returns whether the
+    /// value was copied.
     fn fill(&mut self, view: &View<'_>, at: Offset, length: u64) -> Result<bool, Error> {
         let memory = match self {
             Place::None => return Ok(false),
@@ -179,7 +182,8 @@ impl<'py> Place<'py> {
                 return Ok(true);
             }
             Place::Encoded(bytes) => &mut bytes[..],
-            // SAFETY: the object has so many bytes, which nobody else has seen yet, and lives as long as `self`.
+            // SAFETY: the object has this many bytes, is not yet visible to other code, and lives
+            // as long as `self`.
             Place::Result(bytes) => unsafe {
                 let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast();
                 let length = ffi::PyBytes_Size(bytes.as_ptr()) as usize;
@@ -193,12 +197,12 @@ impl<'py> Place<'py> {
         Ok(true)
     }
 
-    /// The result, all of whose bytes were written.
+    /// Returns the result from a completely filled buffer.
     fn finish(self, call: &Call<'_, '_>) -> Outcome {
         match self {
             Place::None => Err(Miss::set()),
             Place::Result(bytes) => Ok(bytes.into_ptr()),
-            // SAFETY: all of it was filled.
+            // SAFETY: `fill` wrote every byte.
             Place::Encoded(bytes) => call.string(&unsafe { bytes.assume_init() }),
             Place::Any(bytes) => call.string(&bytes),
         }
@@ -234,8 +238,8 @@ impl Hot for Set {
     }
 }
 
-/// SET with the options ex, px, nx and xx, given by name as exact `int` and
-/// `bool`; any other is left to the row.
+/// Runs SET with the options ex, px, nx and xx, given by name as exact `int` and `bool` objects.
+/// Other options are left to the table row.
 fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
     let shared = call.enter()?;
     let (mut nx, mut xx, mut after) = (false, false, None);

@@ -1,11 +1,10 @@
-//! Methods at the speed of the interpreter's own: one C function for each,
-//! called with an array of arguments.
+//! Methods as fast as the interpreter's own: one C function for each method, called with an array
+//! of arguments.
 //!
-//! A method works on exact `bytes`, `str` and `int` objects and the common
-//! options. For everything else it calls the method of the same name that comes
-//! next in the class's order, which is redis-py's, with the very same arguments;
-//! so unusual arguments, errors and all, are redis-py's own business. A class without one
-//! (`undercroft.Store`) raises a `TypeError`.
+//! A method handles exact `bytes`, `str` and `int` objects and the common options. For anything
+//! else it calls the next method of the same name in the class's resolution order with the same
+//! arguments. That method is redis-py's, so redis-py handles unusual arguments and reports their
+//! errors. A class without such a method (`undercroft.Store`) raises a `TypeError`.
 
 use std::any::Any;
 use std::ffi::CString;
@@ -26,37 +25,38 @@ use crate::conversion::codec::{self, Codec};
 use crate::error::{self, Raises};
 use crate::execute::{Argument, encode_any};
 
-/// One call of a method of a class, the client's for most.
+/// One call of a method of a class, usually of the client.
 pub(crate) struct Call<'a, 'py, C = Client> {
     pub(crate) py: Python<'py>,
     pub(crate) client: &'a C,
-    /// The same as an object.
+    /// The object that the method was called on.
     receiver: *mut ffi::PyObject,
     arguments: &'a [*mut ffi::PyObject],
-    /// How many of them were passed by position.
+    /// How many arguments were passed by position.
     positional: usize,
-    /// The names of the others, a tuple; null without any.
+    /// The names of the keyword arguments as a tuple, or null if there are none.
     names: *mut ffi::PyObject,
 }
 
-/// Why a method did not answer.
+/// The reason why a method did not return a result.
 ///
-/// It is one word, so that an [`Outcome`] is two, which stay in registers. One of nine words is copied through memory a
-/// few times in each call, by loads that are wider than the stores before them: a processor waits for these.
+/// A `Miss` is one word, so an [`Outcome`] is two words and stays in registers. A larger `Miss`, of
+/// nine words, was copied through memory several times in each call. Its loads were wider than the
+/// preceding stores, which stalls the processor.
 pub(crate) struct Miss(Option<Box<Why>>);
 
-/// See [`Miss`], which without one says that the arguments are redis-py's to handle.
+/// The reason inside a [`Miss`]. A `Miss` without a reason leaves the arguments to redis-py.
 enum Why {
-    /// An exception.
+    /// An exception to be raised.
     Raised(PyErr),
-    /// An exception is set already.
+    /// An exception is already set.
     Set,
-    /// An exception, of a store whose file was removed: the same call may find another one.
+    /// An exception from a store whose file was removed. A retry may find a new store.
     Again(PyErr),
 }
 
 impl Miss {
-    /// The arguments are redis-py's to handle.
+    /// Leaves the arguments to redis-py.
     pub(crate) const UNUSUAL: Miss = Miss(None);
 
     #[inline(always)]
@@ -64,7 +64,7 @@ impl Miss {
         self.0.is_none()
     }
 
-    /// An exception is set already.
+    /// Returns the miss for an exception that is already set.
     #[cold]
     pub(crate) fn set() -> Miss {
         Miss(Some(Box::new(Why::Set)))
@@ -78,23 +78,23 @@ impl From<PyErr> for Miss {
     }
 }
 
-/// A new reference, or why there is none.
+/// A new reference, or the reason why there is none.
 pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
 
-/// A method of a class.
+/// A native method of a class.
 pub(crate) trait Method<C = Client> {
-    /// Its name.
+    /// The name of the method.
     const NAME: &'static str;
 
-    /// Its signature and what it does, as the interpreter wants to have it.
+    /// Returns the signature and the docstring in the interpreter's format.
     fn text() -> String;
 
-    /// Runs it.
+    /// Runs the method.
     fn call(call: &Call<'_, '_, C>) -> Outcome;
 }
 
 impl<'a, 'py, C> Call<'a, 'py, C> {
-    /// The arguments, where so many came by position and none by name.
+    /// Returns the arguments if exactly `N` were passed, all by position.
     #[inline(always)]
     pub(crate) fn exactly<const N: usize>(&self) -> Result<&'a [*mut ffi::PyObject; N], Miss> {
         if !self.names.is_null() {
@@ -103,7 +103,7 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         self.arguments.try_into().map_err(|_| Miss::UNUSUAL)
     }
 
-    /// All arguments, where none came by name.
+    /// Returns all arguments if none was passed by name.
     #[inline(always)]
     pub(crate) fn unnamed(&self) -> Result<&'a [*mut ffi::PyObject], Miss> {
         if self.names.is_null() {
@@ -113,18 +113,18 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         }
     }
 
-    /// The arguments that came by position.
+    /// Returns the positional arguments.
     #[inline(always)]
     pub(crate) fn by_position(&self) -> &'a [*mut ffi::PyObject] {
         &self.arguments[..self.positional]
     }
 
-    /// The arguments that came by name.
+    /// Returns the keyword arguments with their names.
     pub(crate) fn by_name(&self) -> impl Iterator<Item = (&'a [u8], *mut ffi::PyObject)> {
         let values = &self.arguments[self.positional..];
         values.iter().enumerate().map(|(index, &value)| {
-            // SAFETY: `names` is a tuple of as many `str` as there are values,
-            // which the caller keeps alive.
+            // SAFETY: `names` is a tuple with one `str` for each value, which the caller keeps
+            // alive.
             let name = unsafe {
                 let mut length = 0;
                 let name = ffi::PyTuple_GetItem(self.names, index as ffi::Py_ssize_t);
@@ -140,18 +140,19 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         })
     }
 
-    /// How many arguments came by name.
+    /// Returns the number of keyword arguments.
     pub(crate) fn names_count(&self) -> usize {
         self.arguments.len() - self.positional
     }
 
-    /// The argument of this name, if it came by name.
+    /// Returns the keyword argument with this name, if it was passed.
     pub(crate) fn named(&self, name: &[u8]) -> Option<*mut ffi::PyObject> {
         let mut named = self.by_name().filter(|(other, _)| *other == name);
         named.next().map(|(_, value)| value)
     }
 
-    /// The first argument, which is a list for what is taken, and the call without it.
+    /// Splits off the first argument, which is the `taken` list. Returns the list and the call
+    /// without it.
     #[inline(always)]
     pub(crate) fn split_taken(
         &self,
@@ -161,7 +162,8 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         else {
             return Err(Miss::UNUSUAL);
         };
-        // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before.
+        // SAFETY: the method's caller keeps the arguments alive until the method returns, and `'a`
+        // ends before that.
         let list = unsafe { Borrowed::from_ptr(self.py, first) };
         let list = list.cast::<PyList>().map_err(|_| Miss::UNUSUAL)?;
         let call = Call {
@@ -172,39 +174,41 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         Ok((list, call))
     }
 
-    /// The object that the method was called on.
+    /// Returns the object that the method was called on.
     pub(crate) fn receiver(&self) -> Borrowed<'a, 'py, PyAny> {
-        // SAFETY: the caller of the method keeps it alive until it returns, and `'a` ends before.
+        // SAFETY: the method's caller keeps the receiver alive until the method returns, and `'a`
+        // ends before that.
         unsafe { Borrowed::from_ptr(self.py, self.receiver) }
     }
 }
 
 impl<'a, 'py> Call<'a, 'py> {
-    /// The bytes of an argument that is exactly a `bytes` or a `str`.
+    /// Returns the bytes of an argument that is exactly a `bytes` or a `str`.
     #[inline(always)]
     pub(crate) fn bytes(&self, argument: *mut ffi::PyObject) -> Result<&'a [u8], Miss> {
-        // SAFETY: the caller of the method keeps its arguments alive until it
-        // returns, and `'a` ends before.
+        // SAFETY: the method's caller keeps the arguments alive until the method returns, and `'a`
+        // ends before that.
         unsafe { self.client.codec.bytes(argument) }.ok_or(Miss::UNUSUAL)
     }
 
-    /// An argument that is exactly an `int` of 64 bits.
+    /// Returns an argument that is exactly an `int` and fits in 64 bits.
     #[inline(always)]
     pub(crate) fn integer(&self, argument: *mut ffi::PyObject) -> Result<i64, Miss> {
         // SAFETY: the arguments are valid objects.
         unsafe { codec::integer(argument) }.ok_or(Miss::UNUSUAL)
     }
 
-    /// An argument as a word of a command: exactly a `bytes`, a `str`, an `int` of 64 bits or a `float`, unless there is
-    /// no method of redis-py's to leave others to.
+    /// Encodes an argument as a word of a command. It must be exactly a `bytes`, a `str`, a 64-bit
+    /// `int` or a `float`, unless the class has no redis-py method to fall back to.
     #[inline(always)]
     pub(crate) fn word(&self, argument: *mut ffi::PyObject) -> Result<Argument<'a>, Miss> {
-        // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before; so does
-        // the method with what its arguments hold.
+        // SAFETY: the method's caller keeps the arguments alive until the method returns, and `'a`
+        // ends before that. The method keeps the contents of list and dictionary arguments alive
+        // for as long.
         unsafe { word(&self.client.codec, self.py, argument) }
     }
 
-    /// Begins to use the store, unless results are to be shaped by redis-py.
+    /// Begins a use of the store, unless redis-py's methods shape the results.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Result<Use<'a, 'py>, Miss> {
         if self.client.is_shaped() {
@@ -218,7 +222,7 @@ impl<'a, 'py> Call<'a, 'py> {
         self.client.database(self.py)
     }
 
-    /// The outcome for an error of the engine.
+    /// Converts an engine error into a miss.
     #[cold]
     pub(crate) fn failed(&self, shared: &Use<'_, '_>, error: Error) -> Miss {
         let raises = self.client.codec.raises;
@@ -229,20 +233,20 @@ impl<'a, 'py> Call<'a, 'py> {
         }
     }
 
-    /// A string as an object.
+    /// Returns a string as an object.
     #[inline(always)]
     pub(crate) fn string(&self, bytes: &[u8]) -> Outcome {
         made(self.client.codec.object(self.py, bytes))
     }
 }
 
-/// Whether an object is one that [`Call::word`] takes.
+/// Whether [`Call::word`] accepts an object.
 ///
 /// # Safety
-/// The thread is attached, and `object` is valid.
+/// The thread must be attached, and `object` must be valid.
 #[inline(always)]
 pub(crate) unsafe fn is_word(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the thread is attached and the object is valid.
     unsafe {
         ffi::PyUnicode_CheckExact(object) != 0
             || ffi::PyBytes_CheckExact(object) != 0
@@ -251,17 +255,18 @@ pub(crate) unsafe fn is_word(object: *mut ffi::PyObject) -> bool {
     }
 }
 
-/// See [`Call::word`].
+/// Encodes an argument as a word of a command; see [`Call::word`].
 ///
 /// # Safety
-/// The thread is attached, and `argument` is valid and stays alive for `'a`.
+/// The thread must be attached. `argument` must be valid and stay alive for `'a`.
 #[inline(always)]
 pub(crate) unsafe fn word<'a>(
     codec: &Codec,
     py: Python<'_>,
     argument: *mut ffi::PyObject,
 ) -> Result<Argument<'a>, Miss> {
-    // SAFETY: the caller's promise; the type is checked before the object is used as that.
+    // SAFETY: the caller guarantees that the argument is valid for `'a`, and its type is checked
+    // before use.
     unsafe {
         if let Some(bytes) = codec.bytes(argument) {
             return Ok(Argument::Of(bytes));
@@ -282,7 +287,7 @@ pub(crate) unsafe fn word<'a>(
     }
 }
 
-/// The outcome of making an object: null means that an exception is set.
+/// Returns the outcome of making an object. Null means that an exception is set.
 #[inline(always)]
 pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
     if object.is_null() {
@@ -292,7 +297,7 @@ pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
     }
 }
 
-/// Adds a method of `C` to a class, which is `C` or derived from it.
+/// Adds a method of `C` to a class that is `C` or derived from it.
 pub(crate) fn add<C, M>(class: &Bound<'_, PyType>) -> PyResult<()>
 where
     C: PyClass<Frozen = True> + Sync,
@@ -302,7 +307,8 @@ where
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: leaked(M::NAME.to_owned())?,
         ml_meth: ffi::PyMethodDefPointer {
-            // SAFETY: only the interpreter calls it, which is C and does not care.
+            // SAFETY: only the interpreter calls the function, and its C code does not depend on
+            // whether the ABI allows unwinding.
             PyCFunctionFastWithKeywords: unsafe {
                 std::mem::transmute::<FastUnwinding, ffi::PyCFunctionFastWithKeywords>(
                     trampoline::<C, M>,
@@ -312,8 +318,8 @@ where
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ml_doc: leaked(M::text())?,
     }));
-    // SAFETY: the class is a type, and the definition is never freed; the
-    // descriptor made of them lets only instances of `C` in.
+    // SAFETY: the class is a type, and the definition is never freed. The descriptor accepts only
+    // instances of `C`.
     let descriptor = unsafe {
         let owner = py.get_type::<C>();
         let descriptor = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
@@ -330,15 +336,15 @@ type FastUnwinding = unsafe extern "C-unwind" fn(
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// Text that the interpreter keeps for ever.
+/// Returns text that is never freed, because the interpreter keeps a pointer to it.
 fn leaked(text: String) -> PyResult<*const c_char> {
     Ok(CString::new(text)?.into_raw())
 }
 
 /// The C function of a method.
 ///
-/// A thread that runs Python code when the interpreter ends is unwound. So this frame owns nothing while the next
-/// method runs, and may be unwound.
+/// A thread that runs Python code when the interpreter shuts down is unwound. So this frame owns
+/// nothing while the next method runs, and unwinding it is safe.
 unsafe extern "C-unwind" fn trampoline<C, M>(
     receiver: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -349,10 +355,9 @@ where
     C: PyClass<Frozen = True> + Sync,
     M: Method<C>,
 {
-    // SAFETY: the interpreter calls this with a receiver of the class (its
-    // descriptor checked that), and with as many arguments as it says, all of
-    // which it keeps alive; the thread is attached. The class is frozen, so its
-    // objects may be shared.
+    // SAFETY: the interpreter passes a receiver of the class, which the descriptor checked, and as
+    // many arguments as it states, all kept alive. The thread is attached. The class is frozen, so
+    // its objects may be shared.
     let call = unsafe {
         let named = if names.is_null() {
             0
@@ -382,21 +387,21 @@ where
     }
 }
 
-/// What a method written in Rust gives back to its C function. Two words, as [`Miss`] says.
+/// The result of a native method for its C function: two words, for the reason given at [`Miss`].
 pub(crate) enum Step {
-    /// A new reference; null where an exception is set.
+    /// A new reference, or null if an exception is set.
     Done(*mut ffi::PyObject),
-    /// Python code that is to be run in its place.
+    /// Python code to run instead.
     Next(Box<Next>),
 }
 
 const _: () = assert!(size_of::<Outcome>() == 16 && size_of::<Step>() == 16);
 
-/// A call of a Python function: references that [`Next::run`] gives up.
+/// A call of a Python function, with references that [`Next::run`] releases.
 pub(crate) struct Next {
     function: *mut ffi::PyObject,
     arguments: *mut ffi::PyObject,
-    /// Null where there are none.
+    /// Null if there are no keyword arguments.
     keywords: *mut ffi::PyObject,
 }
 
@@ -413,10 +418,11 @@ impl Next {
         })
     }
 
-    /// Calls the function. The frames of the call own nothing by then, so that they may be unwound.
+    /// Calls the function. By then the Rust frames of the call own nothing, so unwinding them is
+    /// safe.
     ///
     /// # Safety
-    /// The thread is attached.
+    /// The thread must be attached.
     #[inline(always)]
     pub(crate) unsafe fn run(self: Box<Next>) -> *mut ffi::PyObject {
         let Next {
@@ -427,7 +433,7 @@ impl Next {
             let boxed = self;
             *boxed
         };
-        // SAFETY: these are references of our own.
+        // SAFETY: this call owns all three references, and the thread is attached.
         unsafe {
             let result = call_object()(function, arguments, keywords);
             ffi::Py_DECREF(function);
@@ -438,19 +444,19 @@ impl Next {
     }
 }
 
-/// `PyObject_Call`, which may unwind.
+/// The type of `PyObject_Call` as a function that may unwind.
 type CallObject = unsafe extern "C-unwind" fn(
     *mut ffi::PyObject,
     *mut ffi::PyObject,
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// The interpreter's function, of which the compiler is not to know the name: `pyo3::ffi` says that it does not unwind,
-/// and what the compiler knows of one declaration it may use for all.
+/// Returns `PyObject_Call`, hidden from the optimizer. `pyo3::ffi` declares that the function does
+/// not unwind, and the compiler may apply what it knows from that declaration to any other.
 #[inline(always)]
 fn call_object() -> CallObject {
     let function = ffi::PyObject_Call as *const ();
-    // SAFETY: these ABIs differ only in what may unwind.
+    // SAFETY: the two ABIs differ only in whether the function may unwind.
     unsafe { std::mem::transmute::<*const (), CallObject>(std::hint::black_box(function)) }
 }
 
@@ -461,10 +467,11 @@ impl From<PyErr> for Step {
     }
 }
 
-/// What `body` gives; an exception where it panics.
+/// Returns the result of `body`, or an exception if it panics.
 #[inline(always)]
 pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
-    // Not by the value of `catch_unwind`, which goes through memory as a whole, see `Miss`.
+    // The result is not returned through `catch_unwind`, which would copy it through memory; see
+    // `Miss`.
     let mut step = Step::Done(ptr::null_mut());
     match catch_unwind(AssertUnwindSafe(|| step = body())) {
         Ok(()) => step,
@@ -472,7 +479,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
     }
 }
 
-/// What a method of ours answers, or the call of the next in order.
+/// Returns the native method's result, or the call of the next method in resolution order.
 #[inline(always)]
 fn attempt<C, M>(call: &Call<'_, '_, C>) -> Step
 where
@@ -485,7 +492,7 @@ where
     })
 }
 
-/// What follows where a method did not answer.
+/// Handles a call that the native method did not answer.
 #[cold]
 #[inline(never)]
 fn missed<C, M>(call: &Call<'_, '_, C>, miss: Miss) -> Step
@@ -494,7 +501,7 @@ where
     M: Method<C>,
 {
     let why = match miss.0.map(|why| *why) {
-        // The call has changed nothing, and the client opens the store again for it.
+        // The call has changed nothing, and the retry opens the store that the name refers to now.
         Some(Why::Again(_)) => match M::call(call) {
             Ok(object) => return Step::Done(object),
             Err(miss) => miss.0.map(|why| *why),
@@ -508,7 +515,7 @@ where
     }
 }
 
-/// The exception for a panic.
+/// Returns the exception for a panic.
 #[cold]
 fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     let text = panic
@@ -519,7 +526,7 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     PanicException::new_err(text.to_owned())
 }
 
-/// `super(C, self).NAME(...)` with the arguments of the call, where there is such a method.
+/// Prepares `super(C, self).NAME(...)` with the arguments of the call, if there is such a method.
 #[cold]
 fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Box<Next>> {
     let py = call.py;
@@ -533,14 +540,15 @@ fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<B
         );
         return Err(PyTypeError::new_err(text));
     };
-    // SAFETY: the caller of the method keeps its arguments and their names alive until it returns.
+    // SAFETY: the method's caller keeps the arguments and their names alive until the method
+    // returns.
     let object = |&argument| unsafe { Borrowed::from_ptr(py, argument) };
     let positional = PyTuple::new(py, call.by_position().iter().map(object))?;
     if call.names.is_null() {
         return Ok(Next::new(next, positional, None));
     }
     let keywords = PyDict::new(py);
-    // SAFETY: as above.
+    // SAFETY: the method's caller keeps the tuple of names alive until the method returns.
     let names = unsafe { Borrowed::from_ptr(py, call.names) };
     let values = call.arguments[call.positional..].iter().map(object);
     for (name, value) in names.try_iter()?.zip(values) {

@@ -1,10 +1,10 @@
-//! The methods of a class in C's calling convention; the module and the classes of clients and pipelines install them.
+//! Methods of a class in C's calling convention, which the module and the classes of clients and
+//! pipelines install.
 //!
-//! - `fastcall`: methods at the speed of the interpreter's own: one C function for each, called with
-//!   an array of arguments.
-//! - `row`: one row of the table of methods: which words its parameters become, and its signature.
-//! - `table`: methods that hand their arguments on, in one table.
-//! - `typed`: methods that are a typed call of the engine, and else redis-py's.
+//! - `fastcall`: methods as fast as the interpreter's own, with one C function for each method.
+//! - `row`: one row of the method table, which says how arguments become words.
+//! - `table`: the table of methods that pass their arguments to a command.
+//! - `typed`: methods that try a typed engine call before redis-py's method.
 
 pub(crate) mod fastcall;
 pub(crate) mod row;

@@ -1,4 +1,4 @@
-//! One row of the table of methods: which words its parameters become, and its signature.
+//! One row of the method table: how arguments become words, and the method's signature.
 
 use std::fmt::Write;
 use std::ptr;
@@ -15,42 +15,44 @@ use crate::execute::{Argument, FEW, ask};
 use crate::hot::items;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 
-/// The kind of a parameter: which words of the command it becomes.
+/// The kind of a parameter, which determines the words that its argument becomes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParameterKind {
-    /// A word.
+    /// A required word.
     Word,
-    /// A word, which is this one where it is not given.
+    /// A word with this default.
     Or(&'static str),
-    /// An integer, which is 1 where it is not given.
+    /// An integer with the default 1.
     Amount,
-    /// A word, where it is given.
+    /// An optional word.
     Maybe,
-    /// A word, where it is given together with the next parameter; behind this one, unless that is empty.
+    /// A word that is only valid together with the next parameter. Unless this literal is empty, it
+    /// precedes the pair.
     First(&'static str),
-    /// The word behind that of the parameter before.
+    /// The second word of a pair that [`First`](ParameterKind::First) begins.
     Second,
-    /// This word and another, where it is given.
+    /// An optional word, preceded by this literal.
     Named(&'static str),
-    /// This word, where it is true.
+    /// This literal, if the argument is true.
     Flag(&'static str),
-    /// The same, and then this becomes of the reply.
+    /// This literal, if the argument is true. It also changes the shape of the reply.
     Turn(&'static str, Shape),
-    /// How scores become numbers, which is nothing but `float`.
+    /// The score conversion function, which must be `float`.
     Float,
-    /// All other arguments, each a word.
+    /// All remaining arguments, each a word.
     Words,
-    /// A list of words, or all other arguments.
+    /// A list of words, or all remaining arguments.
     Listed,
     /// A list of words.
     List,
-    /// A list of words, where it is given.
+    /// An optional list of words.
     MaybeList,
-    /// Names and values in a dictionary.
+    /// A dictionary of names and values.
     Fields,
-    /// The same, where it is given.
+    /// An optional dictionary of names and values.
     MaybeFields,
-    /// Members and scores in a dictionary, which go the other way round, behind all other words.
+    /// A dictionary of members and scores, which follow all other words with each score before its
+    /// member.
     Scores,
 }
 
@@ -62,20 +64,20 @@ pub(crate) struct Parameter {
 
 /// One row of the table.
 pub(crate) struct Row {
-    /// The method.
+    /// The name of the method.
     pub(crate) name: &'static str,
     pub(crate) command: &'static str,
     pub(crate) parameters: &'static [Parameter],
-    /// See [`leading_words`].
+    /// The number of arguments that need no parsing; see [`leading_words`].
     pub(crate) leading: Option<usize>,
-    /// What becomes of the reply.
+    /// The shape of the result.
     pub(crate) shape: Shape,
-    /// What the method does.
+    /// The docstring of the method.
     pub(crate) does: &'static str,
 }
 
-/// With so many arguments, all by position, the words of a call are these arguments: each is a word, and the other
-/// parameters become nothing. None where there is no such number.
+/// Returns how many positional arguments a call may have that needs no parsing, because each
+/// argument is a word and all other parameters add none. Returns None if there is no such number.
 pub(crate) const fn leading_words(parameters: &[Parameter]) -> Option<usize> {
     let mut words = 0;
     while words < parameters.len() && matches!(parameters[words].kind, ParameterKind::Word) {
@@ -92,7 +94,7 @@ pub(crate) const fn leading_words(parameters: &[Parameter]) -> Option<usize> {
         }
         other += 1;
     }
-    // What may be called without any argument has rules of its own.
+    // A method without required words always parses its arguments.
     match words == 0 && other > 0 {
         true => None,
         false => Some(words),
@@ -102,22 +104,23 @@ pub(crate) const fn leading_words(parameters: &[Parameter]) -> Option<usize> {
 /// A word of a command.
 #[derive(Clone, Copy)]
 pub(crate) enum Word {
-    /// What an object stands for.
+    /// The object whose encoding is the word.
     Object(*mut ffi::PyObject),
     Literal(&'static str),
 }
 
-/// A call whose arguments have become words.
+/// A call with its arguments parsed into words.
 pub(crate) struct ParsedCall {
-    /// In their order, without the command's name.
+    /// The words in order, without the command's name.
     pub(crate) words: SmallVec<[Word; FEW]>,
     pub(crate) shape: Shape,
-    /// How many parameters were given that need not be.
+    /// The number of options that were given.
     pub(crate) options: usize,
 }
 
 impl Row {
-    /// Parses the arguments of a call. What a list or a dictionary holds is kept alive by `references`.
+    /// Parses the arguments of a call. `references` keeps the contents of lists and dictionaries
+    /// alive.
     #[inline]
     pub(crate) fn parse<C>(
         &self,
@@ -138,7 +141,8 @@ impl Row {
             }
             _ => self.parse_any(call, raises, references, &mut parsed)?,
         }
-        // redis-py refuses some options together, which a server might take or refuse with other words.
+        // redis-py rejects some combinations of options that a server might accept or reject with
+        // another message.
         match raises == Raises::RedisPys && parsed.options > 1 {
             true => Err(Miss::UNUSUAL),
             false => Ok(parsed),
@@ -188,7 +192,8 @@ impl Row {
                 },
                 (ParameterKind::Named(literal), _) => {
                     if let Some(value) = told {
-                        // redis-py takes times and numbers as texts, too, or refuses them.
+                        // redis-py also accepts some times and numbers as text, and rejects other
+                        // types.
                         if raises == Raises::RedisPys && !is_integer(value) {
                             return Err(Miss::UNUSUAL);
                         }
@@ -222,19 +227,20 @@ impl Row {
                     ParameterKind::Listed | ParameterKind::List | ParameterKind::MaybeList,
                     Some(value),
                 ) => {
-                    // As redis-py's methods take them.
+                    // redis-py's methods also require a list here.
                     if *kind != ParameterKind::Listed && told.is_some() && !is_list(value) {
                         return Err(Miss::UNUSUAL);
                     }
                     // SAFETY: the thread is attached and the argument is a valid object.
                     match unsafe { items(value) } {
                         Some(items) => {
-                            // Without any, redis-py has answers of its own.
+                            // redis-py has its own error or result for an empty list.
                             if items.is_empty() && raises == Raises::RedisPys {
                                 return Err(Miss::UNUSUAL);
                             }
                             for item in items {
-                                // SAFETY: it is valid now; another thread may take it out of the list later.
+                                // SAFETY: the item is valid now. The reference keeps it alive if
+                                // another thread removes it from the list.
                                 unsafe { references.keep(item) };
                                 words.push(Word::Object(item));
                             }
@@ -249,7 +255,7 @@ impl Row {
                 (ParameterKind::Fields, Some(value)) | (ParameterKind::Scores, Some(value)) => {
                     last = (*kind == ParameterKind::Scores).then_some(value);
                     if last.is_none() && pairs(value, false, references, words)? == 0 {
-                        // redis-py has answers of its own.
+                        // redis-py has its own error for an empty dictionary.
                         if raises == Raises::RedisPys {
                             return Err(Miss::UNUSUAL);
                         }
@@ -278,7 +284,7 @@ impl Row {
                 return Err(Miss::UNUSUAL);
             }
         }
-        // Without keys, or fields and values, it is redis-py's to refuse.
+        // A call without keys, or without fields and values, is left to redis-py to reject.
         let mut kinds = self.parameters.iter().map(|parameter| parameter.kind);
         let least = match kinds.any(|kind| kind == ParameterKind::MaybeFields) {
             true => 3,
@@ -290,7 +296,7 @@ impl Row {
         }
     }
 
-    /// The word in front of a pair, of which this is the second parameter.
+    /// Returns the literal that precedes a pair, given the name of the pair's second parameter.
     fn literal_before(&self, name: &str) -> Option<&'static str> {
         let mut both = self.parameters.windows(2);
         let both = both.find(|both| both[1].name == name)?;
@@ -300,7 +306,7 @@ impl Row {
         }
     }
 
-    /// Runs the command. What it takes out of the store goes onto the list, where there is one.
+    /// Runs the command. Elements that it takes out of the store are recorded in `taken`, if given.
     pub(crate) fn run<'py>(
         &self,
         call: &Call<'_, 'py>,
@@ -325,7 +331,7 @@ impl Row {
         result.map(Bound::into_ptr).map_err(Miss::from)
     }
 
-    /// The method's signature and what it does, as the interpreter wants to have it.
+    /// Returns the method's signature and docstring in the interpreter's format.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("{}($self", self.name);
         for Parameter { name, kind } in self.parameters {
@@ -358,9 +364,9 @@ impl Row {
     }
 }
 
-/// The number 1, kept alive by `references`.
+/// Returns the number 1, kept alive by `references`.
 fn one(references: &mut References) -> Result<*mut ffi::PyObject, Miss> {
-    // SAFETY: the thread is attached; a new reference, or null with an exception set.
+    // SAFETY: the thread is attached. The result is a new reference, or null with an exception set.
     let one = unsafe { ffi::PyLong_FromLong(1) };
     if one.is_null() {
         return Err(Miss::set());
@@ -370,7 +376,7 @@ fn one(references: &mut References) -> Result<*mut ffi::PyObject, Miss> {
 }
 
 pub(crate) fn is_none(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: None is always there.
+    // SAFETY: `None` always exists.
     object == unsafe { ffi::Py_None() }
 }
 
@@ -388,9 +394,9 @@ fn is_float_type(object: *mut ffi::PyObject) -> bool {
     object == (&raw mut ffi::PyFloat_Type).cast()
 }
 
-/// Whether an object is `True`; any but the two truth values is unusual.
+/// Whether an object is `True`. Any object other than `True` and `False` is unusual.
 pub(crate) fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
-    // SAFETY: True and False are always there.
+    // SAFETY: `True` and `False` always exist.
     unsafe {
         if object == ffi::Py_True() {
             Ok(true)
@@ -402,7 +408,8 @@ pub(crate) fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
     }
 }
 
-/// Adds what a dictionary holds, each value before its name if asked to. Returns how many there are.
+/// Adds the contents of a dictionary, with each value before its name if `turned` is set. Returns
+/// how many pairs there are.
 pub(crate) fn pairs(
     mapping: *mut ffi::PyObject,
     turned: bool,
@@ -411,8 +418,8 @@ pub(crate) fn pairs(
 ) -> Result<usize, Miss> {
     let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
     let mut count = 0;
-    // SAFETY: the mapping is a valid object, whose type is checked first; it is walked only while nothing else runs.
-    // What it holds is valid now; another thread may take it out later.
+    // SAFETY: the mapping is a valid object whose type is checked first. No other thread runs while
+    // the dictionary is walked, and the references keep its contents alive afterwards.
     unsafe {
         if ffi::PyDict_CheckExact(mapping) == 0 {
             return Err(Miss::UNUSUAL);

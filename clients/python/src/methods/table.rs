@@ -1,8 +1,9 @@
-//! Methods that hand their arguments on: a table of redis-py's, each the words of one command in their order.
+//! The table of methods that pass their arguments to a command as words, in order.
 //!
-//! They are methods of the client, which runs the command, and of a pipeline, which queues it. What programs call most
-//! has a typed call of the engine besides (`hot`), which is tried first. What a row does not know is left to redis-py's
-//! method of the same name, where there is one. So a row is a name, its parameters, and what becomes of the reply.
+//! A method of the client runs the command. The same method of a pipeline queues it. The most
+//! frequently called methods also have a typed engine call (`hot`), which is tried first. Arguments
+//! that a row does not support are left to redis-py's method of the same name, if there is one. A
+//! row therefore has a name, parameters and the shape of the reply.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -12,7 +13,7 @@ use crate::hot::{Hot, Taking, counters, hashes, keys, lists, multi_key, pops, se
 use crate::methods::fastcall::{Call, Method, Outcome, add};
 use crate::queue::Queue;
 
-/// A parameter: its name, and what it becomes if that is more than one word.
+/// Expands to a parameter with its name, and with its kind unless it is a single word.
 macro_rules! parameter {
     ($name:ident) => {
         Parameter {
@@ -31,14 +32,14 @@ macro_rules! parameter {
     };
 }
 
-/// The rows: command, method, the typed call that is tried first if there is one, its parameters, what becomes of the
-/// reply, and what it does.
+/// Defines the rows: command, method, optional typed call to try first, parameters, shape of the
+/// reply, and docstring.
 macro_rules! rows {
     ($(
         $command:ident $name:ident $($room:ident::$hot:ident)?
         [$($parameter:ident $(: $kind:expr)?),*] => $shape:ident, $does:literal;
     )*) => {
-        /// A type for each method.
+        /// One type for each method.
         mod methods {
             use super::plain;
             use crate::methods::row::{ParameterKind, Parameter, Row, leading_words};
@@ -96,10 +97,10 @@ macro_rules! rows {
             }
         )*
 
-        /// The commands and their methods.
+        /// Each command with its method.
         const METHODS: &[(&str, &str)] = &[$((stringify!($command), methods::$name::ROW.name)),*];
 
-        /// Adds the methods to the classes of clients and of pipelines.
+        /// Adds the methods to the classes of clients and pipelines.
         pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
             let clients: Bound<'_, PyType> = module.py().get_type::<Client>();
             let pipelines: Bound<'_, PyType> = module.py().get_type::<Queue>();
@@ -113,8 +114,9 @@ macro_rules! rows {
     };
 }
 
-/// The rows of commands that take something out of the store: the method, what it is called with a list for what is
-/// taken, and the typed call that is tried first if there is one. `undercroft.embedded.taking` makes the methods of them.
+/// Defines methods for commands that take elements out of the store: the row's method, the name of
+/// the variant with a `taken` list, and an optional typed call to try first.
+/// `undercroft.embedded.taking` builds the public methods on these variants.
 macro_rules! taking_rows {
     ($($name:ident $taking:literal $($room:ident::$hot:ident)?;)*) => {
         mod taking {
@@ -146,7 +148,7 @@ macro_rules! taking_rows {
             }
         )*
 
-        /// Adds the methods that keep what they take to the class of clients.
+        /// Adds the variants with a `taken` list to the client class.
         fn install_taking(module: &Bound<'_, PyModule>) -> PyResult<()> {
             let clients: Bound<'_, PyType> = module.py().get_type::<Client>();
             $(add::<Client, taking::$name>(&clients)?;)*
@@ -165,7 +167,7 @@ taking_rows! {
     getset "_getset" pops::Getset;
 }
 
-/// A name, where it is also a word of Rust's.
+/// Strips `r#` from a name that is also a Rust keyword.
 const fn plain(name: &'static str) -> &'static str {
     match name.as_bytes() {
         [b'r', b'#', ..] => name.split_at(2).1,

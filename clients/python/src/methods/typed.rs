@@ -1,5 +1,5 @@
-//! Methods that are a typed call of the engine, and else redis-py's of the same name: their arguments or their results
-//! are more than a row says. So only clients with redis-py's methods have them.
+//! Methods that try a typed engine call before redis-py's method of the same name. Their arguments
+//! or results are too complex for a table row, so only clients with redis-py's methods have them.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::hot::{Hot, Taking, streams};
 use crate::methods::fastcall::{Call, Method, Outcome, add};
 
-/// The methods: command, method, the typed call, its parameters, and what it does.
+/// Defines the methods: command, method, typed call, parameters, and docstring.
 macro_rules! methods {
     ($($command:ident $name:ident $room:ident::$hot:ident $parameters:literal, $does:literal;)*) => {
         $(
@@ -26,10 +26,10 @@ macro_rules! methods {
             }
         )*
 
-        /// The commands and their methods.
+        /// Each command with its method.
         const METHODS: &[(&str, &str)] = &[$((stringify!($command), stringify!($name))),*];
 
-        /// Add the typed methods to a class of clients that has redis-py's.
+        /// Add the typed methods to a client class that has redis-py's methods.
         #[pyfunction]
         fn add_typed(class: &Bound<'_, PyType>) -> PyResult<()> {
             $(add::<Client, $room::$hot>(class)?;)*
@@ -47,7 +47,8 @@ methods! {
     XACK xack streams::Xack "name, groupname, *ids", "Acknowledge entries that were delivered. Return how many were pending.";
 }
 
-/// XREADGROUP, which puts what it was given onto a list: `undercroft.embedded.taking` makes the method of it.
+/// XREADGROUP with a `taken` list for the delivered entries. `undercroft.embedded.taking` builds
+/// the public method on it.
 struct Delivered;
 
 impl Method<Client> for Delivered {
@@ -64,7 +65,7 @@ impl Method<Client> for Delivered {
     }
 }
 
-/// Adds all that to the module.
+/// Adds the list of typed methods, and the function that installs them, to the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TYPED_METHODS", METHODS.to_vec())?;
     module.add_function(wrap_pyfunction!(add_typed, module)?)

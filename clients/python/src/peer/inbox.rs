@@ -1,4 +1,5 @@
-//! Where messages, and the items of waits, reach a connection that goes no further than this process.
+//! The inbox of an in-process connection, which receives published messages and the results of
+//! blocked commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use undercroft_engine::waiting::{WaitOutcome, Waiters, Wanted};
 use undercroft_engine::{Access, Error};
 use undercroft_resp::{Version, encode};
 
-/// Where messages and items reach the connection.
+/// Receives the connection's messages and the results of its blocked commands.
 pub(super) struct Inbox {
     pub(super) subscriber: Subscriber<StoreOf>,
     pub(super) waiters: Waiters<StoreOf>,
     pub(super) version: Version,
-    /// Messages that are to stand in front of the reply of the command that runs.
+    /// Encoded messages that precede the reply of the current command.
     pub(super) messages: Vec<u8>,
-    /// Some were overwritten before they were taken.
+    /// Whether messages were overwritten before they were taken.
     pub(super) lost: bool,
 }
 
@@ -31,7 +32,8 @@ impl Inbox {
         }
     }
 
-    /// Takes the next message, if one has come. `rung` says that a descriptor may have been readable.
+    /// Takes the next message, if there is one. `rung` says that a descriptor may have become
+    /// readable.
     pub(super) fn take(&mut self, rung: bool) -> Result<bool, Error> {
         match self.subscriber.try_next_after(rung)? {
             Some(Event::Message(message)) => append(&mut self.messages, self.version, &message),
@@ -41,7 +43,8 @@ impl Inbox {
         Ok(true)
     }
 
-    /// Takes all that had come when this was called, which is no more than a ring holds.
+    /// Takes all messages that were published before this call. They are bounded by the size of the
+    /// ring.
     pub(super) fn take_all(&mut self) -> Result<(), Error> {
         let newest = self.subscriber.newest();
         let mut before = None;
@@ -80,7 +83,7 @@ impl Receiver for Inbox {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // Who receives sees to the timeout.
+        // The receiving call handles the timeout.
         self.waiters.begin(wanted)
     }
 
@@ -89,7 +92,7 @@ impl Receiver for Inbox {
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // Messages that were published before are still for it.
+        // Messages that were published before the unsubscription are still delivered.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
     }

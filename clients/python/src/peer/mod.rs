@@ -1,11 +1,11 @@
-//! The other end of a connection that goes no further than this process: what redis-py's connections have in the place
-//! of a socket.
+//! The in-process end of a connection, which replaces the socket of a redis-py connection.
 //!
-//! It takes what a client sends to a server, runs the commands in it, and keeps what the server would answer until that
-//! is asked for. A command that waits for keys does not hold up who sent it: its reply comes later, as messages do.
+//! A peer accepts the bytes that a client sends to a server, runs the commands in them, and keeps
+//! the replies until they are received. A command that waits for keys does not block its sender:
+//! the reply arrives later, as messages do.
 //!
-//! - `inbox`: where messages, and the items of waits, reach it.
-//! - `state`: its session, what was sent to it and what it answers.
+//! - `inbox`: receives messages and the results of blocked commands.
+//! - `state`: the session, its input and its output.
 
 mod inbox;
 mod state;
@@ -29,26 +29,26 @@ use crate::client::Client;
 use crate::error::{self, ConnectionError, Raises};
 use crate::threads::busy::Busy;
 
-/// The other end of one connection.
+/// The in-process end of one connection.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Peer {
     client: Py<Client>,
     shared: Arc<OpenStore>,
-    /// Threads have it while they work on it, never while they wait.
+    /// Threads hold the state while they work on it, but not while they wait.
     state: Busy<State>,
     closed: AtomicBool,
 }
 
-/// What a thread that waits needs while others work on the state.
+/// What a waiting thread needs while other threads work on the state.
 struct Sleep {
     descriptors: SmallVec<[OwnedFd; 2]>,
     bell: Arc<OwnedFd>,
-    /// When a command's time is up.
+    /// The deadline of a blocked command.
     until: Option<Instant>,
 }
 
 impl Sleep {
-    /// Waits until something may have come, for so long at most.
+    /// Waits until there may be something to receive, for at most `longest`.
     fn sleep(&self, longest: Duration) {
         let now = Instant::now();
         let left = self
@@ -65,7 +65,7 @@ impl Sleep {
             tv_sec: left.as_secs() as i64,
             tv_nsec: i64::from(left.subsec_nanos()),
         };
-        // Interrupted or not, the caller looks at everything.
+        // The caller checks everything, whether or not the poll was interrupted.
         if poll(&mut polled, Some(&time)).is_ok() {
             let rung = polled.last().is_some_and(|bell| !bell.revents().is_empty());
             if rung {
@@ -76,7 +76,7 @@ impl Sleep {
 }
 
 impl Peer {
-    /// Works on the state, waiting for locks as the client's calls do.
+    /// Works on the state with the client's limit on lock waits.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         let client = self.client.get();
         let limited = client.hasten(py);
@@ -111,7 +111,7 @@ impl Peer {
         state.descriptors().map_err(raised)
     }
 
-    /// Whether something can be received, or that the connection has ended.
+    /// Whether there are bytes to receive or the connection has ended.
     fn is_ready(&self, py: Python<'_>, state: &mut State) -> PyResult<bool> {
         if state.pending() == 0 {
             self.run(py, state)?;
@@ -119,7 +119,7 @@ impl Peer {
         Ok(state.pending() > 0 || state.ended)
     }
 
-    /// Waits until something can be received. Returns false where nothing came in time.
+    /// Waits until there is something to receive. Returns false on timeout.
     fn wait(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<bool> {
         let start = Instant::now();
         loop {
@@ -143,7 +143,8 @@ impl Peer {
                         descriptors.push(watched.try_clone_to_owned()?);
                     }
                 }
-                // Nobody rings for what came before they were asked for.
+                // A new descriptor is not signaled for what arrived before it was created, so check
+                // once more.
                 if !descriptors.is_empty() && self.is_ready(py, state)? {
                     return Ok(None);
                 }
@@ -211,8 +212,9 @@ impl Peer {
         })
     }
 
-    /// Take bytes that a client sends, and run the commands in them. Where that raises, they are run when something is
-    /// to be received.
+    /// Accept bytes from the client and run the commands in them.
+    ///
+    /// If this raises, the commands run at the next attempt to receive.
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let copied;
         let bytes = match data.cast::<PyBytes>() {
@@ -230,18 +232,22 @@ impl Peer {
         })
     }
 
-    /// Return whether something can be received at once: bytes, or that the connection has ended.
+    /// Return whether there are bytes to receive or the connection has ended.
     fn ready(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |state| self.is_ready(py, state))
     }
 
-    /// Wait until something can be received, for so many seconds or for ever. Return whether that is so.
+    /// Wait until there is something to receive, for `timeout` seconds or forever.
+    ///
+    /// Return False on timeout.
     #[pyo3(name = "wait", signature = (timeout=None))]
     fn wait_for(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         self.wait(py, duration(timeout)?)
     }
 
-    /// Return bytes, so many at most, as a socket with this timeout does: none where the connection has ended.
+    /// Return at most `most` bytes, as a socket with this timeout does.
+    ///
+    /// Return no bytes if the connection has ended.
     fn receive<'py>(
         &self,
         py: Python<'py>,
@@ -259,8 +265,9 @@ impl Peer {
         }
     }
 
-    /// Return all bytes that can be received at once; no bytes where the connection has ended, and None where nothing
-    /// has come yet.
+    /// Return all bytes that have arrived, or None if there are none yet.
+    ///
+    /// Return no bytes if the connection has ended.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         match self.ready(py)? {
             true => self.received(py, usize::MAX).map(Some),
@@ -268,8 +275,10 @@ impl Peer {
         }
     }
 
-    /// Return the descriptors that are readable when something may have come, and ten times a second besides, and in
-    /// how many seconds the time of a command that waits is up.
+    /// Return the descriptors to watch and the seconds until a blocked command times out.
+    ///
+    /// The descriptors become readable when there may be something to receive, and also ten times a
+    /// second while a command is blocked.
     fn watched(&self, py: Python<'_>) -> PyResult<(Vec<i32>, Option<f64>)> {
         self.with(py, |state| {
             let until = state.deadline();
@@ -280,10 +289,13 @@ impl Peer {
         })
     }
 
-    /// End the connection: who waits to receive something raises, and what a command waits for goes to others.
+    /// End the connection.
+    ///
+    /// A call that waits to receive raises. An element that was to go to a blocked command of this
+    /// connection goes to another waiter.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
-        // The call that a signal's handler has interrupted finds out.
+        // The call that the signal handler interrupted sees `closed` itself.
         if self.state.is_interrupted(py) {
             return Ok(());
         }

@@ -1,5 +1,4 @@
-//! The server's side of a connection that goes no further than this process: its session, what was sent to it and what
-//! it answers.
+//! The server side of an in-process connection: its session, its input and its output.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -19,11 +18,12 @@ use undercroft_server::Writer;
 
 use super::inbox::Inbox;
 
-/// Between two looks at signals and at what is waited for, while a thread waits (M4).
+/// Interval at which a waiting thread checks for signals and re-examines the keys that it waits for
+/// (M4).
 pub(super) const SLICE: Duration = Duration::from_millis(100);
-/// Messages are taken out of the ring while fewer bytes than this wait to be received.
+/// Messages are taken out of the ring only while fewer bytes than this are pending.
 const MESSAGES: usize = 64 * 1024;
-/// An empty buffer that has grown beyond this is given back.
+/// An empty buffer with more capacity than this, in bytes, is freed.
 const KEPT: usize = 64 * 1024;
 
 pub(super) struct State {
@@ -31,23 +31,23 @@ pub(super) struct State {
     pub(super) session: Session,
     pub(super) inbox: Inbox,
     parser: RequestParser,
-    /// What was sent and is not run yet begins at `start`.
+    /// Bytes that were sent. Those from `start` on have not run yet.
     pub(super) input: Vec<u8>,
     start: usize,
-    /// What is to be received begins at `received`.
+    /// Bytes to receive. Those before `received` have been received.
     out: Vec<u8>,
     received: usize,
-    /// Nothing is run any more: what is left in `out` is the last.
+    /// Whether the connection has ended, so that no more commands run and `out` has the last bytes.
     pub(super) ended: bool,
-    /// Why, where that is to be told: the store's file is gone.
+    /// The reason for the end if the store's file was removed.
     pub(super) gone: Option<String>,
     tended: Instant,
-    /// What wakes threads that wait, and how many these are.
+    /// The event descriptor that wakes waiting threads, and the number of those threads.
     pub(super) bell: Option<Arc<OwnedFd>>,
     pub(super) sleepers: usize,
 }
 
-/// What keeps commands from being run now.
+/// The reason why commands cannot run now.
 pub(super) enum Obstacle {
     Lock(Blocked),
     Failure(Error),
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Runs what was sent, as far as it goes, and takes what has come.
+    /// Runs the pending commands as far as possible, and takes messages.
     pub(super) fn run(&mut self) -> Result<(), Obstacle> {
         while !self.ended && self.is_answered()? && self.step()? {}
         if self.start == self.input.len() {
@@ -88,7 +88,7 @@ impl State {
         Ok(())
     }
 
-    /// Runs the next command. Returns false where there is none.
+    /// Runs the next command. Returns false if there is none.
     fn step(&mut self) -> Result<bool, Obstacle> {
         let rest = &self.input[self.start..];
         if rest.is_empty() {
@@ -119,7 +119,7 @@ impl State {
         drop((words, inbox));
         self.out = writer.out;
         if let Err(blocked) = ran {
-            // The same command is parsed anew when it is run again.
+            // The retry parses the command again.
             self.parser = parser();
             return Err(Obstacle::Lock(blocked));
         }
@@ -130,13 +130,13 @@ impl State {
         Ok(true)
     }
 
-    /// Ends a command whose reply begins at `before`.
+    /// Completes a command whose reply begins at `before`.
     fn finish(&mut self, before: usize, was_subscribed: bool) -> Result<(), Obstacle> {
         if !self.session.finish_command() {
             self.out.truncate(before);
         }
         if was_subscribed {
-            // What it sent to itself comes before the reply.
+            // Messages that the connection published to itself precede the reply.
             self.inbox.take_all().map_err(Obstacle::Failure)?;
         }
         if !self.inbox.messages.is_empty() {
@@ -155,7 +155,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether no command waits for keys any more; then its reply is there.
+    /// Whether no command is blocked. The reply of a blocked command is written once its wait ends.
     fn is_answered(&mut self) -> Result<bool, Obstacle> {
         let Some(wait) = self.session.waiting else {
             return Ok(true);
@@ -165,7 +165,8 @@ impl State {
             self.tended = now;
             self.inbox.waiters.tend();
         }
-        // A signal's handler runs behind the look, and a lock that is in the way is no obstacle to another one.
+        // Defer signals, so that their handlers run after this check. A held lock then fails the
+        // check instead of blocking it.
         let deferred = defer_signals();
         let answer = self.answer(&wait);
         drop(deferred);
@@ -190,7 +191,7 @@ impl State {
         wait: &undercroft_commands::session::wait::Wait,
     ) -> Result<Option<Answer>, Error> {
         let waiters = &mut self.inbox.waiters;
-        // The descriptor is readable again with the next answer.
+        // The descriptor becomes readable again with the next answer.
         waiters.answered(true)?;
         if let Some(answer) = waiters.finish(wait.ticket)? {
             return Ok(Some(answer));
@@ -204,7 +205,7 @@ impl State {
         }
     }
 
-    /// Takes messages. What is not received yet stays in the ring.
+    /// Takes messages up to a limit. The rest stays in the ring.
     fn take_messages(&mut self) -> Result<(), Error> {
         self.inbox.version = version(&self.session);
         let mut rung = true;
@@ -212,17 +213,18 @@ impl State {
             rung = false;
         }
         self.out.append(&mut self.inbox.messages);
-        // As a server closes a connection that does not keep up.
+        // End the connection after lost messages, as a server disconnects a client that is too
+        // slow.
         self.ended |= self.inbox.lost;
         Ok(())
     }
 
-    /// Bytes that wait to be received.
+    /// Returns the number of bytes that have not been received yet.
     pub(super) fn pending(&self) -> usize {
         self.out.len() - self.received
     }
 
-    /// Takes so many of them at most.
+    /// Takes at most `most` of the pending bytes.
     pub(super) fn receive<'py>(&mut self, py: Python<'py>, most: usize) -> Bound<'py, PyBytes> {
         let end = self.out.len().min(self.received.saturating_add(most));
         let bytes = PyBytes::new(py, &self.out[self.received..end]);
@@ -237,7 +239,7 @@ impl State {
         bytes
     }
 
-    /// The descriptors that are readable when something may have come.
+    /// Returns the descriptors that become readable when there may be something to receive.
     pub(super) fn descriptors(&mut self) -> Result<SmallVec<[BorrowedFd<'_>; 2]>, Error> {
         let mut all = SmallVec::new();
         if self.session.waiting.is_some() {
@@ -249,15 +251,16 @@ impl State {
         Ok(all)
     }
 
-    /// When the time of a command that waits is up.
+    /// Returns the deadline of a blocked command.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.session.waiting.and_then(|wait| wait.deadline)
     }
 
-    /// Wakes threads that wait for something to be received.
+    /// Wakes the threads that wait to receive.
     pub(super) fn ring(&self) {
         if let (Some(bell), 1..) = (&self.bell, self.sleepers) {
-            // A bell that is full is ringing.
+            // A write can only fail if the counter is full, and then the descriptor is readable
+            // anyway.
             let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
         }
     }

@@ -1,5 +1,4 @@
-//! State that several threads use, each of which may wait for a lock of the store
-//! meanwhile.
+//! State shared by several threads that may wait for locks of the store while they hold it.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -11,31 +10,31 @@ use undercroft_engine::unlimited_patience;
 
 use crate::error::ConnectionError;
 
-/// Before another look at what another thread has in use.
+/// Delay between attempts to lock a value that another thread holds.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// How many forks lie between the process that loaded the module and this one.
+/// The number of forks between the process that loaded the module and this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// Its address names the thread.
+    /// A variable whose address identifies the thread.
     static HERE: u8 = const { 0 };
 }
 
-/// What names the calling thread while it lives.
+/// Returns a number that identifies the calling thread while it lives.
 fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// A value for one thread at a time. Its owner may let other threads run, so
-/// that those who want it must do so, too. It may also run signal handlers, which
-/// cannot wait for what is below them.
+/// A value that one thread at a time holds. The holder may release the interpreter's lock, so a
+/// waiting thread must release it too. The holder may also run signal handlers, which cannot wait
+/// for a lock that a frame below them holds.
 pub(crate) struct Busy<T> {
     value: Mutex<T>,
-    /// `FORKS` when it was locked last.
+    /// The value of `FORKS` at the last lock.
     locked: AtomicU32,
-    /// The thread that locked it last. Threads take turns with the interpreter's
-    /// lock, so that none sees it locked and not yet named.
+    /// The thread that locked the value last. Threads hold the interpreter's lock here, so none can
+    /// observe the value locked before its owner is set.
     owner: AtomicUsize,
 }
 
@@ -48,24 +47,24 @@ impl<T> Busy<T> {
         }
     }
 
-    /// Whether this thread has it: a signal's handler asks, and the call that it
-    /// interrupts has it.
+    /// Whether the calling thread already holds the value. This is the case in a signal handler
+    /// whose interrupted call holds it.
     pub(crate) fn is_interrupted(&self, _: Python<'_>) -> bool {
         let is_locked = matches!(self.value.try_lock(), Err(TryLockError::WouldBlock));
         is_locked && self.owner.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// The value, where nobody else can have it.
+    /// Returns the value when no other reference to it can exist.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, once no other thread has it.
+    /// Returns the value once no other thread holds it.
     ///
     /// # Errors
-    /// What a signal's handler raised meanwhile; in a forked child, that a thread
-    /// which is not there has it; in a signal's handler, that what it interrupts
-    /// has it.
+    /// Fails with the exception of a signal handler that ran during the wait. Fails in a forked
+    /// child if a thread of the parent held the value. Fails in a signal handler if the interrupted
+    /// call holds the value.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, T>> {
         let forks = FORKS.load(Ordering::Relaxed);
         loop {
@@ -83,7 +82,8 @@ impl<T> Busy<T> {
                             "this is in use by the call that a signal has interrupted",
                         ));
                     }
-                    // The handlers are the program's own.
+                    // The handlers are code of the program and may wait for locks without this
+                    // call's limit.
                     unlimited_patience(|| py.check_signals())?;
                     py.detach(|| std::thread::sleep(PAUSE));
                     continue;
@@ -101,7 +101,7 @@ fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Lets a forked child know that it is one.
+/// Registers the function that counts forks in child processes.
 pub(crate) fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let hooks = PyDict::new(py);

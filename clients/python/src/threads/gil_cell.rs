@@ -1,17 +1,17 @@
-//! State that the interpreter's lock guards.
+//! State that the interpreter's lock protects.
 
 use std::cell::UnsafeCell;
 
 use pyo3::Python;
 
-/// A value that is only touched by threads attached to the interpreter.
+/// A value that only attached threads access.
 ///
-/// The module is built for the stable ABI of interpreters with a global lock
-/// and declares that it relies on it, so a [`Python`] token proves that no
-/// other thread is inside [`with`](Self::with).
+/// The module is built for the stable ABI of interpreters with a global lock and declares that it
+/// relies on that lock. A [`Python`] token therefore proves that no other thread is inside
+/// [`with`](Self::with).
 pub(crate) struct GilCell<T>(UnsafeCell<T>);
 
-// SAFETY: all access goes through `with`, which needs the interpreter's lock.
+// SAFETY: all access goes through `with`, which requires the interpreter's lock.
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
 impl<T> GilCell<T> {
@@ -19,12 +19,12 @@ impl<T> GilCell<T> {
         GilCell(UnsafeCell::new(value))
     }
 
-    /// Works on the value. `body` must not call into Python, which could let
-    /// another thread in, nor use the same value again.
+    /// Works on the value. `body` must not call into Python, which could let another thread run,
+    /// and must not access the same value again.
     #[inline(always)]
     pub(crate) fn with<R>(&self, _: Python<'_>, body: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the token says that this thread holds the interpreter's lock,
-        // and `body` neither gives it up nor comes back here.
+        // SAFETY: the token proves that this thread holds the interpreter's lock. `body` neither
+        // releases it nor accesses this value again.
         body(unsafe { &mut *self.0.get() })
     }
 }

@@ -1,9 +1,10 @@
-//! State that threads share, and calls that must not block a thread; every part of the module may call it.
+//! State that threads share, and calls that must not block a thread. Every part of the crate may
+//! use them.
 //!
-//! - `busy`: state that several threads use, each of which may wait for a lock of the store
-//!   meanwhile.
-//! - `gil_cell`: state that the interpreter's lock guards.
-//! - `nonblocking`: calls made in an event loop: they do not wait for locks.
+//! - `busy`: state shared by several threads that may wait for locks of the store while they hold
+//!   it.
+//! - `gil_cell`: state that the interpreter's lock protects.
+//! - `nonblocking`: calls made in an event loop, which do not wait for locks.
 
 pub(crate) mod busy;
 pub(crate) mod gil_cell;

@@ -1,10 +1,11 @@
-//! Calls made in an event loop: they do not wait for locks (M6).
+//! Calls made in an event loop, which do not wait for locks (M6).
 //!
-//! A client that [hurries](crate::client::Client) is one of `undercroft.asyncio`: its calls wait
-//! for a moment, and then raise [`Locked`] with nothing changed. The loop tries them again.
+//! A client that [hurries](crate::client::Client) belongs to `undercroft.asyncio`. Its calls wait
+//! for at most 1 ms and then raise [`Locked`] with nothing changed. The event loop retries them.
 //!
-//! Whoever comes to a store does so by [`Client::enter`](crate::client::Client::enter), or by
-//! [`Client::hasten`](crate::client::Client::hasten) with a store that it holds: these see to it.
+//! Every access to a store begins with [`Client::enter`](crate::client::Client::enter), or with
+//! [`Client::hasten`](crate::client::Client::hasten) for a store that the caller already holds.
+//! Both apply the limit.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -19,16 +20,16 @@ use undercroft_engine::{PatienceLimited, limit_patience};
 
 use crate::error::BusyError;
 
-/// For how long a call waits: more than others hold a lock where nothing is wrong.
+/// How long a call waits for a lock: longer than a running process normally holds one.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// The calls of this process that are to be tried again.
+/// The number of calls in this process that are to be retried.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// This thread makes a parked call that may wait all the same.
+    /// Whether this thread is making a parked call, which may wait for locks.
     static WAITS: Cell<bool> = const { Cell::new(false) };
-    /// This thread makes a call beside the event loop, which may take long; and what says that it is to end.
+    /// The stop flag of the call that this thread makes off the event loop, if any.
     static BESIDE: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
@@ -39,10 +40,10 @@ create_exception!(
     "A call of a client that hurries met a lock, and has changed nothing."
 );
 
-/// Limits what the calling thread waits for locks to a moment.
+/// Limits the calling thread's lock waits to [`MOMENT`].
 ///
-/// While calls are to be tried again none waits at all but the one whose turn it is: with many of
-/// them that would add up, and who comes back later finds the lock as well.
+/// While calls are parked, only the parked call whose turn it is waits at all. The waits of many
+/// calls would add up, and each of them would meet the same lock.
 #[inline(always)]
 pub(crate) fn hasten() -> PatienceLimited {
     limit_patience(match PARKED.load(Ordering::Relaxed) {
@@ -58,20 +59,21 @@ create_exception!(
     "A call of a client that hurries is a script which takes long, and has changed nothing."
 );
 
-/// Whether this thread makes a call beside the event loop.
+/// Whether this thread is making a call off the event loop.
 pub(crate) fn is_beside() -> bool {
     is_stopped().is_some()
 }
 
-/// Whether the call that this thread makes beside the event loop is to end; none where it makes no such call.
+/// Whether the call that this thread makes off the event loop is to stop. None if it makes no such
+/// call.
 pub(crate) fn is_stopped() -> Option<bool> {
-    // A thread that ends makes none.
+    // A thread whose local storage is destroyed is making no call.
     let stop = BESIDE.try_with(|beside| beside.borrow().clone()).ok()?;
     stop.map(|stop| stop.load(Ordering::Relaxed))
 }
 
-/// A call that a thread makes beside the event loop, as it takes long: it may wait for locks, and its scripts let other
-/// threads run.
+/// A long call that a thread makes off the event loop. It may wait for locks, and its scripts let
+/// other threads run.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Beside(Arc<AtomicBool>);
 
@@ -89,7 +91,7 @@ impl Beside {
         args: &Bound<'py, PyTuple>,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        /// The thread makes other calls behind it.
+        /// Clears the stop flag when the call ends, because the thread goes on to make other calls.
         struct Behind;
         impl Drop for Behind {
             fn drop(&mut self) {
@@ -101,7 +103,7 @@ impl Beside {
         call.call(args, Some(options))
     }
 
-    /// End its script, unless that has changed something.
+    /// Stop the call's script unless it has already written.
     fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -115,7 +117,7 @@ fn moment() -> Duration {
     }
 }
 
-/// A call that is to be tried again. While it lives, no other call that hurries waits for a lock.
+/// A call that is to be retried. While it lives, no other hurried call waits for a lock.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Parked(());
 
@@ -127,7 +129,7 @@ impl Parked {
         Parked(())
     }
 
-    /// Make the call. It may wait for locks for a moment, as if nothing were parked.
+    /// Make the call, which may wait for locks for at most 1 ms.
     #[pyo3(signature = (call, args, options))]
     fn make<'py>(
         &self,
@@ -148,20 +150,21 @@ impl Drop for Parked {
     }
 }
 
-/// A store in which calls have left something to be done behind them. It stays open as long.
+/// A store in which hurried calls left work undone. The store stays open while this object lives.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Backlog(pub(crate) Arc<OpenStore>);
 
 #[pymethods]
 impl Backlog {
-    /// Do what can be done now, without waiting for a lock. Return whether nothing is left, or
-    /// the store is gone.
+    /// Do the work that needs no wait for a lock.
+    ///
+    /// Return whether nothing is left, or the store was removed.
     fn settle(&self) -> bool {
         let _limited = limit_patience(Duration::ZERO);
         self.0.store.settle_waits().is_none() || self.0.store.removed()
     }
 
-    /// What tells one store from another.
+    /// A number that identifies the store.
     #[getter]
     fn store(&self) -> usize {
         Arc::as_ptr(&self.0).addr()

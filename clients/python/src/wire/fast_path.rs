@@ -1,9 +1,9 @@
-//! The usual call of a synchronous client in one step: an idle connection is taken, the command
-//! sent over it, its reply received, and the connection given back.
+//! The common call of a synchronous client in one step: take an idle connection, send the command,
+//! receive the reply, and return the connection.
 //!
-//! This runs no Python code but what makes an exception of an error. Whatever is unusual is left
-//! to Python, either with nothing sent, or with the connection and what has come: a C function that
-//! holds nothing then calls the client's method `_go_on`.
+//! This path runs no Python code except to make an exception of an error reply. Unusual calls are
+//! left to Python, either before anything is sent or with the connection and the reply. A C
+//! function that owns nothing then calls the client's method `_go_on`.
 
 use pyo3::Borrowed;
 use pyo3::exceptions::PyBaseException;
@@ -18,16 +18,18 @@ use super::pipeline::{self, ACCOMPANIED};
 use super::plug::{self, Fields};
 use super::{Wire, pack};
 
-/// Prefix of WAIT and WAITAOF, which ask for the last write of their connection: other connections may have carried one.
+/// Prefix of WAIT and WAITAOF, which refer to the last write of their own connection. Another
+/// connection of the pool may have made that write.
 const REPLICATED: &[u8] = b"WAIT";
 
-/// `undercroft.remote.RemoteRedis.execute_command` does the same, and is where it is described.
+/// Runs a command in the way that `undercroft.remote.RemoteRedis.execute_command` documents.
 pub(super) unsafe extern "C-unwind" fn execute_command(
     client: *mut ffi::PyObject,
     args: *mut ffi::PyObject,
     options: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter's promise to a method, and ours to the caller of `run`.
+    // SAFETY: the interpreter calls this method with valid arguments on an attached thread, and
+    // this frame owns nothing to drop.
     unsafe { plug::run(attempt, client, args, options) }
 }
 
@@ -47,11 +49,12 @@ fn attempt<'py>(
     Ok(Step::Next(Next::new(function, arguments, None)))
 }
 
-/// Makes a call that is a usual one over an idle connection of a client's pool, and returns its reply.
+/// Makes a common call over an idle connection of the client's pool and returns its reply.
 ///
-/// Otherwise a tuple, which no reply is. An empty one: nothing was sent. One item: the reply, which the client has a
-/// callback for. Four, where an error or a message came, or something was raised after the command was sent: the pool,
-/// its connection, which the caller is to give back, what came, and whether it was raised.
+/// Otherwise returns a tuple, which a reply never is. An empty tuple means that nothing was sent.
+/// One item is a reply for which the client has a callback. Four items are returned for an error or
+/// a message, or if an exception was raised after sending: the pool, the connection that the caller
+/// must return to it, the reply or exception, and whether it was raised.
 fn call<'py>(
     client: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
@@ -81,7 +84,7 @@ fn call<'py>(
             taken.give()?;
             let callbacks = client.get(intern!(py, "response_callbacks"))?;
             match callbacks.as_ref().map(Bound::cast::<PyDict>) {
-                // The name is in capitals, as its keys are.
+                // Both the name and the dictionary's keys are in capitals.
                 Some(Ok(callbacks)) if !callbacks.contains(args.get_borrowed_item(0)?)? => {
                     Ok(reply)
                 }
@@ -104,7 +107,7 @@ fn call<'py>(
     }
 }
 
-/// Whether the command's name is in capitals, and nothing is unusual about it and the options.
+/// Whether the command's name is in capitals and neither the command nor its options are unusual.
 fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
     let Ok(name) = args.get_borrowed_item(0) else {
         return Ok(false);
@@ -115,7 +118,7 @@ fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> P
     let Ok(text) = name.to_cow() else {
         return Ok(false);
     };
-    // redis-py's dictionary of callbacks finds names however they are written.
+    // redis-py's dictionary of callbacks ignores case, but this lookup does not.
     let small = text.bytes().any(|byte| byte.is_ascii_lowercase());
     let text = text.as_bytes();
     if small || text.starts_with(ACCOMPANIED) || text.starts_with(REPLICATED) || pack::streams(text)
@@ -128,10 +131,10 @@ fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> P
     }
 }
 
-/// A connection that is in use by this call.
+/// A pooled connection that this call uses.
 struct Taken<'py> {
-    /// The pool's idle connections, and those in use. A pool that begins anew, as in a forked
-    /// child, has others, which a connection of before has no place in.
+    /// The pool's idle and used connections. A pool that resets itself, for example in a forked
+    /// child, replaces both. An older connection must not enter the new ones.
     idle: Bound<'py, PyList>,
     used: Bound<'py, PySet>,
     connection: Bound<'py, PyAny>,
@@ -140,8 +143,8 @@ struct Taken<'py> {
 }
 
 impl<'py> Taken<'py> {
-    /// Takes the connection that was used last, if it is as usual. It is out of the list before anything is asked of it:
-    /// what is asked may run Python, and so let another thread in.
+    /// Takes the most recently used connection, if it supports this path. The connection leaves the
+    /// idle list first: reading its attributes may run Python code and let another thread in.
     fn of(pool: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
         let pool = Fields::of(pool)?;
         let idle = pool.get(intern!(pool.py(), "_available_connections"))?;
@@ -168,7 +171,8 @@ impl<'py> Taken<'py> {
         }
     }
 
-    /// What is to be known of a connection, which is among those in use from then on; None where it is not as usual.
+    /// Returns the connection's state and marks the connection as used, or returns None if it does
+    /// not support this path.
     #[expect(clippy::type_complexity, reason = "three fields of the caller's")]
     fn known(
         pool: &Fields<'py>,
@@ -210,14 +214,14 @@ impl<'py> Taken<'py> {
         }
     }
 
-    /// Whether redis-py wants the connection made anew.
+    /// Whether redis-py has marked the connection for reconnection.
     fn is_to_go(&self) -> PyResult<bool> {
         let py = self.connection.py();
         let anew = Fields::of(&self.connection)?.get(intern!(py, "_should_reconnect"))?;
         anew.map_or(Ok(false), |anew| anew.is_truthy())
     }
 
-    /// Gives the connection back, unless somebody else has done so.
+    /// Returns the connection to the pool, unless another thread has already done so.
     fn give(self) -> PyResult<()> {
         if self.used.discard(&self.connection)? {
             self.idle.append(&self.connection)?;
@@ -225,7 +229,7 @@ impl<'py> Taken<'py> {
         Ok(())
     }
 
-    /// Leaves the pool and its connection to the caller, with what has come over it or was raised.
+    /// Passes the pool, the connection, and the reply or exception to the caller.
     #[cold]
     fn leave(
         self,
@@ -238,7 +242,7 @@ impl<'py> Taken<'py> {
     }
 }
 
-/// Whether it is an error, or a message that nobody asked for.
+/// Whether the reply is an error or an unsolicited message.
 fn is_special(reply: &Bound<'_, PyAny>) -> bool {
     pipeline::is_message(reply) || reply.is_instance_of::<PyBaseException>()
 }

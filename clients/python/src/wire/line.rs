@@ -1,10 +1,10 @@
-//! What the asyncio client does for every call: a command is packed and its call put in line, and
-//! what came is given to the calls at the head of the line.
+//! The work of each asyncio call: packing a command, queueing its call, and giving received replies
+//! to the calls at the head of the queue.
 //!
-//! [`Line`] owns the queue and both buffers, and runs no Python code but what makes an exception
-//! of an error: whatever else needs that, it gives to its caller. So a daemon thread that an
-//! ending interpreter unwinds has no frame of this on its stack, and a signal's handler finds a
-//! command and its call both there or neither.
+//! [`Line`] owns the queue and both buffers. It runs no Python code except to make an exception of
+//! an error reply, and leaves anything else that needs Python to its caller. So a daemon thread
+//! that is unwound at interpreter shutdown has no frame of this module on its stack. A signal
+//! handler finds either both a command and its call in the queue, or neither.
 //! `undercroft.asyncio.multiplexing.line` is the same in Python.
 
 use std::collections::VecDeque;
@@ -25,20 +25,20 @@ use super::pipeline::{is_message, is_shaped};
 use super::replies::Replies;
 use super::{KEPT, feed, pack, socket};
 
-/// Who a reply is for, and the reply.
+/// The call that a reply is for, and the reply.
 type Given<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
-/// Commands that wait to be written, and calls that wait for the replies in order.
+/// Commands to be written, and calls that wait for the replies in order.
 ///
-/// The interpreter's lock keeps other threads out. What is in the mutexes is in use only where
-/// one call comes within another, as a finalizer's: that one is refused.
+/// The interpreter's lock excludes other threads. A mutex can only be held on entry if one call
+/// runs within another, for example from a finalizer. The inner call fails.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Line {
     codec: Codec,
-    /// `asyncio.Future.set_result`, and what it raises where there is a result.
+    /// `asyncio.Future.set_result`, and the exception that it raises if there is already a result.
     settle: Py<PyAny>,
     invalid_state: Py<PyAny>,
-    /// `asyncio.Task`.
+    /// The class `asyncio.Task`.
     task: Py<PyAny>,
     sent: Mutex<Sent>,
     came: Mutex<Came>,
@@ -46,30 +46,30 @@ pub(crate) struct Line {
 
 #[derive(Default)]
 struct Sent {
-    /// Commands that leave together.
+    /// Packed commands for the next write.
     gathered: Vec<u8>,
     calls: VecDeque<Waiting>,
-    /// The first call's reply has been given to who asked for what comes.
+    /// Whether the caller of `answer` has received the reply to the first call.
     is_taken: bool,
     is_closed: bool,
-    /// The peer's socket, for itself alone: whoever closes a transport does not close this.
+    /// A duplicate of the peer's socket, which stays open when the transport is closed.
     socket: Option<OwnedFd>,
 }
 
 struct Came {
     replies: Replies,
-    /// Why the reply to the first call is not decoded, against its caller's wish.
+    /// The error of a reply that could not be decoded.
     undecodable: Option<PyErr>,
 }
 
-/// A call, or several that get their replies together.
+/// A call, or a batch of calls that receive their replies together.
 struct Waiting {
     call: Py<PyAny>,
-    /// Its reply may be decoded.
+    /// Whether the reply may be decoded.
     decode: bool,
-    /// Its reply is its result.
+    /// Whether the reply itself is the result.
     is_result: bool,
-    /// The list of the replies to several calls, and their number.
+    /// The list for a batch's replies, and their number.
     replies: Option<(Py<PyList>, usize)>,
 }
 
@@ -86,7 +86,7 @@ impl Waiting {
 
 #[pymethods]
 impl Line {
-    /// The arguments are those of a [`Wire`](super::Wire).
+    /// Create a line with the arguments of a [`Wire`](super::Wire).
     #[new]
     #[pyo3(signature = (error, decode_responses=false, encoding="utf-8", encoding_errors="strict", sets=false))]
     fn new(
@@ -115,8 +115,9 @@ impl Line {
         })
     }
 
-    /// Puts a command behind those that leave next, and its call in line; after an error neither.
-    /// `callbacks` has the names of commands whose replies are made into something else.
+    /// Pack a command and queue its call, or do neither after an error.
+    ///
+    /// `callbacks` has the commands whose replies need further processing.
     #[pyo3(signature = (call, args, decode=true, callbacks=None))]
     fn put(
         &self,
@@ -144,8 +145,9 @@ impl Line {
         Ok(())
     }
 
-    /// Puts several commands there, all or, after an error, none. Their replies are added to the
-    /// batch's `replies`.
+    /// Pack several commands and queue them as a batch, or none after an error.
+    ///
+    /// Their replies are appended to the batch's `replies`.
     fn put_many(&self, batch: Bound<'_, PyAny>, commands: &Bound<'_, PyList>) -> PyResult<()> {
         let replies = batch.getattr(intern!(batch.py(), "replies"))?;
         let replies = replies.cast_into::<PyList>()?.unbind();
@@ -162,22 +164,24 @@ impl Line {
         Ok(())
     }
 
-    /// Lets [`Line::send`] use a socket, given as the number of a descriptor that is open.
+    /// Let [`Line::send`] use a socket, given its open descriptor.
     fn attach(&self, descriptor: i32) -> PyResult<()> {
         let invalid = || PyOSError::new_err(format!("no descriptor is open as {descriptor}"));
         if descriptor < 0 {
             return Err(invalid());
         }
-        // SAFETY: the number is no less than 0, and is used only to ask the system for another
-        // descriptor of the same socket, which it refuses where none is open.
+        // SAFETY: the number is not negative and is only used to duplicate the descriptor, which
+        // fails if none is open.
         let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let own = borrowed.try_clone_to_owned().map_err(|_| invalid())?;
         self.open()?.socket = Some(own);
         Ok(())
     }
 
-    /// Sends the commands that leave now. Returns what the socket does not take, whatever the
-    /// reason; all of them where none is attached.
+    /// Send the packed commands.
+    ///
+    /// Return the bytes that the socket did not accept for any reason, or all bytes if no socket is
+    /// attached.
     fn send<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut sent = used(&self.sent)?;
         let count = match &sent.socket {
@@ -192,7 +196,7 @@ impl Line {
         Ok(left)
     }
 
-    /// The commands that leave now.
+    /// Return the packed commands and remove them.
     fn gathered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut sent = used(&self.sent)?;
         let bytes = PyBytes::new(py, &sent.gathered);
@@ -201,7 +205,7 @@ impl Line {
         Ok(bytes)
     }
 
-    /// Takes bytes that came, and answers the calls at the head of the line.
+    /// Accept received bytes and answer the calls at the head of the queue.
     fn receive<'py>(
         &self,
         data: &Bound<'py, PyAny>,
@@ -211,13 +215,13 @@ impl Line {
         self.answer(data.py(), woken)
     }
 
-    /// Gives calls the replies that have come, as far as these are their results as they are.
-    /// Adds to `woken` each for which somebody waits; in the place of one for which a task does,
-    /// what the task is to be called with and in which context, as the call has kept it.
+    /// Give replies to the calls whose results they are.
     ///
-    /// Returns the first that is something else, and the call that it is for, which keeps its
-    /// place in line until it is asked for the next; None in a call's place where a message came,
-    /// or a reply to nobody.
+    /// Each answered call that has a waiter is added to `woken`. If the waiter is a task, the entry
+    /// is instead the task's wakeup function and context as the call stored them.
+    ///
+    /// Return the first other reply and its call, which stays in the queue until the next call of
+    /// this method. The call is None for a message or for a reply that matches no call.
     fn answer<'py>(
         &self,
         py: Python<'py>,
@@ -256,27 +260,27 @@ impl Line {
         }
     }
 
-    /// The call at the head of the line.
+    /// The call at the head of the queue.
     #[getter]
     fn first(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let sent = used(&self.sent)?;
         Ok(sent.calls.front().map(|first| first.call.clone_ref(py)))
     }
 
-    /// The same, if its reply was given last.
+    /// The call at the head of the queue if its reply was returned last, or else None.
     #[getter]
     fn taken(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let is_taken = used(&self.sent)?.is_taken;
         if is_taken { self.first(py) } else { Ok(None) }
     }
 
-    /// How many bytes of a string that has begun are announced, and have not come.
+    /// The number of announced bytes of a partial string that have not arrived.
     #[getter]
     fn missing(&self) -> PyResult<usize> {
         Ok(used(&self.came)?.replies.missing())
     }
 
-    /// The calls in line.
+    /// Return the queued calls.
     fn calls(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let sent = used(&self.sent)?;
         Ok(sent.calls.iter().map(|it| it.call.clone_ref(py)).collect())
@@ -286,7 +290,7 @@ impl Line {
         Ok(used(&self.sent)?.calls.len())
     }
 
-    /// Takes no more commands, and forgets what has not left. Returns the calls in line.
+    /// Stop accepting commands, discard unsent ones, and return the queued calls.
     fn close(&self) -> PyResult<Vec<Py<PyAny>>> {
         let mut sent = used(&self.sent)?;
         let calls = std::mem::take(&mut *sent).calls;
@@ -295,7 +299,7 @@ impl Line {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // What is in use is no garbage.
+        // A queue that is in use is reachable, so it is not garbage.
         if let Ok(sent) = self.sent.try_lock() {
             for waiting in &sent.calls {
                 visit.call(&waiting.call)?;
@@ -308,13 +312,13 @@ impl Line {
     }
 
     fn __clear__(&self) {
-        // They are dropped when nothing is in use any more.
+        // The calls are dropped after the lock is released.
         drop(self.close());
     }
 }
 
 impl Line {
-    /// What was sent, as long as the line takes commands.
+    /// Returns the sending side, or fails if the line is closed.
     fn open(&self) -> PyResult<MutexGuard<'_, Sent>> {
         let sent = used(&self.sent)?;
         if sent.is_closed {
@@ -323,7 +327,7 @@ impl Line {
         Ok(sent)
     }
 
-    /// The next reply or message, or the error for a reply that cannot be decoded.
+    /// Returns the next reply or message. A reply that cannot be decoded becomes its error.
     fn next<'py>(&self, py: Python<'py>, decode: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Came {
             replies,
@@ -347,8 +351,8 @@ impl Line {
         }))
     }
 
-    /// Gives a call its result. Returns false, with nothing done, where that would call others:
-    /// whoever waits for the call must be kept apart, or be nobody.
+    /// Sets the result of a call. Returns false, doing nothing, if that would run other callbacks.
+    /// It would not if the call has no waiter or keeps its waiter separately.
     fn settle<'py>(
         &self,
         call: &Bound<'py, PyAny>,
@@ -369,23 +373,23 @@ impl Line {
         };
         match self.settle.bind(py).call1((call, result)) {
             Ok(_) if is_task => {
-                // Nobody is kept apart any more.
+                // The waiter is no longer kept separately.
                 call.setattr(known, false)?;
                 woken.append(waiter)?;
             }
             Ok(_) if kept.is_some() => woken.append(call)?,
             Ok(_) => {}
-            // A finalizer that ran in between has cancelled it.
+            // A finalizer that ran meanwhile has cancelled the call.
             Err(error) if error.is_instance(py, self.invalid_state.bind(py)) => {}
             Err(error) => return Err(error),
         }
         Ok(true)
     }
 
-    /// Whether a function is that of a task of asyncio's, no other class's, which lets it go on.
+    /// Whether a function is the wakeup method of an exact `asyncio.Task`.
     fn is_task(&self, function: Borrowed<'_, '_, PyAny>) -> bool {
-        // SAFETY: the object is valid and the thread attached; a built-in function's own object is
-        // borrowed from it, and looked at only while it is there.
+        // SAFETY: the object is valid and the thread is attached. The function's receiver is
+        // borrowed and only used while the function lives.
         unsafe {
             if ffi::PyCFunction_CheckExact(function.as_ptr()) == 0 {
                 return false;
@@ -395,7 +399,7 @@ impl Line {
         }
     }
 
-    /// Takes the first call off the line, if it is this one, or the one whose reply was given.
+    /// Removes the first call if it is `call`, or, without `call`, if its reply was returned.
     fn leave(&self, call: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut sent = used(&self.sent)?;
         let is_taken = std::mem::take(&mut sent.is_taken);
@@ -404,14 +408,14 @@ impl Line {
             (Some(_), None) if is_taken => sent.calls.pop_front(),
             _ => None,
         };
-        // Whatever goes with it may use the line.
+        // Finalizers of the dropped call may use the line, so release the lock first.
         drop(sent);
         drop(left);
         Ok(())
     }
 }
 
-/// What nobody else uses.
+/// Locks a part of the line. Fails if it is already in use.
 fn used<T>(part: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     match part.try_lock() {
         Ok(used) => Ok(used),

@@ -1,4 +1,4 @@
-//! A long value, received into the very object that it becomes.
+//! A long value that is received directly into its result object.
 
 use std::mem::MaybeUninit;
 
@@ -6,7 +6,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// A value that has not come as a whole.
+/// A value that has not arrived completely.
 pub(super) struct Long {
     value: Py<PyBytes>,
     length: usize,
@@ -14,11 +14,11 @@ pub(super) struct Long {
 }
 
 impl Long {
-    /// A value of so many bytes, of which none has come. Memory that nothing is
-    /// written to costs nothing, should the rest never come.
+    /// Starts a value of `length` bytes. Untouched memory costs nothing if the rest never arrives.
     pub(super) fn new(py: Python<'_>, length: usize) -> PyResult<Long> {
-        // SAFETY: without bytes to copy it makes an object of this length, or null
-        // with an exception set, also where the length is negative as it sees it.
+        // SAFETY: the thread is attached. Given a null pointer, the function allocates an
+        // uninitialized object of this length. It returns null with an exception set on failure,
+        // including a length that is negative as a signed number.
         let value = unsafe {
             let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), length as isize);
             Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked()
@@ -30,18 +30,17 @@ impl Long {
         })
     }
 
-    /// How many bytes have not come yet.
+    /// Returns how many bytes have not arrived yet.
     pub(super) fn missing(&self) -> usize {
         self.length - self.filled
     }
 
-    /// Takes what belongs to it, from the start of some bytes. Returns how many
-    /// these are.
+    /// Copies the bytes that belong to the value from the start of `bytes`. Returns their number.
     pub(super) fn take(&mut self, py: Python<'_>, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.missing());
         let value = self.value.bind(py);
-        // SAFETY: the object has `length` bytes, which nobody else has seen yet, and
-        // `filled + count` is no more than that.
+        // SAFETY: the object has `length` bytes and is not yet visible to other code, and `filled +
+        // count` is at most `length`.
         unsafe {
             let start = ffi::PyBytes_AsString(value.as_ptr()).cast::<u8>();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), start.add(self.filled), count);
@@ -50,10 +49,10 @@ impl Long {
         count
     }
 
-    /// Room for the bytes that have not come. The caller tells by `came` how many it has put there.
+    /// Returns the memory for the missing bytes. The caller reports the number written with `came`.
     pub(super) fn room(&mut self, py: Python<'_>) -> &mut [MaybeUninit<u8>] {
-        // SAFETY: the object has `length` bytes, which no other code has seen yet, and lives as long as this does;
-        // `filled` is no more than that.
+        // SAFETY: the object has `length` bytes, is not yet visible to other code, and lives as
+        // long as `self`. `filled` is at most `length`.
         unsafe {
             let start = ffi::PyBytes_AsString(self.value.bind(py).as_ptr());
             let start = start.cast::<MaybeUninit<u8>>().add(self.filled);
@@ -61,12 +60,12 @@ impl Long {
         }
     }
 
-    /// Counts bytes that have been put into the room.
+    /// Counts bytes that were written into the room.
     pub(super) fn came(&mut self, count: usize) {
         self.filled = self.length.min(self.filled + count);
     }
 
-    /// The value, all of which has come.
+    /// Returns the complete value.
     pub(super) fn finish(self, py: Python<'_>) -> Bound<'_, PyAny> {
         debug_assert_eq!(self.missing(), 0);
         self.value.into_bound(py).into_any()

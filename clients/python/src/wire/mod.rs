@@ -1,18 +1,18 @@
-//! The way from a remote client's call to the socket and back: packing, sending,
-//! receiving and parsing in one call.
+//! A remote client's call from Python to the socket and back: packing, sending, receiving and
+//! parsing in one call.
 //!
-//! Making connections, TLS, retries and everything else is redis-py's code in
-//! Python; it can use the parts of this one by one as well.
+//! Connecting, TLS, retries and everything else remain redis-py's Python code, which can also use
+//! the parts of this module separately.
 //!
-//! - `fast_path`: the usual call of a synchronous client in one step.
+//! - `fast_path`: the common call of a synchronous client in one step.
 //! - `line`: commands and calls of one connection of the asyncio client.
-//! - `long`: a long value, received into the very object that it becomes.
-//! - `names`: what this module uses of the Python half of the package.
-//! - `pack`: commands as the protocol has them.
-//! - `pipeline`: all commands packed, and all replies parsed, in one call each.
-//! - `plug`: a native method of a class of Python's.
-//! - `replies`: replies as Python objects, built from what `undercroft_resp` reads.
-//! - `socket`: sending and receiving, while other threads run Python.
+//! - `long`: a long value that is received directly into its result object.
+//! - `names`: the objects that this module uses from the Python half of the package.
+//! - `pack`: commands in the wire format.
+//! - `pipeline`: packing all commands, and parsing all replies, in one call each.
+//! - `plug`: a native method of a Python class.
+//! - `replies`: replies as Python objects, built from what `undercroft_resp` parses.
+//! - `socket`: sending and receiving while other threads run Python.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -39,32 +39,35 @@ pub(crate) use line::Line;
 use replies::Replies;
 use socket::Patience;
 
-/// An outgoing buffer that has grown beyond this is given back after use.
+/// An outgoing buffer with more capacity than this, in bytes, is freed after use.
 const KEPT: usize = 1 << 20;
 
-/// Commands as bytes and bytes as replies, for one connection.
+/// The encoder of commands and parser of replies for one connection.
 #[pyclass(module = "undercroft._native")]
 pub(crate) struct Wire {
-    /// A descriptor of its own. Another thread may close the caller's at any time, whose
-    /// number is then the next file's, while a call that began before still waits.
+    /// A duplicate of the caller's descriptor. Another thread may close the original at any time,
+    /// and its number may be reused while an earlier call still waits.
     socket: Option<Arc<OwnedFd>>,
     codec: Codec,
     replies: Replies,
     out: Vec<u8>,
     patience: Patience,
-    /// Something was sent whose replies have not been read. They may not even have come.
+    /// Whether a command was sent whose reply has not been read. The reply may not have arrived
+    /// yet.
     owed: bool,
-    /// A peer on this machine, which cannot have closed its end when something is sent. What
-    /// else it may have sent is a message, which is told from a reply.
+    /// Whether the peer is on this machine, where sending to a closed peer fails. Anything
+    /// unsolicited from it is a message, which differs from a reply.
     local: bool,
-    /// Nothing but whole calls has gone over a local socket since somebody looked at it.
+    /// Whether only complete calls have used a local socket since its last check.
     trusted: bool,
 }
 
 #[pymethods]
 impl Wire {
-    /// `error` makes the exception of an error reply's text. With `sets` sets are
-    /// sets, else lists.
+    /// Create an encoder and parser for one connection.
+    ///
+    /// `error` makes an exception from an error reply's text. With `sets`, sets become `set`
+    /// objects and otherwise lists.
     #[new]
     #[pyo3(signature = (error, decode_responses=false, encoding="utf-8", encoding_errors="strict", sets=false))]
     fn new(
@@ -91,7 +94,7 @@ impl Wire {
         })
     }
 
-    /// A command in one piece, in a list.
+    /// Return a command as a list with one `bytes` object.
     #[pyo3(signature = (*args))]
     fn pack<'py>(
         &mut self,
@@ -103,7 +106,7 @@ impl Wire {
         self.packed(py)
     }
 
-    /// Several commands in one piece, in a list.
+    /// Return several commands as a list with one `bytes` object.
     fn pack_many<'py>(
         &mut self,
         py: Python<'py>,
@@ -114,17 +117,17 @@ impl Wire {
         self.packed(py)
     }
 
-    /// Takes bytes that came.
+    /// Accept received bytes.
     fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         feed(&mut self.replies, data)
     }
 
-    /// Whether there are bytes that are no part of a reply given so far, or will be.
+    /// Return whether there are unread bytes, or a reply is still to arrive.
     fn has_data(&self) -> bool {
         self.owed || self.replies.has_data()
     }
 
-    /// The next reply, or `undercroft.resp.MISSING` if it has not come as a whole.
+    /// Return the next reply, or `undercroft.resp.MISSING` if it is incomplete.
     #[pyo3(signature = (decode=true))]
     fn gets<'py>(&mut self, py: Python<'py>, decode: bool) -> PyResult<Bound<'py, PyAny>> {
         match self.replies.next(py, &self.codec, decode)? {
@@ -133,14 +136,15 @@ impl Wire {
         }
     }
 
-    /// Uses a socket, which stays open until this is gone. Shut down, it ends. A `local` one
-    /// is a unix socket.
+    /// Use a socket, which is duplicated and stays open while this object lives.
+    ///
+    /// Shutting the socket down still ends the connection. `local` means a Unix socket.
     fn attach(&mut self, socket: RawFd, local: bool) -> PyResult<()> {
         if socket < 0 {
             return Err(ConnectionError::new_err(socket::CLOSED));
         }
-        // SAFETY: it is not -1, and the caller has it open: no other thread runs
-        // before it has been copied.
+        // SAFETY: the descriptor is not -1, and the caller has it open. No other thread runs before
+        // it is duplicated.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
         self.socket = Some(Arc::new(socket.try_clone_to_owned()?));
         self.patience = Patience::default();
@@ -148,21 +152,23 @@ impl Wire {
         Ok(())
     }
 
-    /// Whether nothing has come, neither here nor to the socket.
+    /// Return whether nothing has arrived, neither in the buffer nor at the socket.
     fn quiet(&self) -> bool {
         !self.has_data() && attached(&self.socket).is_ok_and(socket::quiet)
     }
 
-    /// Says that others have used the socket, which is to be looked at before the next call.
-    /// Returns whether replies are to come that nobody waits for any more: then it is of no
-    /// use, as a look need not tell.
+    /// Note that other code has used the socket, so that the next call checks it first.
+    ///
+    /// Return whether replies are outstanding that no call waits for. The connection is then
+    /// unusable, because a check may not reveal them.
     fn suspect(&mut self) -> bool {
         self.trusted = false;
         self.owed
     }
 
-    /// Makes `execute_command` of a class of clients a native method, which makes usual calls in one step and calls the
-    /// client's `_go_on` for all others.
+    /// Replace `execute_command` of a client class by a native method.
+    ///
+    /// The method makes common calls in one step and calls the client's `_go_on` for all others.
     #[staticmethod]
     #[pyo3(signature = (class_, /))]
     fn plug(class_: &Bound<'_, PyType>) -> PyResult<()> {
@@ -171,8 +177,9 @@ impl Wire {
         plug::install(class_, c"execute_command", doc, fast_path::execute_command)
     }
 
-    /// Sends a command and returns its reply, or a message that came before it.
-    /// Error replies are returned, too.
+    /// Send a command and return its reply, or a message that came before it.
+    ///
+    /// Error replies are returned as well.
     fn call<'py>(
         &mut self,
         py: Python<'py>,
@@ -182,7 +189,7 @@ impl Wire {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
         pack::command(&self.codec, args.iter_borrowed(), &mut self.out)?;
-        // Bytes that come later are to be looked for before each call.
+        // After such a command, unsolicited bytes may arrive, so each call checks for them first.
         self.local &= !pack::streams(pack::name(&self.out));
         let socket = attached(&self.socket)?;
         self.owed = true;
@@ -191,7 +198,7 @@ impl Wire {
         self.receive(py, decode, timeout)
     }
 
-    /// The next reply, received from the socket.
+    /// Receive and return the next reply.
     fn receive<'py>(
         &mut self,
         py: Python<'py>,
@@ -203,10 +210,10 @@ impl Wire {
         Ok(reply)
     }
 
-    /// The next published message as redis-py shows it, or what else comes before one, as it is.
-    /// `undercroft.resp.MISSING` where nothing has come in so many seconds.
+    /// Return the next published message in redis-py's format, or any other reply unchanged.
     ///
-    /// Other threads may use this while it waits.
+    /// Return `undercroft.resp.MISSING` if nothing arrives within `timeout` seconds. Other threads
+    /// may use this object while it waits.
     fn message<'py>(
         receiver: &Bound<'py, Wire>,
         timeout: Option<f64>,
@@ -220,7 +227,7 @@ impl Wire {
                     Ok(Some(reply)) => return replies::published(reply),
                     Ok(None) => {}
                     Err(error) => {
-                        // A text that cannot be decoded keeps no later message from its receiver.
+                        // Skip text that cannot be decoded, so that later messages still arrive.
                         if error.is_instance_of::<PyUnicodeDecodeError>(py) {
                             wire.replies.next(py, &wire.codec, false)?;
                         }
@@ -243,9 +250,10 @@ impl Wire {
         }
     }
 
-    /// Sends the commands of a redis-py pipeline and returns their replies, with
-    /// error replies among them. Messages that come meanwhile go to `messages`.
-    /// None, with nothing sent, where a command cannot be sent as it is.
+    /// Send the commands of a redis-py pipeline and return their replies.
+    ///
+    /// Error replies are in the list. Messages that arrive meanwhile are appended to `messages`.
+    /// Return None, sending nothing, if a command needs redis-py's own processing.
     fn exchange<'py>(
         &mut self,
         py: Python<'py>,
@@ -275,8 +283,9 @@ impl Wire {
         Ok(Some(replies))
     }
 
-    /// The places of those replies to a pipeline that are errors, that redis-py
-    /// makes something else of, or of which only Python can tell.
+    /// Return the indexes of a pipeline's replies that need Python code.
+    ///
+    /// These are errors, and replies that redis-py converts or may convert.
     #[staticmethod]
     fn unusual(
         callbacks: &Bound<'_, PyDict>,
@@ -287,7 +296,7 @@ impl Wire {
     }
 }
 
-/// Takes bytes that came, in whatever holds them.
+/// Accepts received bytes from any buffer object.
 fn feed(replies: &mut Replies, data: &Bound<'_, PyAny>) -> PyResult<()> {
     if let Ok(bytes) = data.cast::<PyBytes>() {
         replies.feed(data.py(), bytes.as_bytes());
@@ -304,12 +313,12 @@ fn attached(socket: &Option<Arc<OwnedFd>>) -> PyResult<BorrowedFd<'_>> {
 }
 
 impl Wire {
-    /// Sends a command, and returns its reply or a message that came before it.
+    /// Sends a command and returns its reply or a message that came before it.
     ///
-    /// None, with nothing sent, where the connection may not be fit for a command, or the
-    /// peer has gone; after an error, too, nothing has been sent unless a reply is `owed`.
-    /// A command to a unix socket that is `trusted` needs no look before it: there the system
-    /// itself refuses to send to a peer that has closed, while one elsewhere may be told.
+    /// Returns None, sending nothing, if the connection may be unusable or the peer has gone. After
+    /// an error, too, nothing was sent unless a reply is `owed`. A command to a `trusted` Unix
+    /// socket needs no check first: the system refuses to send to a closed peer there. Over TCP,
+    /// such a send may succeed.
     fn ask<'a, 'py: 'a>(
         &mut self,
         py: Python<'py>,
@@ -335,7 +344,7 @@ impl Wire {
         Ok(Some(reply))
     }
 
-    /// The next reply or message, received from the socket.
+    /// Returns the next reply or message, receiving from the socket as needed.
     fn next<'py>(
         &mut self,
         py: Python<'py>,

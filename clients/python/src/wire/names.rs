@@ -1,4 +1,4 @@
-//! What this module uses of the Python half of the package.
+//! The objects that this module uses from the Python half of the package.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -17,19 +17,19 @@ fn found<'py>(
     Ok(object.bind(py).clone())
 }
 
-/// `undercroft.resp.MISSING`.
+/// Returns `undercroft.resp.MISSING`.
 pub(super) fn missing(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static MISSING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     found(py, &MISSING, "undercroft.resp", "MISSING")
 }
 
-/// A message as a `undercroft.resp.Push`.
+/// Returns a message as an `undercroft.resp.Push`.
 pub(super) fn push<'py>(items: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
     static PUSH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     found(items.py(), &PUSH, "undercroft.resp", "Push")?.call1((items,))
 }
 
-/// `undercroft.replies.observability`.
+/// Returns `undercroft.replies.observability`.
 pub(super) fn observability(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static OBSERVABILITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     found(py, &OBSERVABILITY, "undercroft.replies", "observability")

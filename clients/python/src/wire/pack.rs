@@ -1,4 +1,4 @@
-//! Commands as the protocol has them.
+//! Commands in the wire format.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -7,7 +7,7 @@ use crate::conversion::codec::{self, Codec};
 use crate::error::DataError;
 use crate::execute::encode;
 
-/// Commands after which a server goes on to send what nobody has asked for.
+/// Commands after which a server sends unsolicited data.
 const STREAMS: [&[u8]; 6] = [
     b"SUBSCRIBE",
     b"PSUBSCRIBE",
@@ -17,21 +17,21 @@ const STREAMS: [&[u8]; 6] = [
     b"PSYNC",
 ];
 
-/// Whether more than its reply may come after a command of this name.
+/// Whether more than the reply may follow a command.
 pub(super) fn streams(name: &[u8]) -> bool {
     let same = |other: &&[u8]| name.eq_ignore_ascii_case(other);
     STREAMS.iter().any(same)
 }
 
-/// The first word of a packed command.
+/// Returns the first word of a packed command.
 pub(super) fn name(packed: &[u8]) -> &[u8] {
-    // Behind the number of words and the length of the first.
+    // The first two lines are the number of words and the length of the first word.
     let mut lines = packed.splitn(4, |byte| *byte == b'\n');
     lines.nth(2).unwrap_or_default().trim_ascii_end()
 }
 
-/// Adds a command, its name first, or after an error nothing. A name may have
-/// several words, as in `CONFIG GET`.
+/// Appends a command, starting with its name, or nothing after an error. A name may have several
+/// words, as in `CONFIG GET`.
 pub(super) fn command<'a, 'py: 'a>(
     codec: &Codec,
     args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
@@ -45,7 +45,7 @@ pub(super) fn command<'a, 'py: 'a>(
     done
 }
 
-/// Adds several commands, or after an error none of them.
+/// Appends several commands, or none after an error.
 pub(super) fn commands(
     codec: &Codec,
     commands: &Bound<'_, PyAny>,
@@ -82,7 +82,7 @@ fn try_command<'a, 'py: 'a>(
         return Err(DataError::new_err("expected the name of a command"));
     };
     let first: &Bound<'_, PyAny> = &first;
-    // Names are ASCII, whatever the client's encoding is.
+    // Names are ASCII in every encoding.
     let text;
     let own;
     let name = match first.cast::<PyString>() {
@@ -100,10 +100,10 @@ fn try_command<'a, 'py: 'a>(
     header(b'*', words().count() + args.len(), out);
     words().for_each(|word| bulk(word, out));
     for arg in args {
-        // SAFETY: the thread is attached, and the tuple keeps the object alive.
+        // SAFETY: the thread is attached, and the caller's reference keeps the object alive.
         if let Some(bytes) = unsafe { codec.bytes(arg.as_ptr()) } {
             bulk(bytes, out);
-        // SAFETY: as above.
+        // SAFETY: the thread is attached, and the caller's reference keeps the object alive.
         } else if let Some(number) = unsafe { codec::integer(arg.as_ptr()) } {
             bulk(itoa::Buffer::new().format(number).as_bytes(), out);
         } else {

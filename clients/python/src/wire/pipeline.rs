@@ -1,4 +1,4 @@
-//! Pipelines: all commands packed, and all replies parsed, in one call each.
+//! Pipelines: packing all commands, and parsing all replies, in one call each.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
@@ -9,18 +9,18 @@ use super::pack;
 use crate::conversion::codec::Codec;
 use crate::pipeline::parts;
 
-/// redis-py sends commands of this name with others that it finds necessary.
+/// Prefix of commands that redis-py sends together with other commands as needed.
 pub(super) const ACCOMPANIED: &[u8] = b"HIMPORT";
 
-/// What is known of packed commands.
+/// Properties of packed commands.
 pub(super) struct Packed {
-    /// For each whether its reply may be decoded.
+    /// Whether each command's reply may be decoded.
     pub(super) decodes: Vec<bool>,
-    /// Whether more than their replies may come.
+    /// Whether more than the replies may follow.
     pub(super) streams: bool,
 }
 
-/// Packs commands. None where they cannot be sent as they are.
+/// Packs commands. Returns None if one needs redis-py's own processing.
 pub(super) fn pack(
     codec: &Codec,
     commands: &Bound<'_, PyList>,
@@ -29,7 +29,7 @@ pub(super) fn pack(
     let py = commands.py();
     let mut decodes = Vec::with_capacity(commands.len());
     let mut streams = false;
-    // In long pipelines most names are one and the same object.
+    // In long pipelines, consecutive commands often share the same name object.
     let mut last: Option<Bound<'_, PyAny>> = None;
     for command in commands {
         let (args, options) = parts(&command)?;
@@ -50,13 +50,12 @@ pub(super) fn pack(
     Ok(Some(Packed { decodes, streams }))
 }
 
-/// Whether it is a message that nobody asked for: a list of a class of its own.
+/// Whether the reply is an unsolicited message, which is an instance of a subclass of `list`.
 pub(super) fn is_message(reply: &Bound<'_, PyAny>) -> bool {
     reply.is_instance_of::<PyList>() && !reply.is_exact_instance_of::<PyList>()
 }
 
-/// The places of those replies that are errors, that redis-py makes something
-/// else of, or of which only Python can tell.
+/// Returns the indexes of the replies that are errors, or that redis-py converts or may convert.
 pub(super) fn unusual(
     callbacks: &Bound<'_, PyDict>,
     commands: &Bound<'_, PyList>,
@@ -82,9 +81,9 @@ pub(super) fn unusual(
     Ok(places)
 }
 
-/// Whether redis-py may make something of the replies to this command.
+/// Whether redis-py may convert the replies to this command.
 pub(super) fn is_shaped(callbacks: &Bound<'_, PyDict>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // Its dictionary finds names however they are written; this looks for capitals.
+    // redis-py's dictionary ignores case, but this lookup finds only capitals.
     let Ok(text) = name.cast::<PyString>() else {
         return Ok(true);
     };

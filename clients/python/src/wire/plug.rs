@@ -1,4 +1,5 @@
-//! A native method of a class of Python's, for the usual calls; it calls Python code for all others.
+//! A native method of a Python class, which handles common calls and leaves all others to Python
+//! code.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -11,14 +12,14 @@ use crate::methods::fastcall::{Step, guarded};
 
 use super::names;
 
-/// A C function of any arguments, through which a thread may be unwound.
+/// A C function with any arguments through which a thread may be unwound.
 pub(super) type Method = unsafe extern "C-unwind" fn(
     receiver: *mut ffi::PyObject,
     args: *mut ffi::PyObject,
     options: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// Gives a class a native method. `doc` is its signature and what it does.
+/// Adds a native method to a class. `doc` has its signature and docstring.
 pub(super) fn install(
     class: &Bound<'_, PyType>,
     name: &'static CStr,
@@ -29,7 +30,8 @@ pub(super) fn install(
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: name.as_ptr(),
         ml_meth: ffi::PyMethodDefPointer {
-            // SAFETY: only the interpreter calls it, which is C and does not care.
+            // SAFETY: only the interpreter calls the function, and its C code does not depend on
+            // whether the ABI allows unwinding.
             PyCFunctionWithKeywords: unsafe {
                 std::mem::transmute::<Method, ffi::PyCFunctionWithKeywords>(method)
             },
@@ -37,8 +39,8 @@ pub(super) fn install(
         ml_flags: ffi::METH_VARARGS | ffi::METH_KEYWORDS,
         ml_doc: doc.as_ptr(),
     }));
-    // SAFETY: the class is a type, and the definition is never freed; the descriptor made of them lets only instances
-    // of the class in.
+    // SAFETY: the class is a type, and the definition is never freed. The descriptor accepts only
+    // instances of the class.
     let descriptor = unsafe {
         let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
         Bound::from_owned_ptr_or_err(py, descriptor)?
@@ -49,8 +51,9 @@ pub(super) fn install(
 /// Runs a method.
 ///
 /// # Safety
-/// The thread is attached, and these are an object, a tuple, and a dictionary or null, as the interpreter gives them to
-/// a method, which keeps them alive. The caller has nothing to drop.
+/// The thread must be attached. The arguments must be an object, a tuple, and a dictionary or null,
+/// as the interpreter passes them to a method, and must stay alive during the call. The caller must
+/// own nothing to drop.
 #[inline(always)]
 pub(super) unsafe fn run(
     attempt: impl for<'py> FnOnce(
@@ -63,7 +66,8 @@ pub(super) unsafe fn run(
     options: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
     let step = guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the thread is attached and that the arguments are
+        // valid and have these types.
         let (receiver, args, options) = unsafe {
             let py = Python::assume_attached();
             (
@@ -81,20 +85,20 @@ pub(super) unsafe fn run(
     }
 }
 
-/// Whether redis-py is to count and time commands for OpenTelemetry.
+/// Whether redis-py measures commands for OpenTelemetry.
 pub(super) fn is_measured(py: Python<'_>) -> PyResult<bool> {
     let manager = names::observability(py)?.getattr(intern!(py, "_provider_manager"))?;
     Ok(!manager.is_none())
 }
 
-/// The attributes that an object has of its own. Several are found here in less time than by `getattr`, which asks the
-/// classes first.
+/// An object's instance attributes. Looking up several of them here is faster than `getattr`, which
+/// searches the classes first.
 pub(super) struct Fields<'py>(Bound<'py, PyDict>);
 
 impl<'py> Fields<'py> {
     pub(super) fn of(object: &Bound<'py, PyAny>) -> PyResult<Fields<'py>> {
-        // SAFETY: the thread is attached, and the object is valid; what is returned is a new reference, or null with an
-        // exception set.
+        // SAFETY: the thread is attached, and the object is valid. The result is a new reference,
+        // or null with an exception set.
         let fields = unsafe {
             let fields = ffi::PyObject_GenericGetDict(object.as_ptr(), ptr::null_mut());
             Bound::from_owned_ptr_or_err(object.py(), fields)?

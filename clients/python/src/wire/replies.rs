@@ -1,5 +1,5 @@
-//! Replies of RESP2 and RESP3 as Python objects, built from what `undercroft_resp` reads in bytes
-//! that come in pieces of any size.
+//! RESP2 and RESP3 replies as Python objects, built from what `undercroft_resp` parses. The input
+//! may arrive in pieces of any size.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString};
@@ -13,8 +13,8 @@ use super::names;
 
 import_exception!(redis.exceptions, InvalidResponse);
 
-/// The longest string and the longest collection that a server can mean, which are those of hiredis for collections.
-/// A longer one is refused as soon as it is announced: its bytes would be waited for in vain.
+/// Maximum length of a string and of a collection. The limit for collections is that of hiredis. A
+/// longer one is rejected as soon as it is announced, because its data would never arrive.
 const LONGEST: u32 = u32::MAX;
 const LIMITS: ReplyLimits = ReplyLimits {
     max_bulk: LONGEST as usize,
@@ -22,41 +22,41 @@ const LIMITS: ReplyLimits = ReplyLimits {
     max_elements: LONGEST as u64,
     max_depth: 512,
 };
-/// Room for what the socket has next.
+/// Bytes of room for the next receive.
 const ROOM: usize = 64 << 10;
-/// The most room that is made at once for a value whose length was announced.
+/// Maximum bytes of room made at once for a value of announced length.
 const MOST: usize = 16 << 20;
-/// A value of so many bytes or more is long, up to the longest that Redis has.
+/// Lengths in bytes of a long value, up to Redis' longest string.
 const LONG: std::ops::RangeInclusive<usize> = ROOM..=512 << 20;
-/// Room for a part of a long value, which is copied on while it is in the cache.
+/// Bytes of room for a part of a long value, which is copied while it is still in the cache.
 const PART: usize = 256 << 10;
-/// An empty buffer that has grown beyond this is given back.
+/// An empty buffer with more capacity than this, in bytes, is freed.
 const KEPT: usize = 1 << 20;
 
-/// A collection that still misses some of its items.
+/// A collection that is not complete yet.
 struct Open {
     kind: Aggregate,
     items: Vec<Py<PyAny>>,
 }
 
-/// What was read.
+/// The outcome of one parsing step.
 enum Step<'py> {
     Value(Bound<'py, PyAny>),
-    /// Something that is no value yet, or none of the reply.
+    /// Part of a value, or something that is not part of the reply.
     Part,
-    /// Nothing: the rest has not come.
+    /// The rest has not arrived.
     Missing,
 }
 
-/// Bytes that came, and the replies they hold.
+/// Received bytes, and the replies that they contain.
 pub(super) struct Replies {
     parser: ReplyParser,
     buffer: Vec<u8>,
-    /// Where the parser goes on.
+    /// The offset at which parsing continues.
     at: usize,
-    /// What the bytes from there on belong to.
+    /// The long value that the next bytes belong to.
     long: Option<Long>,
-    /// A string that was read, and could not be decoded.
+    /// A string that was read but could not be decoded.
     undecodable: Option<Py<PyBytes>>,
     open: Vec<Open>,
     error: Py<PyAny>,
@@ -81,7 +81,7 @@ impl Replies {
         self.at < self.buffer.len() || !self.parser.between_replies() || self.undecodable.is_some()
     }
 
-    /// How many bytes of a string that has begun are announced, and have not come.
+    /// Returns the number of announced bytes of a partial string that have not arrived.
     pub(super) fn missing(&self) -> usize {
         match (&self.long, self.parser.begun_string()) {
             (Some(long), _) => long.missing(),
@@ -90,7 +90,7 @@ impl Replies {
         }
     }
 
-    /// Whether the reply that is half read is a message that nobody asked for.
+    /// Whether the partial reply is an unsolicited message.
     pub(super) fn is_push(&self) -> bool {
         let first = self.open.first();
         first.is_some_and(|first| first.kind == Aggregate::Push)
@@ -106,7 +106,7 @@ impl Replies {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The buffer, with room behind its bytes.
+    /// Returns the buffer with spare capacity for a receive.
     pub(super) fn input(&mut self) -> &mut Vec<u8> {
         self.forget();
         let missing = match &self.long {
@@ -117,13 +117,13 @@ impl Replies {
         &mut self.buffer
     }
 
-    /// The long value whose bytes come next, as nothing of what came before is left.
+    /// Returns the long value to receive into, if no earlier bytes remain in the buffer.
     pub(super) fn long(&mut self) -> Option<&mut Long> {
         let is_read = self.at == self.buffer.len();
         self.long.as_mut().filter(|it| is_read && it.missing() > 0)
     }
 
-    /// Forgets bytes that have been read.
+    /// Discards bytes that have been read.
     fn forget(&mut self) {
         if self.at == self.buffer.len() {
             self.buffer.clear();
@@ -131,7 +131,7 @@ impl Replies {
                 self.buffer = Vec::new();
             }
         } else if self.at >= ROOM && self.at * 2 >= self.buffer.len() {
-            // At least as much goes as has to be moved.
+            // Discarding removes at least as many bytes as it moves.
             self.buffer.drain(..self.at);
         } else {
             return;
@@ -139,10 +139,9 @@ impl Replies {
         self.at = 0;
     }
 
-    /// The next reply; None if it has not come as a whole.
+    /// Returns the next reply, or None if it is incomplete.
     ///
-    /// After an error of a string that cannot be decoded the same reply is the next one, which can
-    /// be read without decoding from there on.
+    /// After a decoding error the same reply is next, and can be read again without decoding.
     pub(super) fn next<'py>(
         &mut self,
         py: Python<'py>,
@@ -162,7 +161,7 @@ impl Replies {
         }
     }
 
-    /// Reads on.
+    /// Makes one parsing step.
     #[inline]
     fn step<'py>(&mut self, py: Python<'py>, codec: &Codec, decode: bool) -> PyResult<Step<'py>> {
         if let Some(bytes) = &self.undecodable {
@@ -198,10 +197,10 @@ impl Replies {
                 kept(py, bytes, value, &mut self.undecodable)?
             }
             Event::Integer(value) => {
-                // SAFETY: a new reference, or null with an exception set.
+                // SAFETY: the argument is a new reference, or null with an exception set.
                 unsafe { Bound::from_owned_ptr_or_err(py, codec::number(py, value))? }
             }
-            // No server sends what has no length, and the reader in Python refuses it.
+            // Servers do not send values without a length, and the Python parser also rejects them.
             Event::Begin { len: None, .. } | Event::Chunk(_) => {
                 return Err(invalid(ReplyError::Malformed(b'*')));
             }
@@ -227,8 +226,8 @@ impl Replies {
         }))
     }
 
-    /// Begins to take a string that has begun into the object that it becomes, where it is a long
-    /// one. Returns whether it did.
+    /// Starts receiving a partial string into its result object if the string is long. Returns
+    /// whether it did.
     fn begin_long(&mut self, py: Python<'_>, codec: &Codec, decode: bool) -> PyResult<bool> {
         let begun = self.parser.begun_string();
         let Some(length) = begun.filter(|length| LONG.contains(length)) else {
@@ -241,7 +240,7 @@ impl Replies {
         Ok(true)
     }
 
-    /// The long value, once the rest of it has come.
+    /// Returns the long value once the rest of it has arrived.
     fn rest<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Some(long) = &mut self.long {
             self.at += long.take(py, &self.buffer[self.at..]);
@@ -259,14 +258,14 @@ impl Replies {
         Ok(self.long.take().map(|long| long.finish(py)))
     }
 
-    /// What the collection that has ended is.
+    /// Completes a collection.
     fn end<'py>(&mut self, py: Python<'py>, kind: Aggregate) -> PyResult<Step<'py>> {
         let items = self.open.pop().map_or_else(Vec::new, |whole| whole.items);
-        // Items that are dropped at once where they are not wanted: those that are not bound to
-        // the interpreter's lock would be kept until it is taken anew.
+        // Bind the items, so that unwanted ones are freed at once. Unbound items would be kept
+        // until the interpreter's lock is next acquired.
         let items: Vec<_> = items.into_iter().map(|item| item.into_bound(py)).collect();
         if kind == Aggregate::Attribute {
-            // Nobody has asked for what it says about the next value.
+            // An attribute describes the next value, and no caller uses it.
             return Ok(Step::Part);
         }
         finish(py, kind, items, self.sets).map(Step::Value)
@@ -284,11 +283,11 @@ fn string<'py>(
         return Ok(PyBytes::new(py, bytes).into_any());
     }
     let object = codec.object(py, bytes);
-    // SAFETY: a new reference, or null with an exception set.
+    // SAFETY: `object` is a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, object) }
 }
 
-/// What was made of a string, whose bytes are kept after an error.
+/// Returns a decoded string, keeping its bytes for another attempt after an error.
 #[inline(always)]
 fn kept<'py>(
     py: Python<'py>,
@@ -302,7 +301,7 @@ fn kept<'py>(
     value
 }
 
-/// What the items of a collection of this kind are.
+/// Makes the object for a collection of this kind.
 fn finish<'py>(
     py: Python<'py>,
     kind: Aggregate,
@@ -317,7 +316,7 @@ fn finish<'py>(
         return Ok(map.into_any());
     }
     if kind == Aggregate::Set && sets {
-        // An item may have no hash.
+        // An item may be unhashable.
         if let Ok(set) = PySet::new(py, &items) {
             return Ok(set.into_any());
         }
@@ -329,7 +328,8 @@ fn finish<'py>(
     Ok(list.into_any())
 }
 
-/// A published message as redis-py shows it: a dictionary. Any other reply is returned as it is.
+/// Converts a published message into a dictionary, redis-py's format. Any other reply is returned
+/// unchanged.
 pub(super) fn published(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = reply.py();
     let Ok(items) = reply.cast::<PyList>() else {

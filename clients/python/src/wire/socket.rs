@@ -1,4 +1,4 @@
-//! Sending and receiving, while other threads run Python.
+//! Sending and receiving while other threads run Python.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -14,12 +14,12 @@ use rustix::net::{RecvFlags, SendFlags, recv, send as send_some};
 
 use crate::error::{ConnectionError, TimeoutError};
 
-/// What a peer that has closed its end is told as; redis-py's words.
+/// The error text for a peer that has closed the connection, in redis-py's words.
 pub(super) const CLOSED: &str = "Connection closed by server.";
-/// Nobody waits longer than this, which is a hundred years.
+/// Maximum timeout in seconds, about a hundred years.
 const FOREVER: f64 = 3.2e9;
 
-/// Whether the socket has neither data nor an end.
+/// Whether the socket has neither data nor an end of stream.
 pub(super) fn quiet(socket: BorrowedFd<'_>) -> bool {
     let now = Timespec {
         tv_sec: 0,
@@ -29,13 +29,13 @@ pub(super) fn quiet(socket: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut waiting, Some(&now)), Ok(0))
 }
 
-/// When a wait of so many seconds that begins now ends; None for never.
+/// Returns when a wait of `timeout` seconds from now ends, or None for no limit.
 pub(super) fn deadline(timeout: Option<f64>) -> Option<Instant> {
     let seconds = timeout?.clamp(0.0, FOREVER);
     Some(Instant::now() + Duration::from_secs_f64(seconds))
 }
 
-/// Waits until the socket is ready, or it is too late.
+/// Waits until the socket is ready or the deadline passes.
 fn wait(socket: BorrowedFd<'_>, ready: PollFlags, until: Option<Instant>) -> Result<(), Errno> {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     let left = left.map(|left| Timespec {
@@ -51,8 +51,8 @@ fn wait(socket: BorrowedFd<'_>, ready: PollFlags, until: Option<Instant>) -> Res
     }
 }
 
-/// Waits until the socket has something to receive. Returns false if it has not in time. A signal's
-/// handler is run and may raise.
+/// Waits until the socket has something to receive. Returns false on timeout. Signal handlers run
+/// and may raise.
 pub(super) fn readable(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
@@ -68,7 +68,8 @@ pub(super) fn readable(
     }
 }
 
-/// Appends what the socket has now to a buffer with room for it. Returns whether it had something.
+/// Appends the socket's available data to a buffer with spare capacity. Returns whether there was
+/// any.
 pub(super) fn receive_now(socket: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> PyResult<bool> {
     match buffer.receive(socket, RecvFlags::DONTWAIT) {
         Ok(0) => Err(ConnectionError::new_err(CLOSED)),
@@ -83,9 +84,8 @@ fn failed(error: Errno) -> PyErr {
     PyOSError::new_err((error.raw_os_error(), error.to_string()))
 }
 
-/// Does one step until it is done, without the interpreter's lock. A socket
-/// that is not ready is waited for, until it is too late, or for so many seconds from
-/// then on; a signal's handler is run and may raise.
+/// Repeats one step until it completes, without the interpreter's lock. If the socket is not ready,
+/// waits until `until`, or else for `timeout` seconds. Signal handlers run and may raise.
 fn complete<R: Send>(
     py: Python<'_>,
     (socket, ready): (BorrowedFd<'_>, PollFlags),
@@ -119,7 +119,7 @@ fn complete<R: Send>(
     }
 }
 
-/// Sends all of these bytes.
+/// Sends all bytes.
 pub(super) fn send(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
@@ -136,23 +136,23 @@ pub(super) fn send(
     Ok(())
 }
 
-/// Sends as many of these bytes as the socket takes at once. Returns their number; none after an
-/// error, which whoever sends the rest meets again.
+/// Sends as many bytes as the socket accepts at once and returns their number. Returns 0 after an
+/// error, which the next send reports.
 pub(super) fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> usize {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     send_some(socket, bytes, flags).unwrap_or(0)
 }
 
-/// The time for which the socket itself waits in a `recv`, once it has been told.
+/// The receive timeout that was set on the socket.
 ///
-/// To ask it whether something is there, and only then to receive, would be one more call
-/// of the system's for each reply.
+/// With this timeout, `recv` itself waits, which saves a separate system call to poll the socket
+/// for each reply.
 #[derive(Default)]
 pub(super) struct Patience(Option<f64>);
 
 impl Patience {
-    /// Lets the socket wait for so many seconds, or says that it cannot. Python's sockets
-    /// with a timeout do not wait, but look first whether they have to, which they still do.
+    /// Sets the socket's timeout and returns whether that succeeded. Python's sockets with a
+    /// timeout are nonblocking and poll first, which still works.
     fn lend(&mut self, socket: BorrowedFd<'_>, timeout: f64) -> bool {
         if self.0 != Some(timeout) {
             let told = Duration::try_from_secs_f64(timeout.min(FOREVER)).is_ok_and(|timeout| {
@@ -166,8 +166,7 @@ impl Patience {
         self.0.is_some()
     }
 
-    /// How to receive first where that may take so many seconds, and when these end, if a
-    /// `recv` waits for them.
+    /// Returns the flags for the first `recv`, and its deadline if `recv` itself waits.
     fn begin(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -181,9 +180,10 @@ impl Patience {
     }
 }
 
-/// Where bytes go that are received.
+/// A destination for received bytes.
 pub(super) trait Room: Send {
-    /// Receives as many bytes as there are now, or, without `DONTWAIT`, waits for some. Returns their number.
+    /// Receives the available bytes, waiting for some unless `DONTWAIT` is set. Returns their
+    /// number.
     fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno>;
 }
 
@@ -199,8 +199,8 @@ impl Room for &mut [MaybeUninit<u8>] {
     }
 }
 
-/// Sends a command to a peer that owes nothing, and appends what comes first to a buffer with
-/// room for it. Returns false, with nothing sent, where nothing can be sent as it is.
+/// Sends a command to a peer that owes no reply, and appends the first data to a buffer with spare
+/// capacity. Returns false, sending nothing, if the socket cannot send.
 pub(super) fn ask(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
@@ -229,7 +229,7 @@ pub(super) fn ask(
     Ok(true)
 }
 
-/// Puts what the socket has where there is room for it. Returns the number of bytes.
+/// Receives the available bytes and returns their number.
 pub(super) fn receive(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
@@ -242,7 +242,7 @@ pub(super) fn receive(
     received(py, socket, room, (timeout, until), patience, first)
 }
 
-/// Goes on after the first attempt to receive, until something has come. Returns the number of bytes.
+/// Continues after the first receive until data has arrived. Returns the number of bytes.
 fn received(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
@@ -254,11 +254,11 @@ fn received(
     let count = match first {
         Ok(count) => count,
         Err(error) => {
-            // Python may have told the socket not to wait.
+            // Python may have made the socket nonblocking again.
             *patience = Patience::default();
             let mut first = Some(error);
             let waited = (socket, PollFlags::IN);
-            // Whatever ended the first wait, the rest of the time is waited for by `poll`.
+            // Regardless of why the first wait ended, `poll` waits for the remaining time.
             complete(py, waited, timeout, until, "reading from", || {
                 match first.take() {
                     Some(error) => Err(error),
