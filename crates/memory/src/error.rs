@@ -95,7 +95,7 @@ pub enum Error {
     },
     /// A signal interrupted the wait for a lock.
     Interrupted,
-    /// A shard is marked: its items must be settled before it can be read or changed. See
+    /// A shard is marked: it must be cleaned up before it can be read or changed. See
     /// [`Transaction::set_mark`](crate::Transaction::set_mark).
     Marked,
     /// The handle maps the store read-only.

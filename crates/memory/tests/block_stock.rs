@@ -142,7 +142,7 @@ fn many_blocks_take_few_steps() {
         let (_directory, segment) = store();
         let mut steps = [0; 2];
         let mut count = |index: usize, started: u64| steps[index] = fault::steps_taken() - started;
-        // Only the last run counts, which did not run short.
+        // Count only the last run, which did not run short.
         make(&segment, in_arena, &[], |transaction, pool| {
             let started = fault::steps_taken();
             let mut stock = Stock::new(pool);

@@ -360,7 +360,7 @@ fn a_long_transaction_rolls_back_to_a_savepoint() {
             let words = |mark: u64| mark.to_le_bytes().repeat(999);
             transaction.write(0, at + 8, &words(2))?;
             let savepoint = transaction.savepoint();
-            // Words that the log already holds, and words that it does not.
+            // Change words that the log already holds, and words that it does not.
             transaction.write(0, at + 8, &words(3)[..160])?;
             let other = transaction.allocate(0, 64)?;
             transaction.fill(other, &4_u64.to_le_bytes().repeat(8))?;
@@ -402,7 +402,7 @@ fn death_in_a_removal_in_parts_leaves_whole_parts() {
         let _removing = removing();
         segment.write(both(), |transaction| {
             if !transaction.is_in_parts() {
-                // More than any log of this store can hold.
+                // Preserve more bytes than any log of this store can hold.
                 transaction.preserve(0, transaction.view().root(0, 7), 700_000)?;
             }
             let mut removed = 0;

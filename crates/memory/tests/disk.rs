@@ -279,7 +279,7 @@ fn a_power_cut_at_any_step_leaves_a_synced_store_or_a_refused_one() {
             for mixed in 0..6 {
                 let mut found = disk.clone();
                 for (page, bytes) in &now {
-                    // All changed pages, none of them, or a random selection.
+                    // Write back all changed pages, none of them, or a random selection.
                     if mixed == 0 || mixed > 1 && chance.next() {
                         found.insert(*page, bytes.clone());
                     }

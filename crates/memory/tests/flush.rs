@@ -113,7 +113,7 @@ fn a_damaged_run_is_not_freed() {
     for pages in [0, 3, 1 << 20, u64::from(u32::MAX)] {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let segment = create(&directory.path().join("store"));
-        // A run in the middle of an extent, and one that takes a whole extent.
+        // One run in the middle of an extent, and another that takes a whole extent.
         for bytes in [3 << 12, 16 << 12] {
             let block = allocate(&segment, 0, bytes);
             let layout = layout(&segment);
@@ -126,7 +126,7 @@ fn a_damaged_run_is_not_freed() {
         assert_ne!(problems(&segment), Vec::<String>::new());
         let freed = segment.free_remains(0, PATIENCE);
         match pages {
-            // A run of this length is plausible.
+            // A length of three pages is plausible for either run, so the damage is not noticed.
             3 => assert!(!freed.expect("a step")),
             _ => assert!(matches!(freed, Err(Error::Damaged(_))), "{freed:?}"),
         }

@@ -190,7 +190,8 @@ fn death_while_pinning_unpinning_or_freeing_leaves_nothing_behind() {
             let other = Segment::open(&path, true).expect("the same store");
             other.recover().expect("it joins");
             let done = die_after(steps, || act(&segment, &other)).is_some();
-            // Now both are dead: one died during the action, and the other with all its pins.
+            // Both processes are dead now: one died during the action, and the other with all its
+            // pins.
             segment.abandon();
             other.abandon();
             let heir = Segment::open(&path, true).expect("the same store");

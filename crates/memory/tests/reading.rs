@@ -1,4 +1,5 @@
-//! Tests of readers without a lock: what they see together (R4), and what they write (R6).
+//! Tests of readers without a lock: they see several shards at one moment (R4), and write nothing
+//! but hints (R6).
 
 use std::fs;
 use std::ops::Range;
@@ -41,7 +42,7 @@ fn reading_several_shards_detects_a_change_of_any_of_them() {
     let reader = Segment::open(&path, false).expect("the same store");
     let mut value = 0;
     for changed in 0..SHARDS {
-        // After some shards were read, and after all were.
+        // Change a shard after some shards were read, and after all were read.
         for after in 0..SHARDS {
             value += 1;
             let runs = AtomicUsize::new(0);
@@ -60,7 +61,7 @@ fn reading_several_shards_detects_a_change_of_any_of_them() {
             assert_eq!(read.expect("a read"), [value; SHARDS]);
             assert_eq!(runs.into_inner(), 2);
         }
-        // Only this shard changes.
+        // Change this shard alone.
         let runs = AtomicUsize::new(0);
         let read = reader.read(ShardSet::first(SHARDS), |view| {
             let before = view.root(changed, 0);

@@ -71,7 +71,7 @@ fn a_large_transaction_runs_a_few_times() {
 }
 
 #[test]
-fn an_expected_transaction_runs_once() {
+fn a_transaction_whose_need_was_reserved_runs_once() {
     for (count, bytes) in [(10_000, 64), (100_000, 64), (300, 100_000)] {
         let (_directory, segment) = create(256 << 20);
         let need = Need {

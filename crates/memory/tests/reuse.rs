@@ -15,7 +15,7 @@ const PAGES_IN_EXTENT: usize = 16;
 const PAGE: usize = 4096;
 /// Number of free pages that only removals may take (H6).
 const PAGES_KEPT: usize = 2 * PAGES_IN_EXTENT;
-/// Numbers of repetitions.
+/// Number of repetitions before the heap's size is noted, and in total.
 const SOME: u32 = 100;
 const MANY: u32 = 400;
 
@@ -104,7 +104,8 @@ fn memory_freed_in_another_shard_is_reused() {
             done.expect("room");
         };
         let moved = write(&segment, |transaction| transaction.transfer_arena(made, 1));
-        // Nothing is granted to that shard anymore, so only a writer that needs memory returns it.
+        // Nothing is granted to shard 1 anymore, so only a writer that needs memory returns the
+        // shard's freed memory.
         one(1, &|transaction| transaction.bury_arena(moved));
     });
 }
@@ -137,7 +138,7 @@ fn a_free_run_is_found_in_any_extent() {
     let pages = before.free as usize / PAGE;
     let pages = pages - EXTENTS - freed.len() * PAGES_IN_SLAB - PAGES_KEPT;
     let slabs = freed.len() + pages / PAGES_IN_EXTENT * SLABS_IN_EXTENT;
-    // Allocated one after another, so that nothing is reserved ahead.
+    // Allocate the slabs one after another, so that nothing is reserved ahead.
     (0..slabs).for_each(|_| drop(allocate(IN_SLAB)));
     assert_eq!(segment.statistics().reserved, before.reserved);
 }

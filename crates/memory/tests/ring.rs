@@ -114,7 +114,7 @@ fn readers_get_every_message_or_learn_how_many_they_missed() {
     let mut random = Random(seed() | 1);
     let directory = directory();
     let segment = segment(&directory.path().join("store"));
-    // The last two share a counter.
+    // The last two hashes share a counter.
     let hashes = [1, 2, 3, 3 + (1 << 12)];
     let mut all: Vec<Message> = Vec::new();
     let mut readers: Vec<Reader> = (0..4).map(|_| Reader::default()).collect();
@@ -202,7 +202,7 @@ fn the_longest_message_fits_and_a_longer_one_is_refused() {
 /// half full or wrapping around. Afterwards the messages are either all there and counted, or all
 /// missing.
 #[test]
-fn a_writer_that_dies_leaves_a_message_or_none() {
+fn a_writer_that_dies_leaves_all_its_messages_or_none() {
     let mut deaths = 0;
     for (before, batch) in [0, 5, 200, 400]
         .map(|before| [(before, 1), (before, 3)])
@@ -340,7 +340,7 @@ fn no_reader_sees_a_torn_message() {
 }
 
 #[test]
-fn a_waiter_is_woken_by_thread_and_by_descriptor() {
+fn a_waiter_is_woken_from_sleep_and_through_its_descriptor() {
     use poll::readable;
     let directory = directory();
     let path = directory.path().join("store");

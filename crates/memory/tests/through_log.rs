@@ -377,7 +377,7 @@ fn only_a_change_of_words_that_are_read_causes_a_retry() {
     use Step::{Back, Commit, Savepoint, Set};
     // The first look is at the root, and the next ones are at the words of the block.
     for look in 1..5 {
-        // Words that were changed before, or that are never read.
+        // Changes of words that were changed before, or that are never read, cause no retry.
         for quiet in [
             &[Set(0, 8)] as &'static [Step],
             &[Set(20, 8), Set(21, 9)],
@@ -386,16 +386,16 @@ fn only_a_change_of_words_that_are_read_causes_a_retry() {
             let (found, tries) = read_meanwhile(look, &[Set(0, 7)], quiet);
             assert_eq!((found, tries), (vec![0; 4], 1), "{look} {quiet:?}");
         }
-        // A word that is read, either earlier or later.
+        // A change of a word that is read, either earlier or later, causes a retry.
         let (found, tries) = read_meanwhile(look, &[Set(0, 7)], &[Set(2, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
-        // The log has the same length afterwards, but different content.
+        // After the rollback, the log gets the same length again, but different content.
         let before = [Set(0, 7), Savepoint, Set(1, 7)];
         let (found, tries) = read_meanwhile(look, &before, &[Back, Set(2, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
         let (found, tries) = read_meanwhile(look, &before, &[Back, Set(2, 8), Set(3, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
-        // The change ends.
+        // The end of the change causes a retry.
         let (found, tries) = read_meanwhile(look, &[Set(0, 7), Set(1, 7)], &[Commit]);
         assert_eq!((found, tries), (vec![7, 7, 0, 0], 2), "{look}");
     }

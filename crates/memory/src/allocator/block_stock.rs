@@ -14,7 +14,7 @@ use crate::transactions::rare_state::Missing;
 pub struct Stock {
     pool: Pool,
     shelves: [Shelf; classes::COUNT],
-    /// The bytes still to be taken in blocks that need pages of their own.
+    /// The total size, in bytes, of the blocks of whole pages that are still to be taken.
     large: u64,
 }
 
@@ -97,8 +97,8 @@ impl Stock {
         };
     }
 
-    /// Takes a block of at least `bytes` bytes. Blocks that were not announced and blocks that need
-    /// pages of their own are allocated individually. O(1).
+    /// Takes a block of at least `bytes` bytes. Blocks that were not announced and blocks of whole
+    /// pages are allocated individually. O(1).
     #[inline]
     pub fn take(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
         let Some(class) = classes::class_of(bytes) else {

@@ -65,7 +65,8 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Frees some of the memory that a shard has left behind. Returns whether any is left.
+    /// Frees some of the memory that a shard has left behind. Returns whether any such memory
+    /// remains.
     pub(crate) fn free_some_flushed(
         &mut self,
         index: usize,

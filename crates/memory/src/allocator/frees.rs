@@ -9,7 +9,7 @@ use crate::transactions::Transaction;
 
 /// The number of free single pages that a shard keeps for reuse; an arena keeps at most as many.
 const KEPT_PAGES: u64 = 16;
-/// An arena keeps at most one page in this many free for reuse.
+/// An arena keeps at most this fraction (one in 16) of its pages free for reuse.
 const KEPT_PART: u64 = 16;
 
 impl Transaction<'_> {

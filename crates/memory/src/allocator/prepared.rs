@@ -1,11 +1,11 @@
 //! Memory prepared ahead of need (W9, M8), in bounded parts after commits and outside all locks, so
-//! that no change waits for much of it.
+//! that no change waits until a large amount of memory is zeroed.
 //!
 //! A small change must not wait for a long run, such as a table's, because the kernel takes
 //! milliseconds to zero the pages. A transaction that wants a long run and finds none continues
-//! without it, and has a few extents backed with memory. Over several transactions the run comes
-//! together. Its progress is recorded only in the map of extents that are backed and free, and
-//! other transactions may use those extents.
+//! without it, and a few extents are backed with memory after its commit. After several such
+//! transactions, a long enough run is free. Its progress is recorded only in the map of extents
+//! that are backed and free, and other transactions may use those extents.
 
 use crate::error::Error;
 use crate::heap::backing;

@@ -5,8 +5,8 @@
 //! two steps leaves a list of all of the copy's runs. Other processes find a dead copier by its
 //! name: the next copier, upkeep and `recover` end its copy as the copier would have done (C4).
 //! First, the copy is switched off, so that new changes no longer save pages. Then each shard's
-//! lock is taken once, so that no writer that began earlier still saves any. Finally the runs are
-//! given back, one in each step.
+//! lock is taken once, so that no writer that began earlier is still saving pages. Finally the runs
+//! are given back, one in each step.
 
 use std::sync::atomic::Ordering;
 
@@ -145,7 +145,7 @@ impl<'s> Area<'s> {
     }
 }
 
-/// Excludes a run, which the copy itself took before its moment, from the copy.
+/// Excludes from the copy a run that the copy itself took before its moment.
 pub(super) fn leave_out(table: &CopyTable<'_>, first: u64, pages: u64) {
     let end = (first + pages).min(table.extents * EXTENT_PAGES);
     for page in first..end {

@@ -306,7 +306,7 @@ fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
     }
 }
 
-/// Waits a moment for another copier. Fails once the patience is used up.
+/// Pauses while another process or thread is copying. Fails once the patience is used up.
 fn wait_for_copier(segment: &Segment, start: Instant, pid: u32) -> Result<(), Error> {
     if start.elapsed() >= segment.patience() {
         return Err(Error::Copying { pid });
@@ -371,7 +371,8 @@ fn extents_in_use(segment: &Segment) -> u64 {
     high.min(segment.mapping.layout().extents)
 }
 
-/// Copies the store under all locks, because it has no memory to save pages in or must stay synced.
+/// Copies the store under all locks, because the store has no memory to save pages in or must stay
+/// synced.
 fn under_locks<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
     let image = empty(segment)?;
     let _locked = shard_locks::lock_all_for_a_moment(segment, Marks::Respected)?;

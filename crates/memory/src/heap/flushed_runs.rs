@@ -4,8 +4,8 @@
 //! Each run of a shard bears the shard's *age* at the time of its grant. Emptying a shard raises
 //! its age and resets its lists and counts, so only the age of a run tells whether it was left
 //! behind. Upkeep goes through the extents, some at a time, and frees every run that bears another
-//! age, at a few nanoseconds a page. If the shard is emptied again meanwhile, upkeep continues from
-//! its place and goes round to there once more, so that no extent waits for longer than one round.
+//! age, at a few nanoseconds a page. If the shard is emptied again meanwhile, upkeep goes on for
+//! one more round from its current place, so that no extent waits for longer than one round.
 //!
 //! The age and the lists change in the shard's transaction (`flush.rs`). Runs are freed in steps of
 //! the heap, while the shard's lock is held. The place reached and the number of bytes left change

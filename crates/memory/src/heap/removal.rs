@@ -1,4 +1,4 @@
-//! The reserve for removals (H6), with which everything in a full store can be removed.
+//! The reserve for removals (H6), with which all data can be removed even from a full store.
 //!
 //! Some extents of the heap and the first bytes of every undo log are backed with memory that only
 //! removals may use. A thread holds a guard while it removes data. A removal whose log cannot grow

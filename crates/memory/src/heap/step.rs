@@ -1,11 +1,11 @@
 //! Steps of the heap's global half (H1, H2), which records which extents are backed with memory and
 //! which runs of pages are granted to which shard.
 //!
-//! All of it changes under the heap's lock and in the heap's own undo log. A step of the heap
+//! These records change under the heap's lock and in the heap's own undo log. A step of the heap
 //! commits when its log is emptied, independently of the shard's transaction that asked for it.
 //! Before a grant, the shard's log records the run, so that rolling the shard back returns it.
-//! Before a return, the shard's `RETURNING` word names the run, so that the next process with the
-//! heap's lock for this shard finishes the return.
+//! Before a return, the shard's `RETURNING` word names the run, so that the next process that locks
+//! the heap for this shard finishes the return.
 
 use std::time::Duration;
 

@@ -123,7 +123,7 @@ fn check_shard(segment: &Segment, index: usize, owned: &mut Owned, report: &mut 
     if mapping.load(base + shard::FREE_COUNT) != free as u64 {
         report.problem(|| format!("shard {index}: its count of free pages is not {free}"));
     }
-    // A run that is just being returned may already be off its list.
+    // A run that is on its way back to the heap may already be off its list.
     let returning = mapping.load(base + shard::RETURNING).wrapping_sub(1);
     for (page, arena) in std::mem::take(&mut owned.arenas) {
         check_arenas::arena(segment, index, page, arena, returning, owned, report);

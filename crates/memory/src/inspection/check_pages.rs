@@ -155,8 +155,8 @@ fn check_copy(segment: &Segment, mut runs: HashMap<u64, u64>, report: &mut Repor
     }
 }
 
-/// Checks one run that a shard has left behind, which the current round of freeing must not have
-/// passed yet.
+/// Checks one flushed run that is not freed yet. The current round of freeing must not have passed
+/// the run's extent.
 fn check_left(segment: &Segment, page: u64, run: Run, owned: &mut Owned, report: &mut Report) {
     let extent = page / EXTENT_PAGES;
     if !segment.mapping.is_to_be_searched(run.shard, extent) {

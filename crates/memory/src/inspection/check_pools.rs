@@ -7,8 +7,8 @@ use crate::mapped::classes;
 use crate::mapped::layout::{PAGE, descriptor, shard};
 use crate::segment::Segment;
 
-/// Checks one run of a pool, given by its words and tag, that holds blocks or is a free page.
-/// Returns the bytes in the run's blocks.
+/// Checks one run of a pool that holds blocks or is a free page. `pool` is the offset of the pool's
+/// words and the tag of its runs. Returns the number of bytes in the run's blocks.
 pub(crate) fn used_run(
     segment: &Segment,
     page: u64,

@@ -35,7 +35,7 @@ pub(crate) struct Owned {
     pub(crate) blocks: HashSet<Offset>,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,
-    /// The bytes in blocks that the shard has left behind.
+    /// The number of bytes in flushed blocks that are not freed yet.
     pub(crate) left: u64,
     /// The pages expected on each list, keyed by the offset of the list's word.
     pub(crate) listed: HashMap<u64, HashSet<u64>>,

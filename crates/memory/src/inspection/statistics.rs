@@ -55,8 +55,8 @@ pub struct HeldLock {
     pub pid: u32,
 }
 
-/// Statistics of a store. Sizes are in bytes unless stated otherwise. They are read without locks,
-/// so each figure is correct, but they may belong to different moments.
+/// Statistics of a store. Sizes are in bytes unless stated otherwise. The figures are read without
+/// locks: each is correct, but two figures may belong to different moments.
 #[derive(Clone, Debug)]
 pub struct Statistics {
     /// When the store was created, in Unix milliseconds.

@@ -1,11 +1,12 @@
-//! How an undo log grows, and how its memory goes back to the system (W10).
+//! How the memory of an undo log goes back to the system (W10).
 //!
 //! A log is backed with memory up to [`shard::LOG_BACKED`] and uses the part below
 //! [`shard::LOG_RESERVED`]. A log that has not been long for a while is *retired* while its lock is
-//! held and the log is empty, so that the next transaction finds it short. The memory above is
-//! punched out of the file a moment later, one slice at a time, when no reader can be in it any
-//! more. A process that punches a log, or makes it grow, first writes its name into
-//! [`shard::LOG_PUNCHER`], so that no process takes away memory that another has just backed.
+//! held and the log is empty, so that the next transaction finds it short. The memory above the
+//! part in use is punched out of the file a moment later, one slice at a time, when no reader can
+//! still be reading it. A process that punches a log, or makes it grow, first writes its name into
+//! [`shard::LOG_PUNCHER`], so that no process takes away memory that another process has just
+//! backed.
 
 use std::sync::atomic::Ordering;
 
@@ -39,9 +40,9 @@ pub struct Shrunk {
 }
 
 impl Segment {
-    /// Takes the next step in giving back the memory of a shard's long undo log, if the log has not
-    /// been long for a moment. Call it regularly, without any lock held. A locked shard is left for
-    /// the next call.
+    /// Takes the next step in giving back the memory of a shard's undo log, if the log was long but
+    /// has been short for a while. Call it regularly, without any lock held. A locked shard is left
+    /// for the next call.
     pub fn shrink_log(&self, index: usize) -> Result<Shrunk, Error> {
         shrink(self, index, IDLE, GRACE)
     }
@@ -131,8 +132,8 @@ fn shrink(segment: &Segment, index: usize, idle: u64, grace: u64) -> Result<Shru
     })
 }
 
-/// Shrinks a log to the least that every log uses. The shard is locked meanwhile, so that no
-/// transaction is using more of the log.
+/// Shrinks the usable part of a log to the minimum that every log has. The shard is locked
+/// meanwhile, so that no transaction is using more of the log.
 fn retire(segment: &Segment, index: usize) -> Result<(), Error> {
     let shards = ShardSet::one(index);
     shard_locks::lock(segment, shards, Marks::Ignored)?;

@@ -1,6 +1,5 @@
-//! The locks of shards, and the recovery that their holders do: everything below transactions that
-//! takes such a lock. The folders above may use this one. A lock is held by a guard or by a
-//! transaction.
+//! The locks of shards: taking them, recovering a shard whose holder died, and shrinking undo logs
+//! under them. The folders above may use this one. A lock is held by a guard or by a transaction.
 //!
 //! From the lowest file to the highest:
 //!

@@ -19,8 +19,9 @@ use crate::segment::waiting::{Waiter, Which};
 
 /// How long `lock_all_for_a_moment` holds some locks while it waits for another.
 const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
-/// How long a call that needs several locks holds some of them while it waits for another: at
-/// first, and at most. Other calls wait for as long, and so does an interrupt of this one.
+/// How long a call that needs several locks waits for one of them while it holds others: at first,
+/// and at most. Other processes wait for the held locks that long, and a signal ends the call only
+/// afterwards.
 const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
 
 impl Segment {

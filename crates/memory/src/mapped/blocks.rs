@@ -13,7 +13,7 @@ use crate::probes::work;
 
 /// Number of words in a block.
 const BLOCK: usize = 8;
-/// Below this number, words are copied one by one.
+/// Fewer words than this are copied one by one.
 const WORTH_IT: usize = 2 * BLOCK;
 
 /// Copies words out of a mapping, from lower to higher addresses.
@@ -148,7 +148,8 @@ mod tests {
         for count in (0..70).chain([511, 4096]) {
             let source: Vec<u64> = (1..=count as u64).map(|word| word * 0x0101_0203).collect();
             let bytes: Vec<u8> = source.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            // Once aligned to a word, and once a byte further.
+            // `copy_out` runs twice: into a target aligned to a word, and into a target one byte
+            // further.
             for (shift, copy) in [
                 (0, copy_in as unsafe fn(*const u64, *mut u64, usize)),
                 (0, copy_across),

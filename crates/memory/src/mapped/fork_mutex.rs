@@ -20,7 +20,8 @@ use crate::mapped::map::Map;
 const LOCKED: u32 = 1;
 /// Bit of the lock word: a thread is waiting.
 const AWAITED: u32 = 2;
-/// The bits above hold the generation of the process that locked it.
+/// Position of the lock word's upper bits, which hold the generation of the process that locked the
+/// mutex.
 const GENERATION_SHIFT: u32 = 2;
 /// Generations wrap around after this number and skip 0.
 const GENERATIONS: u32 = (1 << 30) - 1;
@@ -43,7 +44,7 @@ pub struct ForkMutex<T> {
 
 // SAFETY: the lock word gives at most one thread access to the value at a time.
 unsafe impl<T: Send> Sync for ForkMutex<T> {}
-// SAFETY: the mutex consists of the value and plain words.
+// SAFETY: the mutex consists of plain words and the value, which is `Send`.
 unsafe impl<T: Send> Send for ForkMutex<T> {}
 
 /// Access to the value of a [`ForkMutex`], which stays locked until the guard is dropped.
@@ -226,7 +227,7 @@ fn new_generation() -> u32 {
     // SAFETY: the pointer refers to the first word of a page that is never unmapped.
     let word = unsafe { &*page };
     let next = LAST.load(Ordering::Relaxed) % GENERATIONS + 1;
-    // Store this before the word: a child forked in between must not reuse the number.
+    // Store `LAST` before the word: a child forked in between must not reuse the number.
     LAST.store(next, Ordering::SeqCst);
     let changed = word.compare_exchange(0, next, Ordering::SeqCst, Ordering::Acquire);
     // On failure, another thread of this process has set the generation.

@@ -124,7 +124,7 @@ pub mod control {
     pub const SCRIPT_SEEN: u64 = START + 424;
     /// The process that makes a copy, encoded as in a lock word. 0 means none.
     pub const COPY_OWNER: u64 = START + 448;
-    /// First run in the list of runs that the copy has taken, plus 1.
+    /// First run in the list of runs that the copy has taken, plus 1. 0 means none.
     pub const COPY_RUNS: u64 = START + 456;
     /// Number of pages in the runs that the copy has taken.
     pub const COPY_PAGES: u64 = START + 464;
@@ -204,7 +204,7 @@ pub mod shard {
     /// Cleanup required before the shard is read or changed, as bits that the engine defines. 0
     /// means none.
     pub const MARK: u64 = 72;
-    /// Undo log: the entry, generation and record of the transaction.
+    /// Undo log: the process table entry and the record of the transaction.
     pub const LOG_OWNER: u64 = 128;
     /// Undo log: number of the transaction.
     pub const LOG_NUMBER: u64 = 136;
@@ -225,19 +225,21 @@ pub mod shard {
     pub const USED_BYTES: u64 = 192;
     /// Number of pages granted by the heap.
     pub const PAGES: u64 = 200;
-    /// First page in the list of free single pages.
+    /// First page in the list of free single pages, plus 1. 0 means none.
     pub const FREE_LIST: u64 = 208;
     /// Length of the list of free single pages.
     pub const FREE_COUNT: u64 = 216;
-    /// First run in the graveyard, the list of runs to be returned to the heap.
+    /// First run in the graveyard, the list of runs to be returned to the heap, plus 1. 0 means
+    /// none.
     pub const GRAVEYARD: u64 = 224;
-    /// The run that is being returned to the heap.
+    /// The run that is being returned to the heap, plus 1. 0 means none.
     pub const RETURNING: u64 = 232;
-    /// First run in the list of staged blocks, which are filled outside the lock.
+    /// First run in the list of staged blocks, which are filled outside the lock, plus 1. 0 means
+    /// none.
     pub const STAGING: u64 = 240;
     /// Binary logarithm of the hint table's length.
     pub const HINT_BITS: u64 = 248;
-    /// For each size class: the first slab with a free block.
+    /// For each size class: the first slab with a free block, plus 1. 0 means none.
     pub const CLASSES: u64 = 256;
     /// The shard's age, which changes each time a flush leaves all of its memory behind. A run
     /// belongs to the shard only if the ages match.
@@ -284,8 +286,8 @@ pub mod ring {
     pub const LOCK: u64 = 0;
     /// Position after the last complete record. It only grows.
     pub const TAIL: u64 = 64;
-    /// No record beyond this position was ever begun. Data more than a ring's length below it may
-    /// have been overwritten.
+    /// Position up to which writers may have begun to write records. Data more than a ring's length
+    /// below it may have been overwritten.
     pub const ANNOUNCED: u64 = 72;
     /// Number of data bytes that are backed by memory.
     pub const RESERVED: u64 = 128;

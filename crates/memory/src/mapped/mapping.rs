@@ -29,7 +29,7 @@ pub(crate) struct Mapping {
     /// The old values of words that unfinished changes have modified, if this mapping is read
     /// through an overlay (R9).
     pub(super) overlay: Option<Overlay>,
-    /// Changes that tests make in the middle of this handle's reads.
+    /// The test hook that is called in the middle of this handle's reads.
     race: Race,
 }
 

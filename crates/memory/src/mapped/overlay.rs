@@ -39,7 +39,7 @@ pub(crate) struct Changed {
 }
 
 /// The overlay built from a long log, cached for the next reader of the shard: while a writer is
-/// stopped in the middle of a long change, every reader needs it again.
+/// stopped in the middle of a long change, every reader of the shard needs this overlay.
 pub(crate) struct LoggedChanges {
     /// The shard's version counter when the log was read. While this value stays the same, the log
     /// only grows or only shrinks.
@@ -56,7 +56,7 @@ pub(crate) struct Overlay(ForkMutex<Inner>);
 #[derive(Default)]
 struct Inner {
     changed: Changed,
-    /// Ranges that were read, as pairs of start and end.
+    /// Ranges that were read, as pairs of start and end offset.
     read: Vec<(u64, u64)>,
 }
 

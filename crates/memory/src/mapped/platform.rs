@@ -218,8 +218,8 @@ fn range_lock(kind: libc::c_int, start: u64, length: u64) -> libc::flock {
     }
 }
 
-/// Returns true if all threads of a process have ended. `pid` is a number in this process's pid
-/// namespace.
+/// Returns true if all threads of a process have ended. `pid` is the process' number in the pid
+/// namespace of the caller.
 pub(crate) fn process_has_ended(pid: u32) -> bool {
     let pid = pid as libc::pid_t;
     if pid <= 0 {

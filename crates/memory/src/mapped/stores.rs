@@ -117,7 +117,7 @@ impl Mapping {
         }
     }
 
-    /// Copies whole words out of the file to an address elsewhere in the mapping.
+    /// Copies whole words from an offset to an address elsewhere in the mapping.
     ///
     /// # Safety
     /// `target` must be aligned, and the mapping must contain `words` words starting there.

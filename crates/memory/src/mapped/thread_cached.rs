@@ -1,8 +1,8 @@
 //! Thread-local values, such as buffers, that are kept from one call to the next.
 //!
 //! When a thread ends, its thread-locals are dropped in an unspecified order, and destructors that
-//! run later may still make calls. Such a call gets a new value. `LocalKey::with`, and anything
-//! built on it, would panic.
+//! run later may still call functions that use a cached value. Such a call gets a new value.
+//! `LocalKey::with`, and anything built on it, would panic.
 
 use std::cell::Cell;
 use std::thread::LocalKey;

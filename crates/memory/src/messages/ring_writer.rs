@@ -62,7 +62,7 @@ impl Segment {
         self.append_all(kind, hash, name, &[body])
     }
 
-    /// Appends records with one name in order, many of them at once.
+    /// Appends records that share a name, in order and in batches.
     ///
     /// # Errors
     /// Fails like [`append`](Self::append), and then no record was appended. If the lock cannot be
@@ -280,7 +280,7 @@ fn settle(segment: &Segment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Settles the ring now instead of when the next writer comes.
+/// Settles the ring now, instead of when the next writer takes its lock.
 pub(crate) fn recover(segment: &Segment) -> Result<(), Error> {
     take_lock(segment).map(drop)
 }

@@ -60,7 +60,7 @@ impl Segment {
     /// Returns the name of one of this process' seats, whether or not that seat is taken. The name
     /// lets other processes check whether this process is alive, and sleep at the seat until this
     /// process [wakes](Self::wake_seat) them. The owner of the seat may then be woken needlessly,
-    /// and a new owner clears the bits of sleepers, who may miss a wake (M4).
+    /// and a new owner clears the bits of sleepers, so a sleeper may miss a wake (M4).
     ///
     /// # Errors
     /// Fails if the store is read-only.
@@ -162,9 +162,9 @@ impl Segment {
         word(self, seat.name).load(Ordering::Relaxed) & DESCRIPTOR != 0
     }
 
-    /// Waits at a seat until `is_there` returns true. Returns whether it did so within the
-    /// patience. The runtime's own lock is released meanwhile (see [`WaitHook`](crate::WaitHook)),
-    /// so `is_there` must not need it.
+    /// Waits at a seat until `is_there` returns true. Returns whether it did so before the timeout.
+    /// The runtime's own lock is released meanwhile (see [`WaitHook`](crate::WaitHook)), so
+    /// `is_there` must not need it.
     ///
     /// # Errors
     /// Returns [`Error::Interrupted`] if a signal handler is pending, and [`Error::Removed`] within

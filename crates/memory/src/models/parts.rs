@@ -36,13 +36,13 @@ pub(super) enum Broken {
     AnnouncesLate,
     /// The publisher checks for sleepers without a fence after its message.
     NoFenceBeforeWaking,
-    /// A thread goes to sleep without checking once more.
+    /// A thread goes to sleep without checking for new messages once more.
     NoLastLook,
     /// A thread goes to sleep without announcing it.
     SleepsUnseen,
     /// A reader checks the reference to a block without a fence after setting the pin.
     NoFenceBehindThePin,
-    /// A writer that frees a block checks the pins without a fence before.
+    /// A writer that frees a block checks the pins without a fence before the check.
     NoFenceBeforeLookingAtPins,
 }
 

@@ -24,8 +24,8 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 
-/// A block that this process reads in place, described by plain numbers. Until it is
-/// [unpinned](Segment::unpin), the block stays pinned for as long as the process lives.
+/// A handle of a block that this process reads in place, which does not borrow the segment. Until
+/// it is [unpinned](Segment::unpin), the block stays pinned for as long as the process lives.
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned {
@@ -247,7 +247,7 @@ fn forget_if_dead(segment: &Segment, index: u64, at: u64, value: u64, owners: &m
     dead
 }
 
-/// Removes all pins of dead processes. Pins on blocks that are not freed do no harm until then.
+/// Removes all pins of dead processes. Until a block is freed, a stale pin on it does no harm.
 pub(crate) fn forget_of_the_dead(segment: &Segment) {
     let mut owners = Owners::default();
     pins::any(segment, |index, at, value| {

@@ -30,7 +30,8 @@ use crate::writing::run::used;
 
 /// The greatest number of a shard's blocks examined without its lock.
 const LOOK: usize = 1024;
-/// The number of a staged block's pages that are saved each time the shard's lock is held (W9).
+/// The greatest number of pages of a staged block saved for a copy under each hold of the shard's
+/// lock (W9).
 const STAGED_AT_ONCE: u64 = 256;
 /// The greatest number of dead processes' blocks freed in one transaction (W9).
 const FREED_AT_ONCE: usize = 16;
@@ -44,9 +45,10 @@ pub struct Staged<'a> {
     adopted: bool,
 }
 
-/// A staged block that is set aside, described by plain numbers. A process that fills a block piece
-/// by piece keeps it in this form and [takes it up](Segment::take_up) for each piece. A block that
-/// is never taken up again stays allocated as long as the process lives.
+/// A handle of a staged block that is set aside, which does not borrow the segment. A process that
+/// fills a block piece by piece keeps the block in this form and [takes it up](Segment::take_up)
+/// for each piece. A block that is never taken up again stays allocated as long as the process
+/// lives.
 #[derive(Debug)]
 #[must_use]
 pub struct PutDown {
@@ -199,7 +201,7 @@ impl Staged<'_> {
         let at = mapping.layout().page(self.block.page);
         let last = self.length / 8 * 8;
         if position <= last && last < self.length {
-            // As in every block, the rest of the last word must be zeros.
+            // Zero the rest of the last word, as in every block.
             mapping.fill_staged(at + last, &[0; 8]);
         }
         mapping.receive_staged(at + position, self.length - position, socket, more)
@@ -302,8 +304,8 @@ fn free(segment: &Segment, block: StagedBlock) -> Result<(), Error> {
     })
 }
 
-/// Leaves a block of this process that cannot be freed now to upkeep, by removing its owner. No
-/// lock is needed: only this process may change that word while the word names it.
+/// Removes the owner of a block that this process cannot free now, so that upkeep frees the block.
+/// No lock is needed: only this process may change the owner's word while the word names it.
 fn leave_to_upkeep(segment: &Segment, block: StagedBlock) {
     let at = segment.mapping.layout().descriptor(block.page) + descriptor::BITMAP;
     let word = segment.mapping.word(at);
@@ -325,7 +327,7 @@ pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Re
         loop {
             let mut transaction = match Transaction::begin(segment, ShardSet::one(index)) {
                 Ok(transaction) => transaction,
-                // A stopped process may hold the lock, so these blocks must wait.
+                // A stopped process may hold the shard's lock. Leave these blocks for a later call.
                 Err(Error::Busy { .. }) => break,
                 Err(error) => return Err(error),
             };
@@ -407,8 +409,8 @@ pub(crate) fn save_for_copy(
     page: u64,
     bytes: u64,
 ) -> Result<(), Error> {
-    // A copy whose moment was before the staging is either visible here, through the shard's lock,
-    // or over.
+    // A copy whose moment precedes the staging has either ended or is visible here, because the
+    // staging locked the shard after that moment.
     if !segment.mapping.copy_is_on() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Fail points, with which a test lets a thread "die" at the N-th step of an operation.
+//! Fail points, with which a test makes a thread "die" at the N-th step of an operation.
 //!
 //! Every store into the file that matters to recovery is followed by a call of `step`. In a build
 //! without the `fault` feature, `step` compiles to nothing.
@@ -89,8 +89,8 @@ mod counting {
         ABANDONED.get()
     }
 
-    /// Runs `operation` and lets the thread die after `steps` steps. Returns `None` if it died. The
-    /// handle that it used must then be given to [`Segment::abandon`](crate::Segment::abandon),
+    /// Runs `operation` and makes the thread die after `steps` steps. Returns `None` if it died.
+    /// The handle that it used must then be given to [`Segment::abandon`](crate::Segment::abandon),
     /// because nothing was cleaned up.
     pub fn die_after<R>(steps: u64, operation: impl FnOnce() -> R) -> Option<R> {
         LEFT.set(Some(steps));

@@ -57,7 +57,8 @@ mod hooks {
         }
     }
 
-    /// Reports a view's looks at the heap to the hook; holds none if the shards are locked.
+    /// Calls the hook each time a view looks at the heap. Contains no hook if the shards are
+    /// locked.
     #[derive(Clone, Copy)]
     pub(crate) struct ReadWatch<'a>(Option<&'a Race>);
 

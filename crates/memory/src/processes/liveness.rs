@@ -94,7 +94,7 @@ pub(crate) struct Suspicion {
 }
 
 impl Suspicion {
-    /// Returns for how many milliseconds the lock has been seen unchanged.
+    /// Returns for how many milliseconds this process has seen the lock unchanged.
     pub(crate) fn observe(&self, word: u32, turns: u32, now: u64) -> u64 {
         let same = self.word.load(Ordering::Relaxed) == word
             && self.turns.load(Ordering::Relaxed) == turns;

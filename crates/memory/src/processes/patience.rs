@@ -142,10 +142,10 @@ pub struct SignalsDeferred {
 }
 
 /// Defers signals: until the guard is dropped, this thread does not call [`WaitHook::interrupted`].
-/// Use it for work after a commit, when the operation can no longer fail. A runtime that is asked
-/// runs its signal handler, and an exception raised there would have to be returned.
+/// Use it for work after a commit, when the operation can no longer fail. The hook may run a signal
+/// handler of the runtime, and an exception raised there would make the operation fail.
 ///
-/// Because nothing ends such a wait early, its patience is counted over all waits of this process
+/// Because no signal ends such a wait early, its patience is counted over all waits of this process
 /// for the same lock. A lock that has already made no progress for that long is not waited for
 /// again.
 pub fn defer_signals() -> SignalsDeferred {

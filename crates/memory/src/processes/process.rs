@@ -28,7 +28,7 @@ use crate::processes::tenant::{Life, Tenant, life_by_number};
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
 const CLAIMED: u32 = 2;
-/// Unclaimed, in the process that opened the store.
+/// State of a membership that is not claimed, in the process that opened the store.
 const OPENED: u32 = 3;
 /// The number of threads of a process that have a record each, in order of first use; all later
 /// threads share the remaining records.
@@ -283,7 +283,7 @@ impl Process {
             return Err(self.removed());
         }
         // Processes in other pid namespaces can prove this process dead only by the lock of its
-        // namespace, so its mapping must hold that lock.
+        // namespace, so this process' mapping of the store must hold that lock.
         if namespace == 0 || namespace != self.namespace {
             return Err(Error::Forbidden {
                 path: self.path.clone(),
@@ -378,7 +378,7 @@ impl Process {
     }
 
     /// Backs spare slots with memory if none is known to be backed. Returns false if the memory
-    /// could not be had.
+    /// could not be allocated.
     pub(crate) fn keep_spare_slots(&self, mapping: &Mapping) -> bool {
         let used = mapping.load(control::SLOTS_USED).min(SLOTS);
         if used == SLOTS || self.backed.load(Ordering::Relaxed) > used {

@@ -48,7 +48,7 @@ impl Tenant {
     }
 }
 
-/// The knowledge about a tenant: alive, dead or unknown.
+/// Whether a tenant is alive, as far as this process can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// The tenant is alive.

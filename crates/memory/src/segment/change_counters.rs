@@ -48,7 +48,7 @@ impl Segment {
     }
 
     /// Returns the number of the current epoch of counting, or `None` if changes are not being
-    /// counted. Stable like [`counts_changes`](Self::counts_changes).
+    /// counted. The answer is stable for a shard only while its lock is held.
     pub fn change_epoch(&self) -> Option<u64> {
         self.counts_changes()
             .then(|| self.mapping.load(control::WATCH_EPOCH))

@@ -55,12 +55,14 @@ impl Segment {
         let _ = word.compare_exchange(turn.mine, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Returns where upkeep continues. Any number is valid.
+    /// Returns where upkeep continues its search for expired keys, in the engine's encoding. The
+    /// engine must accept any number.
     pub fn upkeep_place(&self) -> u64 {
         self.mapping.load(control::UPKEEP_PLACE)
     }
 
-    /// Sets where upkeep continues. See [`upkeep_place`](Self::upkeep_place).
+    /// Sets where upkeep continues its search for expired keys. See
+    /// [`upkeep_place`](Self::upkeep_place).
     pub fn set_upkeep_place(&self, place: u64) {
         self.mapping.store(control::UPKEEP_PLACE, place);
     }

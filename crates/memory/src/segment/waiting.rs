@@ -227,8 +227,8 @@ mod tests {
             // The last hold exceeds the patience.
             let refused = waiter.next(holder.bits());
             assert!(matches!(refused, Next::GiveUp(Refusal::Patience(_))));
-            // With deferred signals, successive waits share one patience. They do not mistake short
-            // holds either.
+            // With deferred signals, successive waits share one patience, but they do not mistake
+            // short holds for a long one either.
             let _deferred = defer_signals();
             for _ in 0..3 {
                 let mut waiter = Waiter::new(&segment, which, patience);

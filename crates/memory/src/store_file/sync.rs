@@ -34,7 +34,7 @@ const ATTEMPTS: u32 = 3;
 impl Segment {
     /// Writes everything to disk. Until its next change, the store may then be opened after a power
     /// failure, on another machine, or as a copy of the file. Other processes may write during a
-    /// sync, but not continuously.
+    /// sync, but the sync fails if they never pause.
     ///
     /// # Errors
     /// [`Error::Unsynced`] if other processes kept writing: everything from before the call is on
@@ -64,8 +64,8 @@ impl Segment {
             })?;
             fault::step();
             if synced {
-                // A writer that gets in before this sync names the boot again, and its own sync of
-                // this page comes after this store.
+                // A writer that changes the store before the next line has stored the boot in the
+                // header again, and syncs this page itself, after this process' store.
                 return self.mapping.sync(0, PAGE).map_err(fail);
             }
         }
@@ -78,7 +78,8 @@ fn sync_directory(path: &Path) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     match File::open(directory) {
         Ok(directory) => directory.sync_all(),
-        // A process that dropped its privileges did not create the file with its current ones.
+        // This process dropped the privileges that syncing the directory needs. Only the file's
+        // content can be synced.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     }

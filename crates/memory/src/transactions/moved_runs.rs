@@ -75,8 +75,8 @@ impl MovedRuns {
         }
     }
 
-    /// Returns the shard whose log takes a change at an offset, if the offset concerns a moved run
-    /// or arena: it lies in one of its pages or page descriptors.
+    /// Returns the shard whose log takes a change at an offset, or `None` if the offset lies
+    /// neither in a page nor in a page descriptor of a moved run or arena.
     #[cold]
     pub(crate) fn log_of(&mut self, mapping: &Mapping, at: u64) -> Option<usize> {
         let page = page_concerned(mapping, at)?;
@@ -89,7 +89,7 @@ impl MovedRuns {
         let (first, pages, arena) = arena_around(mapping, page)?;
         let from = self.arena(arena)?.from;
         if pages > 1 {
-            // Cache the run, so that the next lookup need not search for its start.
+            // Cache the run, so that the next lookup does not search for its start.
             self.add(MovedRun {
                 page: first,
                 pages,

@@ -12,7 +12,7 @@ pub(crate) enum Shortage {
     Log(usize, u64),
 }
 
-/// Known further demand of a run that was short.
+/// The memory that the next run of a transaction will need in addition to what it ran short of.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Missing {
     /// The shard that needs the memory.
@@ -37,7 +37,7 @@ pub(crate) struct RareState {
     pub(crate) granted: Vec<u64>,
     /// Number of pages in the granted runs.
     pub(crate) granted_pages: u64,
-    /// Known further demand when the transaction ran short.
+    /// The further memory that the next run is known to need, if the transaction ran short.
     pub(crate) missing: Missing,
     /// True if the allocation that ran short can wait. See `prepared.rs`.
     pub(crate) can_wait: bool,

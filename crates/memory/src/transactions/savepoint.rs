@@ -1,8 +1,8 @@
 //! Savepoints: undoing the last part of a transaction.
 //!
 //! Each shard's log is a stack. Changes made since the log had a certain length are undone like a
-//! whole transaction: newest first, step by step. A process that dies on the way leaves a shorter
-//! log, which undoes the rest.
+//! whole transaction: newest first, step by step. A process that dies during the rollback leaves a
+//! shorter log, which undoes the rest.
 //!
 //! Words that the log already held at a savepoint are not logged again. Their values at the
 //! savepoint are kept in this process's memory (`saved_words.rs`) and are restored first.
@@ -73,7 +73,8 @@ impl Transaction<'_> {
         self.rare.as_mut().and_then(|rare| rare.saved.as_mut())
     }
 
-    /// Makes the current values of words the ones to keep, after a savepoint or a rollback to one.
+    /// Begins an epoch of the saved words, after a savepoint or a rollback to one: if a word
+    /// changes from now on, its current value is kept.
     fn begin_epoch(&self) {
         if let Some(saved) = self.rare.as_ref().and_then(|rare| rare.saved.as_ref()) {
             saved.begin_epoch();

@@ -55,8 +55,9 @@ pub(crate) struct Locked<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// Locks the shards and recovers what dead owners left (W3), for [`new`](Self::new) to begin. A
-    /// separate step, so that the transaction is built in its final place.
+    /// Locks the shards and recovers what dead owners left (W3). The caller then passes the result
+    /// to [`new`](Self::new). Locking is a separate step, so that the transaction is built in its
+    /// final place.
     #[inline(always)]
     pub(crate) fn lock(
         segment: &'a Segment,
@@ -166,7 +167,7 @@ impl<'a> Transaction<'a> {
         self.shards
     }
 
-    /// Returns true if the transaction ran out of memory or log. It will be rolled back and, if
+    /// Returns true if the transaction ran out of memory or log. It is then rolled back and, if
     /// more can be reserved, run again.
     #[inline]
     pub fn is_short(&self) -> bool {
@@ -227,7 +228,7 @@ impl<'a> Transaction<'a> {
             shard.store::<{ shard::LOG_NUMBER }>(number);
             fault::step();
         });
-        // Make readers that read through the logs start over: within one value of the counter, a
+        // Make readers that read through the logs start over: while the counter keeps one value, a
         // log must not become empty and grow again (R9). This comes last, because readers check the
         // number after the counter.
         in_order();
@@ -366,8 +367,8 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Notes that the used part of a block was shortened in place. A rollback brings the bytes
-    /// after the new end back, so they must be preserved.
+    /// Notes that the used part of a block was shortened in place. A rollback restores the bytes
+    /// after the new end, so later fills of those bytes must save them first.
     #[inline(always)]
     pub fn note_cut(&mut self) {
         self.cut = true;
@@ -478,7 +479,7 @@ impl Drop for Transaction<'_> {
         if self.open {
             for index in self.shards.iter() {
                 // If the rollback fails because a stopped process holds the heap, the log keeps the
-                // rest for the next process to get the lock (W3).
+                // rest for the next process that locks the shard (W3).
                 if recovery::roll_back(self.segment, index).is_ok() {
                     marks::renew(self.segment, index);
                     recovery::make_even(self.segment, index);

@@ -50,7 +50,8 @@ pub(crate) struct Log<'a> {
 }
 
 impl ShardWords<'_> {
-    /// Saves `words` words at `at` if the shard's log stays short. Returns false if it would not.
+    /// Saves `words` words at `at`. Saves nothing and returns false if that would make the shard's
+    /// log long.
     #[inline(always)]
     pub(crate) fn save(self, mapping: &Mapping, at: u64, words: u64) -> bool {
         let tail = self.load::<{ shard::LOG_TAIL }>();
@@ -155,9 +156,10 @@ impl Log<'_> {
     /// Returns the words that were saved while the log grew from `from` to `to` bytes, newest
     /// first, for a reader without a lock.
     ///
-    /// The log may change during the call, so the result counts only if log and counter are
-    /// unchanged afterwards. Returns `None` if the content is not a sequence of valid entries.
-    /// `goes_on` is called occasionally to find out whether the log is still of interest.
+    /// The log may change during the call, so the result counts only if the log and the shard's
+    /// counter are unchanged afterwards. Returns `None` if the content is not a sequence of valid
+    /// entries. `goes_on` is called occasionally and returns false if the log is no longer of
+    /// interest.
     pub(crate) fn saved(
         &self,
         from: u64,
@@ -193,7 +195,8 @@ impl Log<'_> {
                 }
                 let first = saved.contents.len();
                 saved.entries.push(((at, at + words * 8), first));
-                // Copied, because the log's memory may be returned once the change is over.
+                // Copy the words, because the log's memory may be returned to the system once the
+                // change has ended.
                 for word in 0..words {
                     if word % 1024 == 1023 && !goes_on() {
                         return None;

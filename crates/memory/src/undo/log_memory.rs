@@ -2,8 +2,8 @@
 //!
 //! A log may have memory up to [`shard::LOG_BACKED`] and uses the part below
 //! [`shard::LOG_RESERVED`]. A process that grows a log or punches it (`log_retirement.rs`) first
-//! stores its name in [`shard::LOG_PUNCHER`], so that no process takes away memory that another has
-//! just backed.
+//! stores its name in [`shard::LOG_PUNCHER`], so that no process takes away memory that another
+//! process has just backed.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -31,8 +31,8 @@ impl Drop for LogClaim<'_> {
     }
 }
 
-/// Claims a log in order to punch or grow it. Fails with the current owner if that is a living
-/// process.
+/// Claims a log in order to punch or grow it. Fails with the current owner if that process is
+/// alive.
 pub(crate) fn claim(segment: &Segment, index: usize) -> Result<LogClaim<'_>, Owner> {
     let at = segment.mapping.layout().shard(index) + shard::LOG_PUNCHER;
     let word = segment.mapping.word(at);
@@ -75,7 +75,7 @@ pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), E
             Err(owner) if start.elapsed() >= segment.patience() => {
                 return Err(segment.process.describe(&segment.mapping, owner));
             }
-            // The other process punches one slice, which takes about 250 us.
+            // The process that has claimed the log is punching one slice, which takes about 250 us.
             Err(_) => std::thread::yield_now(),
         }
     };
@@ -83,8 +83,8 @@ pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), E
         .mapping
         .store(base + shard::LOG_LONG, coarse_milliseconds());
     let backed = segment.mapping.word(base + shard::LOG_BACKED);
-    // Raised before backing the memory, so that a death in between leaves no memory that is never
-    // returned.
+    // Raise `LOG_BACKED` before backing the memory, so that a death in between leaves no memory
+    // that is never returned.
     backed.fetch_max(target, Ordering::Relaxed);
     fault::step();
     membership::back_range(segment, base + shard::LOG, target).map_err(|_| Error::OutOfMemory)?;

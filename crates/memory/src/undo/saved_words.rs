@@ -16,11 +16,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::mapped::mapping::Mapping;
 use crate::undo::log::{Full, Log};
 
-/// Number of words whose bits share an entry.
+/// Number of words in a place, which are tracked by one bit each in the same entry.
 const WORDS: u64 = 64;
 const BYTES: u64 = WORDS * 8;
 
-/// What is known about the words of one place, as one bit for each word.
+/// What is known about the words of one place (a range of 64 words), with one bit for each word.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// Words that the log holds.
@@ -54,7 +54,8 @@ impl Saved {
         self.kept.len()
     }
 
-    /// Discards the words kept for savepoints, which are no longer needed.
+    /// Discards the words kept for savepoints. The transaction can then no longer return to those
+    /// savepoints.
     pub(crate) fn forget_kept(&mut self) {
         self.kept.clear();
     }

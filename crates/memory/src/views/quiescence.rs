@@ -24,8 +24,8 @@ const HEAP: [u64; 5] = [
     control::RETIRED_COUNT,
 ];
 
-/// Returns true if an error means that this process cannot join the store. It may continue without
-/// joining as long as it only reads.
+/// Returns true if an error means that this process cannot join the store. The process may continue
+/// without joining as long as it only reads.
 pub(crate) fn cannot_join(error: &Error) -> bool {
     matches!(
         error,
@@ -33,7 +33,8 @@ pub(crate) fn cannot_join(error: &Error) -> bool {
     )
 }
 
-/// Calls `look` until nothing was written while it ran, and returns its result. O(calls of `look`).
+/// Calls `look` until nothing was written while it ran, and returns its result. Retries until the
+/// patience is used up.
 ///
 /// # Errors
 /// [`Error::Busy`] if other processes write all the time, or if a writer died in the middle of a

@@ -81,8 +81,8 @@ impl Segment {
     }
 
     /// Makes only the first attempt of [`read_into`](Self::read_into), for the most frequent reads.
-    /// Returns `None` if the attempt does not count or fails. The caller then reads in the usual
-    /// way.
+    /// Returns `None` if the attempt does not count or fails. The caller must then call
+    /// [`read_into`](Self::read_into).
     #[inline(always)]
     pub fn read_at_once<S: Scratch, B: Body<S>>(
         &self,

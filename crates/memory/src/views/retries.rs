@@ -29,9 +29,9 @@ const ODD_SPINS: u32 = 64;
 /// read takes the lock (R10).
 const LONG_TRY: u64 = 1 << 20;
 const LONG_TRIES: u32 = 2;
-/// Maximum number of bytes that all discarded attempts may read together.
+/// Maximum number of bytes that all discarded attempts of one read may read together.
 const WASTE_MOST: u64 = 8 << 20;
-/// How long a reader waits for a lock before it tries again without one.
+/// How long a reader waits for a lock before it tries again to read without a lock.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
 /// Minimum time in milliseconds between checks of this process's readers whether a writer is alive.
 /// A check costs a system call.
@@ -56,13 +56,13 @@ impl Wasted {
 
 /// How shards may be read, according to their noted counters.
 enum CounterState {
-    /// All can be read directly.
+    /// All shards can be read directly.
     Plain,
-    /// One of them must be cleaned up first.
+    /// At least one of the shards must be cleaned up first.
     Marked,
-    /// One was being changed, and its counter has changed since.
+    /// A shard was being changed, and its counter has changed since.
     Changing,
-    /// This one is in the middle of a change that takes longer.
+    /// The shard with this index is in the middle of a change that takes longer.
     Unfinished(usize),
 }
 
@@ -160,8 +160,8 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
             match note_all(segment, shards, marks, counters) {
                 CounterState::Plain => {}
                 CounterState::Marked => return Some(Err(Error::Marked.into())),
-                // A caller that cleans up marked shards writes next, and waits for the writer
-                // anyway.
+                // A caller that ignores marks, in order to clean up the shards, writes next and
+                // waits for the writer anyway.
                 CounterState::Unfinished(index) if marks == Marks::Respected => {
                     if has_recovered(segment, index) {
                         continue;
@@ -207,8 +207,8 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     None
 }
 
-/// Reads shards under their locks or, while the locks are taken, without them, until the patience
-/// is used up.
+/// Reads shards under their locks or, while another process holds the locks, without them, until
+/// the patience is used up.
 #[cold]
 pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
@@ -289,7 +289,8 @@ fn explain_odd(segment: &Segment, shards: ShardSet) -> Error {
             .load(Ordering::Relaxed);
         if segment.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
             if word == lock::FREE {
-                // The holder could not finish its rollback.
+                // The lock is free, so the last holder died and its change was not completely
+                // rolled back.
                 return Error::Busy {
                     holder: Holder::Dead,
                     pid: 0,

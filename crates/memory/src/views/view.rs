@@ -187,13 +187,13 @@ impl<'a> View<'a> {
         self.mapping.place_at(at)?.word(0)
     }
 
-    /// Prefetches the cache line at an offset, which may be any number.
+    /// Prefetches the cache line at an offset. The offset need not be valid.
     #[inline(always)]
     pub fn prefetch(&self, at: Offset) {
         self.mapping.prefetch(at);
     }
 
-    /// Prefetches the cache lines of a range, which may be any range.
+    /// Prefetches the cache lines of a range. The range need not be valid.
     #[inline(always)]
     pub fn prefetch_range(&self, at: Offset, length: u64) {
         for line in 0..length.div_ceil(64) {
@@ -264,7 +264,8 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Counts copied bytes, at most [`CHUNK`], and fails if the shard has changed.
+    /// Adds `bytes` copied bytes, at most [`CHUNK`], to the count of bytes read. Fails if the shard
+    /// has changed.
     fn copied(&self, bytes: u64) -> Result<(), Fault> {
         self.done.set(self.done.get() + bytes);
         self.watch().looking();

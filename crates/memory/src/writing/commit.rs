@@ -19,9 +19,9 @@ const PART: u64 = shard::LOG_RESERVED_MIN / 4;
 /// Estimated number of undo log bytes for each block to be freed.
 const LOG_OF_A_FREE: u64 = 192;
 
-/// Makes the changes of a transaction permanent: applies the frees, and then a single store decides
-/// (W5). If the log is too short for the frees, returns the shortage, and the transaction is to be
-/// rolled back.
+/// Makes the changes of a transaction permanent: applies the frees, then publishes everything with
+/// a single store (W5). If the log is too short for the frees, returns the shortage, and the caller
+/// must roll the transaction back.
 #[inline(always)]
 pub(crate) fn commit(transaction: &mut Transaction<'_>) -> Result<Option<Shortage>, Error> {
     if let Err(error) = transaction.apply_frees() {
@@ -60,8 +60,8 @@ impl Transaction<'_> {
 
     /// Declares that the changes so far may be committed separately.
     ///
-    /// Commits them if this is a [removal](crate::removing) that runs in parts because its whole
-    /// log found no room, and if the part is long enough. The changes between two calls are all or
+    /// Commits them if this is a [removal](crate::removing) that runs in parts because its log
+    /// could not grow, and if the part is long enough. The changes between two calls are all or
     /// nothing, like a transaction.
     ///
     /// # Errors

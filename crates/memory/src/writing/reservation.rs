@@ -21,15 +21,16 @@ use crate::writing::run::{self, Outcome, Used};
 /// Maximum number of runs without progress. Other processes may take what was reserved, but only
 /// damage makes that happen every time.
 const IDLE_RUNS: u32 = 100;
-/// A run has made progress if it used more than any run before by one part in this many.
+/// A run has made progress if it used over an eighth (one part in this many) more than every
+/// earlier run.
 const PROGRESS: u64 = 8;
 /// Factor by which the usage of a run that was short is multiplied for the next run.
 const GROWTH: u64 = 16;
-/// Maximum number of bytes of memory reserved ahead, unless the transaction already used half as
-/// much: the store keeps the memory.
+/// Maximum number of bytes of memory reserved ahead, or twice what the last run used if that is
+/// more. The limit exists because the store keeps the memory.
 const MOST_AHEAD: u64 = 32 << 20;
 /// Maximum number of log bytes reserved ahead, because the store keeps that memory, too. A log that
-/// is already long grows by at most [`LONG_LOG_GROWTH`] instead.
+/// is already long grows at most by the factor [`LONG_LOG_GROWTH`] instead.
 const MOST_LOG_AHEAD: u64 = 4 << 20;
 const LONG_LOG_GROWTH: u64 = 4;
 /// Minimum ratio of the bytes in blocks allocated in batches to the bytes logged for them.

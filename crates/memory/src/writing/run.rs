@@ -72,7 +72,7 @@ pub(crate) fn in_vain<R, E: From<Error>>(
     Ok(())
 }
 
-/// Returns what a run that is short has used, before it is rolled back.
+/// Returns what a run that is short has used. Call it before the run is rolled back.
 #[cold]
 pub(crate) fn used(transaction: &Transaction<'_>, shortage: Shortage) -> Used {
     let rare = transaction.rare.as_ref();

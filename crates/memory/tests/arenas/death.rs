@@ -10,10 +10,10 @@ use undercroft_memory::{Error, Segment, ShardSet};
 
 use crate::object::{Content, Object, SLOTS, both, content, create, empty};
 
-/// Interval between first deaths that are followed by second ones.
+/// After each multiple of this many steps, a second process dies during recovery.
 const SECOND_DEATHS: u64 = 101;
-/// Interval between deaths that are found by a process from before the death. Such a process waits
-/// briefly before it checks whether a lock's holder is alive.
+/// After each multiple of this many steps, the death is also found by a process that joined before
+/// it. Such a process waits briefly before it checks whether a lock's holder is alive.
 const WITNESSED: u64 = 23;
 
 type Operation<'o> = &'o dyn Fn(&Segment) -> Result<(), Error>;
@@ -55,7 +55,7 @@ fn recover(path: &Path, expected: [&Content; 2], what: &str) {
     empty(&heir);
 }
 
-/// Makes a process that was there all the time use one shard and only then the other, so that each
+/// Uses one shard and then the other in a process that joined before the death, so that each shard
 /// is recovered separately.
 fn recover_one_by_one(path: &Path, witness: &Segment, first: usize, expected: [&Content; 2]) {
     for shard in [first, 1 - first] {
@@ -148,11 +148,11 @@ fn an_arena_is_made_and_filled() {
     let steps = die_everywhere(&|_| Ok(()), &|s| make(s, 0, 0, &[]));
     assert!(steps > 15, "{steps} steps: a grant and a page");
     let empty = |s: &Segment| make(s, 0, 0, &[]);
-    // Single pages, the first of which is a slab's.
+    // The block needs single pages, the first of which becomes a slab.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 64, 2)));
-    // A slab of several pages.
+    // The block needs a slab of several pages.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 9000, 2)));
-    // A run.
+    // The block needs a run of pages.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 100_000, 2)));
     die_everywhere(&|_| Ok(()), &|s| make(s, 1, 0, EVERY_KIND));
 }
@@ -192,7 +192,7 @@ fn an_arena_moves_to_another_shard() {
 #[test]
 fn an_arena_is_changed_before_and_after_its_move() {
     let several = |s: &Segment| make(s, 0, 0, EVERY_KIND);
-    // Existing blocks, in a slab and in a large run.
+    // Overwrite existing blocks, in a slab and in a large run, before and after the move.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             o.overwrite(t, 2)?;
@@ -208,7 +208,7 @@ fn an_arena_is_changed_before_and_after_its_move() {
             moved.overwrite(t, 3)
         })
     });
-    // Blocks, slabs and runs that are allocated and freed before and after the move.
+    // Allocate and free blocks, slabs and runs before and after the move.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             o.push(t, 3000, 4)?;
@@ -221,7 +221,7 @@ fn an_arena_is_changed_before_and_after_its_move() {
             moved.overwrite(t, 8)
         })
     });
-    // A move to the other shard and back.
+    // Move the arena to the other shard and back.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             let moved = o.transfer(t, 1, 0)?;

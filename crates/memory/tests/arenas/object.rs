@@ -24,7 +24,7 @@ pub(crate) fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// The object in a slot.
+/// An object in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     pub(crate) pool: Pool,

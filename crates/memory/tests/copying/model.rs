@@ -20,7 +20,7 @@ fn an_image_shows_one_moment_despite_changes_between_its_pages() {
         let (mut pages, every) = (0, random.u32(1..20));
         let (image, expected) = segment
             .image(
-                // Called again if so much changed that the copy was lost.
+                // The moment runs again if so much changed that the copy was lost.
                 || content(&segment),
                 &mut || {
                     pages += 1;

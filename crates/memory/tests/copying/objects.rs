@@ -131,7 +131,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
     let changed = match kind {
         0..40 => segment.write(one, |transaction| put(transaction, place, &bytes)),
         40..60 => segment.write(one, |transaction| free(transaction, shard, root)),
-        // In place: a word in the middle, and then a longer part.
+        // Change a block in place: a word in the middle, and then a longer part.
         60..75 => segment.write(one, |transaction| {
             let Some((_, at)) = block(transaction.view(), shard, root)? else {
                 return Ok(());
@@ -141,7 +141,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
             let end = &bytes[8..bytes.len().min(length as usize) / 8 * 8];
             transaction.write(shard, at + 8, end)
         }),
-        // Rolled back completely, or in part.
+        // Roll a change back, completely or in part.
         75..80 => {
             let undone = segment.write(one, |transaction| {
                 put(transaction, place, &bytes)?;
@@ -157,7 +157,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
             put(transaction, (shard, (root + 2) % ROOTS), &bytes)
         }),
         85..90 => stage(segment, (shard, root / 2 * 2), &bytes),
-        // Moved to another shard, without a copy if possible.
+        // Move a block to another shard, without a copy if possible.
         90..95 => {
             let to = (shard + 1) % SHARDS;
             let both = [shard, to].into_iter().collect();
@@ -178,7 +178,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
                 transaction.set_root(shard, root, 0)
             })
         }
-        // Everything in a shard at once.
+        // Empty a shard at once.
         95 => segment.write(one, |transaction| {
             if transaction.leave_behind(shard, 1)? {
                 for root in 0..ROOTS {

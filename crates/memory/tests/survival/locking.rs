@@ -318,7 +318,7 @@ fn an_old_waiter_leaves_a_reused_slot_alone() {
 }
 
 #[test]
-fn a_holder_in_another_pid_namespace_lives() {
+fn a_holder_in_another_pid_namespace_counts_as_alive() {
     let unshare = || {
         let mut command = Command::new("unshare");
         command.args([
@@ -349,7 +349,8 @@ fn a_holder_in_another_pid_namespace_lives() {
     let inside = store.segment.members();
     assert!(inside.iter().any(|member| member.pid == 1), "{inside:?}");
     store.segment.set_patience(IMPATIENT);
-    // Its pid belongs to another process here, but the holder still counts as alive.
+    // The holder's pid belongs to another process in this namespace, but the holder still counts as
+    // alive.
     let result = increment(&store.segment, ShardSet::one(0));
     assert!(
         matches!(result, Err(Error::Busy { pid: 1, .. })),

@@ -92,6 +92,6 @@ fn an_inherited_mapping_is_seen_after_the_parents_death() {
         panic!("one user")
     };
     assert!(user.pid == parent.pid() && user.ended);
-    // The forked child reads from the same pipe.
+    // The forked child reads from the same pipe, so this line ends the child.
     parent.tell();
 }
