@@ -97,7 +97,7 @@ class Client
     }
 
     /**
-     * Returns the string stored at a key. Time: O(1).
+     * Returns the string value of a key. Time: O(1).
      *
      * @return mixed the value, or null if the key does not exist
      */
@@ -110,7 +110,7 @@ class Client
     }
 
     /**
-     * Stores a string at a key. Time: O(1).
+     * Sets the string value of a key. Time: O(1).
      *
      * `set('k', 'v', ['nx', 'ex' => 10])`, `set('k', 'v', 10)` to expire after ten seconds,
      * `set('k', 'v', 'EX', 10, 'NX')`. Options: `nx`, `xx`, `get`, `ex`, `px`, `exat`, `pxat`,

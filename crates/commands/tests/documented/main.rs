@@ -3,6 +3,7 @@
 //!
 //! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` regenerates the page.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use undercroft_commands::table::{Command, Group, all, find_full, with_subcommands};
@@ -10,6 +11,9 @@ use undercroft_commands::table::{Command, Group, all, find_full, with_subcommand
 const REDIS: &str = include_str!("redis-7.0.txt");
 const NEWER: &str = include_str!("redis-newer.txt");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+
+/// The head of each table of the page.
+const HEAD: &str = "\n| command | since | description | complexity |\n| --- | --- | --- | --- |\n";
 
 /// The groups in the page's order, with their titles.
 const GROUPS: [(&str, &str); 16] = [
@@ -26,8 +30,8 @@ const GROUPS: [(&str, &str); 16] = [
     ("transactions", "Transactions"),
     ("scripting", "Scripting"),
     ("generic", "Keys of any type"),
-    ("connection", "The connection"),
-    ("server", "The server"),
+    ("connection", "Connection"),
+    ("server", "Server"),
     ("cluster", "Cluster"),
 ];
 
@@ -58,52 +62,83 @@ fn ours(name: &str) -> Option<&'static Command> {
 
 fn page() -> String {
     let (known, newer) = (known(REDIS), known(NEWER));
-    let there = known.iter().filter(|command| ours(command.name).is_some());
+    let found = known.iter().filter(|command| ours(command.name).is_some());
     let mut page = format!(
         "# Commands\n\n\
-         Redis 7.0 has {} commands, the subcommands of each counted by themselves. {} of them are there, with every\n\
-         option, reply and error text of Redis 7.0.15; the others answer its unknown-command error. Of the commands\n\
-         that later versions added, {} are there. This page is made from the command table; a test fails when it is stale.\n\
-         [performance.md](performance.md) says which of them hold a lock for as long as they take.\n",
+         The commands of Redis 7.0 that Undercroft has, and its own commands for feeds. They run in embedded clients, on\n\
+         the server and in the shell:\n\n\
+         ```console\n\
+         $ undercroft exec --create --store undercroft://demo SLOWLOG HELP\n\
+         {}```\n\n\
+         Redis 7.0 has {} commands, counting each subcommand. Undercroft has {} of them, with the options, replies and\n\
+         error texts of Redis 7.0.15, and {} commands of later versions. If Undercroft does not support the feature of a\n\
+         command, such as replication, the description says what the command returns. Commands listed as not available\n\
+         return the error for an unknown command.\n\n\
+         The tables omit the HELP subcommands. `COMMAND DOCS` returns the same descriptions to programs.\n\
+         [performance.md](performance.md) says which commands hold locks, and for how long. This page is generated from\n\
+         the command table.\n",
+        help("slowlog"),
         known.len(),
-        there.count(),
+        found.count(),
         newer.len(),
     );
     for (group, title) in GROUPS {
-        let all: Vec<&Known> = known.iter().filter(|one| one.group == group).collect();
-        let missing: Vec<&&Known> = all.iter().filter(|one| ours(one.name).is_none()).collect();
-        let _ = write!(page, "\n## {title}\n\n");
-        if missing.len() < all.len() {
-            page.push_str("| command | since | what it does | time |\n| --- | --- | --- | --- |\n");
+        let of_group = |one: &&Known| one.group == group;
+        let of_redis = known.iter().filter(of_group);
+        let missing: Vec<&str> = of_redis
+            .clone()
+            .map(|one| one.name)
+            .filter(|name| ours(name).is_none())
+            .collect();
+        let listed: Vec<(&Known, &Command)> = of_redis
+            .chain(newer.iter().filter(of_group))
+            .filter(|one| !one.name.ends_with("|help"))
+            .filter_map(|one| Some((one, ours(one.name)?)))
+            .collect();
+        let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (one, command) in &listed {
+            names.entry(command.summary).or_default().push(one.name);
         }
-        for one in &all {
-            if let Some(command) = ours(one.name) {
+        let _ = write!(page, "\n## {title}\n");
+        let mut head = HEAD;
+        for (one, command) in &listed {
+            if names[command.summary].len() == 1 {
+                page.push_str(head);
                 page.push_str(&row(one.name, one.since, command));
+                head = "";
             }
         }
-        for one in newer.iter().filter(|one| one.group == group) {
-            if let Some(command) = ours(one.name) {
-                page.push_str(&row(one.name, one.since, command));
-            }
+        for (summary, names) in names.iter().filter(|(_, names)| names.len() > 1) {
+            let (initial, rest) = summary.trim_end_matches('.').split_at(1);
+            let (initial, names) = (initial.to_ascii_lowercase(), shown_list(names));
+            let _ = writeln!(page, "\nEach of these commands {initial}{rest}: {names}.");
         }
         if !missing.is_empty() {
-            let names = missing
-                .iter()
-                .map(|one| format!("{} ({})", shown(one.name), one.since));
-            let names: Vec<String> = names.collect();
-            let space = if missing.len() < all.len() { "\n" } else { "" };
-            let _ = writeln!(page, "{space}Not there: {}.", names.join(", "));
+            let _ = writeln!(page, "\nNot available: {}.", shown_list(&missing));
         }
     }
     page.push_str(
         "\n## Feeds\n\n\
-         Redis does not have these; [feeds.md](feeds.md) tells what feeds are.\n\n\
-         | command | since | what it does | time |\n| --- | --- | --- | --- |\n",
+         Redis does not have these commands. [feeds.md](feeds.md) describes feeds; the versions are Undercroft's.\n",
     );
+    page.push_str(HEAD);
     for command in all().iter().filter(|command| command.group == Group::Feed) {
         page.push_str(&row(command.name, command.since, command));
     }
     page
+}
+
+/// Returns the lines that the HELP subcommand of a container prints.
+fn help(container: &str) -> String {
+    let name = container.to_ascii_uppercase();
+    let mut text = format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\n");
+    let container = find_full(container.as_bytes()).expect("the container exists");
+    for command in container.subcommands {
+        let short = command.short_name().to_ascii_uppercase();
+        let call = format!("{short} {}", command.syntax);
+        let _ = writeln!(text, "{}\n    {}", call.trim_end(), command.summary);
+    }
+    text
 }
 
 /// Formats a command's row in the page.
@@ -116,6 +151,11 @@ fn row(name: &str, since: &str, command: &Command) -> String {
 
 fn shown(name: &str) -> String {
     name.replace('|', " ").to_ascii_uppercase()
+}
+
+fn shown_list(names: &[&str]) -> String {
+    let names = names.iter().map(|name| format!("`{}`", shown(name)));
+    names.collect::<Vec<String>>().join(", ")
 }
 
 #[test]

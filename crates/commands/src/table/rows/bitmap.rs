@@ -13,14 +13,18 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key offset value",
             "O(1)",
-            "Sets or clears a bit of a string, which grows where needed.",
+            "Sets or clears a bit of a string, extending the string if necessary.",
         )
-        .reply("integer: the old bit"),
+        .reply("integer: the previous bit"),
     Command::new("getbit", 3, Group::Bitmap, "2.2.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Bitmap])
         .keys(keys::READ_KEY)
-        .doc("key offset", "O(1)", "Returns a bit of a string.")
+        .doc(
+            "key offset",
+            "O(1)",
+            "Returns the bit at an offset of a string.",
+        )
         .reply("integer"),
     Command::new("bitcount", -2, Group::Bitmap, "2.6.0")
         .flags(&[Flag::ReadOnly])
@@ -28,8 +32,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key [start end [BYTE | BIT]]",
-            "O(N) in the length of the range",
-            "Counts the bits that are set in a string, or in part of it.",
+            "O(N) for a range of N bytes",
+            "Counts the set bits in a string or in a range of it.",
         )
         .reply("integer"),
     Command::new("bitpos", -3, Group::Bitmap, "2.8.7")
@@ -38,18 +42,18 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key bit [start [end [BYTE | BIT]]]",
-            "O(N) in the length of the range",
-            "Finds the first bit of a value in a string, or in part of it.",
+            "O(N) for a range of N bytes",
+            "Finds the first set or clear bit in a string or in a range of it.",
         )
-        .reply("integer: the bit's place, or -1"),
+        .reply("integer: the position of the bit, or -1"),
     Command::new("bitop", -4, Group::Bitmap, "2.6.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Bitmap])
         .keys(const { &[KeySpec::second(REPLACE), KeySpec::all_from(3, READ)] })
         .doc(
             "AND | OR | XOR | NOT destkey key [key ...]",
-            "O(N) in the length of the strings",
-            "Stores the combination of strings, bit by bit.",
+            "O(N) where N is the total length of the strings",
+            "Performs a bitwise operation on strings and stores the result.",
         )
         .reply("integer: the length of the result"),
     Command::new("bitfield", -2, Group::Bitmap, "3.2.0")
@@ -70,9 +74,9 @@ pub(super) const COMMANDS: &[Command] = &[
             "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | \
              INCRBY encoding offset increment> ...]",
             "O(1) for each subcommand",
-            "Reads and changes integers of any width at any bit of a string.",
+            "Reads and changes integers of arbitrary width at bit offsets of a string.",
         )
-        .reply("array of integer, or null where an overflow failed"),
+        .reply("array of integer or null; null if OVERFLOW FAIL rejected the change"),
     Command::new("bitfield_ro", -2, Group::Bitmap, "6.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Bitmap])
@@ -80,7 +84,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [GET encoding offset [GET encoding offset ...]]",
             "O(1) for each subcommand",
-            "Reads integers of any width at any bit of a string.",
+            "The read-only variant of BITFIELD.",
         )
         .reply("array of integer"),
 ];

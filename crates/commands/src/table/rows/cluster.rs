@@ -5,7 +5,7 @@ use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
 
 /// The summary of every cluster command.
-const SUMMARY: &str = "Answers that there is no cluster.";
+const SUMMARY: &str = "Returns an error because cluster mode is not supported.";
 
 /// A subcommand that inspects the cluster.
 const fn look(
@@ -56,10 +56,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("cluster", -2, Group::Cluster, "3.0.0")
         .doc(
             "",
-            "That of the subcommand",
-            "Looks at a cluster and changes it.",
+            "Depends on the subcommand",
+            "A container for cluster commands.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[

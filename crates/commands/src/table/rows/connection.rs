@@ -8,11 +8,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Fast])
         .categories(&[Category::Connection])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
-        .doc(
-            "[message]",
-            "O(1)",
-            "Answers, to show that the server does.",
-        )
+        .doc("[message]", "O(1)", "Checks that the server responds.")
         .reply("PONG, or bulk: the message"),
     Command::new("echo", 2, Group::Connection, "1.0.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
@@ -22,11 +18,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("select", 2, Group::Connection, "1.0.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Connection])
-        .doc(
-            "index",
-            "O(1)",
-            "Chooses the database the connection works on.",
-        )
+        .doc("index", "O(1)", "Selects the database of the connection.")
         .reply("OK"),
     Command::new("hello", -1, Group::Connection, "6.0.0")
         .flags(&[
@@ -41,8 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[protover [AUTH username password] [SETNAME clientname]]",
             "O(1)",
-            "Chooses the protocol version, and logs in and names the \
-             connection where asked to.",
+            "Selects the protocol version, and optionally authenticates and names the connection.",
         )
         .reply("map of the server's properties"),
     Command::new("auth", -2, Group::Connection, "1.0.0")
@@ -58,7 +49,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[username] password",
             "O(N) for N passwords of the user",
-            "Logs in.",
+            "Authenticates the connection.",
         )
         .reply("OK"),
     Command::new("quit", -1, Group::Connection, "1.0.0")
@@ -74,7 +65,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Ends the connection after all replies are sent.",
+            "Closes the connection after all replies are sent.",
         )
         .reply("OK"),
     Command::new("reset", 1, Group::Connection, "6.2.0")
@@ -87,36 +78,36 @@ pub(super) const COMMANDS: &[Command] = &[
             Flag::AllowBusy,
         ])
         .categories(&[Category::Connection])
-        .doc(
-            "",
-            "O(1)",
-            "Puts the connection into the state of a new one.",
-        )
+        .doc("", "O(1)", "Resets the state of the connection.")
         .reply("RESET"),
     Command::new("client", -2, Group::Connection, "2.4.0")
         .doc(
             "",
-            "That of the subcommand",
-            "Looks at connections and changes them.",
+            "Depends on the subcommand",
+            "A container for connection commands.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
                     Command::new("client|id", 2, Group::Connection, "5.0.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc("", "O(1)", "Returns the connection's number.")
+                        .doc("", "O(1)", "Returns the ID of the connection.")
                         .reply("integer"),
                     Command::new("client|getname", 2, Group::Connection, "2.6.9")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc("", "O(1)", "Returns the connection's name.")
+                        .doc("", "O(1)", "Returns the name of the connection.")
                         .reply("bulk or null"),
                     Command::new("client|setname", 3, Group::Connection, "2.6.9")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc("connection-name", "O(1)", "Names the connection.")
+                        .doc(
+                            "connection-name",
+                            "O(1)",
+                            "Sets the name of the connection.",
+                        )
                         .reply("OK"),
                     Command::new("client|setinfo", 4, Group::Connection, "7.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
@@ -125,14 +116,14 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "<LIB-NAME libname | LIB-VER libver>",
                             "O(1)",
-                            "Tells which library the client is written with.",
+                            "Sets the name or version of the client library of the connection.",
                         )
                         .reply("OK"),
                     Command::new("client|info", 2, Group::Connection, "6.2.0")
                         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .tips(&["nondeterministic_output"])
-                        .doc("", "O(1)", "Describes the connection in one line.")
+                        .doc("", "O(1)", "Returns information about the connection.")
                         .reply("bulk"),
                     Command::new("client|list", -2, Group::Connection, "2.4.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
@@ -142,27 +133,27 @@ pub(super) const COMMANDS: &[Command] = &[
                             "[TYPE NORMAL | MASTER | REPLICA | PUBSUB] [ID client-id \
              [client-id ...]]",
                             "O(N) for N connections",
-                            "Describes connections, one a line.",
+                            "Lists open connections, one per line.",
                         )
                         .reply("bulk"),
                     Command::new("client|kill", -3, Group::Connection, "2.4.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc(
-                            "<ip:port | [ID client-id] [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB] [USER username] \
-             [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no]>",
+                            "<ip:port | [ID client-id] [TYPE NORMAL | MASTER | SLAVE | REPLICA | \
+                             PUBSUB] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME \
+                             yes/no]>",
                             "O(N) for N connections",
-                            "Closes connections.",
+                            "Closes the connections that match all filters.",
                         )
-                        .reply("integer: connections closed; OK in the old form"),
+                        .reply("integer: number of closed connections; OK in the old form"),
                     Command::new("client|no-evict", 3, Group::Connection, "7.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc(
                             "ON | OFF",
                             "O(1)",
-                            "Spares the connection where others are closed for want \
-             of memory.",
+                            "Protects the connection from being closed to free buffer memory.",
                         )
                         .reply("OK"),
                     Command::new("client|no-touch", 3, Group::Connection, "7.2.0")
@@ -171,7 +162,8 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "ON | OFF",
                             "O(1)",
-                            "Has the connection's look-ups count as no use of their keys.",
+                            "Controls whether commands of the connection update the idle time and \
+                             access frequency of keys.",
                         )
                         .reply("OK"),
                     Command::new("client|pause", -3, Group::Connection, "2.9.50")
@@ -180,14 +172,17 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "timeout [WRITE | ALL]",
                             "O(1)",
-                            "Holds the commands of all connections back for some \
-             milliseconds.",
+                            "Pauses the commands of all connections for a number of milliseconds.",
                         )
                         .reply("OK"),
                     Command::new("client|unpause", 2, Group::Connection, "6.2.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc("", "O(N) for N connections that wait", "Ends a pause.")
+                        .doc(
+                            "",
+                            "O(N) for N paused connections",
+                            "Resumes the connections that CLIENT PAUSE paused.",
+                        )
                         .reply("OK"),
                     Command::new("client|unblock", -3, Group::Connection, "5.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
@@ -195,7 +190,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "client-id [TIMEOUT | ERROR]",
                             "O(log N) for N connections",
-                            "Ends the wait of a command that blocks its connection.",
+                            "Unblocks a connection that is blocked by a command.",
                         )
                         .reply("integer: 1 unblocked, 0 not"),
                     Command::new("client|reply", 3, Group::Connection, "3.2.0")
@@ -204,13 +199,13 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "ON | OFF | SKIP",
                             "O(1)",
-                            "Turns replies off, on again, or off for the next command.",
+                            "Controls whether the server sends replies to the connection.",
                         )
                         .reply("OK, or nothing"),
                     Command::new("client|help", 2, Group::Connection, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },

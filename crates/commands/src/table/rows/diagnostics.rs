@@ -45,7 +45,11 @@ const fn module(
 ) -> Command {
     Command::new(name, arity, Group::Server, since)
         .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
-        .doc(syntax, "O(1)", "Says that no modules are loaded here.")
+        .doc(
+            syntax,
+            "O(1)",
+            "Returns an error because modules are not supported.",
+        )
         .reply("an error")
 }
 
@@ -53,7 +57,7 @@ const fn module(
 const fn help(name: &'static str, since: &'static str) -> Command {
     Command::new(name, 2, Group::Server, since)
         .flags(&[Flag::Loading, Flag::Stale])
-        .doc("", "O(1)", "Explains the subcommands.")
+        .doc("", "O(1)", "Returns help about the subcommands.")
         .reply("array of simple")
 }
 
@@ -69,7 +73,7 @@ const fn follow(name: &'static str, since: &'static str) -> Command {
         .doc(
             "<host port | NO ONE>",
             "O(1)",
-            "Answers OK to NO ONE, which is so already; no server follows another one.",
+            "Accepts NO ONE and rejects any other argument because replication is not supported.",
         )
         .reply("OK, or an error")
 }
@@ -91,7 +95,7 @@ const fn copy(
         .doc(
             syntax,
             "O(1)",
-            "Answers that replicas cannot follow this server; they ask again once a second.",
+            "Returns an error because replication is not supported.",
         )
         .reply("an error")
 }
@@ -100,10 +104,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("latency", -2, Group::Server, "2.8.13")
         .doc(
             "",
-            "That of the subcommand",
-            "Tells what took long in this process.",
+            "Depends on the subcommand",
+            "A container for latency diagnostics commands.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -111,39 +115,40 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "",
                             "O(N) for N events",
-                            "Says in words what took long, and what may be done about it.",
+                            "Returns a human-readable report on latency events, with advice.",
                         )
                         .reply("verbatim text"),
                     latency("latency|graph", 3, "2.8.13", OF_EACH_NODE)
                         .doc(
                             "event",
                             "O(1)",
-                            "Draws how long an event took, sample by sample.",
+                            "Returns an ASCII graph of the samples of a latency event.",
                         )
                         .reply("verbatim text"),
                     help("latency|help", "2.8.13"),
                     latency("latency|histogram", -2, "7.0.0", OF_EACH_NODE)
                         .doc(
                             "[command [command ...]]",
-                            "O(N) for N commands that were called",
-                            "Returns how many calls of commands took at most how long.",
+                            "O(N) for N commands that have been called",
+                            "Returns the cumulative latency distribution of commands.",
                         )
                         .reply("map of command to a map of calls and histogram_usec"),
                     latency("latency|history", 3, "2.8.13", OF_EACH_NODE)
                         .doc(
                             "event",
                             "O(1)",
-                            "Returns the samples of an event, oldest first.",
+                            "Returns the samples of a latency event, oldest first.",
                         )
-                        .reply("array of pairs of Unix time in seconds and milliseconds"),
+                        .reply("array of pairs: Unix time in seconds and milliseconds"),
                     latency("latency|latest", 2, "2.8.13", OF_EACH_NODE)
                         .doc(
                             "",
                             "O(N) for N events",
-                            "Returns the latest sample of each event.",
+                            "Returns the latest sample of each latency event.",
                         )
                         .reply(
-                            "array of event, Unix time in seconds, milliseconds, most milliseconds",
+                            "array of arrays: event, Unix time in seconds, latest and maximum \
+                             milliseconds",
                         ),
                     latency(
                         "latency|reset",
@@ -154,15 +159,19 @@ pub(super) const COMMANDS: &[Command] = &[
                     .doc(
                         "[event [event ...]]",
                         "O(N) for N events",
-                        "Forgets the samples of events, or of all.",
+                        "Deletes the samples of latency events, or of all events.",
                     )
-                    .reply("integer: how many of them had any"),
+                    .reply("integer: number of events that were reset"),
                 ]
             },
         ),
     Command::new("memory", -2, Group::Server, "4.0.0")
-        .doc("", "That of the subcommand", "Looks at the use of memory.")
-        .reply("that of the subcommand")
+        .doc(
+            "",
+            "Depends on the subcommand",
+            "A container for memory diagnostics commands.",
+        )
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -170,7 +179,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "",
                             "O(1)",
-                            "Says in words what is unusual about the memory of the store.",
+                            "Returns a human-readable report on memory problems of the store.",
                         )
                         .reply("verbatim text"),
                     help("memory|help", "4.0.0"),
@@ -178,7 +187,8 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "",
                             "O(1)",
-                            "Tells the sizes of the store, heap and logs, in words.",
+                            "Returns a human-readable summary of the sizes of the store, its heap \
+                             and its logs.",
                         )
                         .reply("verbatim text"),
                     memory(
@@ -187,25 +197,25 @@ pub(super) const COMMANDS: &[Command] = &[
                     )
                     .doc(
                         "",
-                        "O(N) in the memory that is free",
-                        "Gives free memory of the store back to the system, a second \
-                             later; within MULTI it does nothing.",
+                        "O(N) where N is the amount of free memory",
+                        "Returns free memory of the store to the operating system after one \
+                         second; does nothing within MULTI.",
                     )
                     .reply("OK"),
                     memory("memory|stats", OF_EACH_SHARD)
                         .doc(
                             "",
                             "O(1)",
-                            "Tells the sizes of the store and what takes them.",
+                            "Returns details about the memory use of the store.",
                         )
-                        .reply("map of name to figure"),
+                        .reply("map of name to value"),
                     Command::new("memory|usage", -3, Group::Server, "4.0.0")
                         .flags(&[Flag::ReadOnly])
                         .keys(keys::LOOK_SECOND)
                         .doc(
                             "key [SAMPLES count]",
                             "O(N) for N samples",
-                            "Estimates the bytes a key and its value take.",
+                            "Estimates the memory use of a key and its value in bytes.",
                         )
                         .reply("integer or null"),
                 ]
@@ -214,10 +224,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("module", -2, Group::Server, "4.0.0")
         .doc(
             "",
-            "That of the subcommand",
-            "Lists the modules, of which there are none.",
+            "Depends on the subcommand",
+            "A container for module commands.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -225,7 +235,11 @@ pub(super) const COMMANDS: &[Command] = &[
                     Command::new("module|list", 2, Group::Server, "4.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript])
                         .tips(&["nondeterministic_output_order"])
-                        .doc("", "O(1)", "Returns the modules that are loaded: none.")
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Returns an empty list because modules are not supported.",
+                        )
                         .reply("empty array"),
                     module("module|load", -3, "4.0.0", "path [arg [arg ...]]"),
                     module(
@@ -253,7 +267,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Takes what a replica says of itself before PSYNC.",
+            "Accepts the configuration that a replica sends before PSYNC, without effect.",
         )
         .reply("OK")
         .system(),
@@ -262,7 +276,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[VERSION version]",
             "O(1)",
-            "Draws a vault, and tells the version.",
+            "Draws a vault and displays the version.",
         )
         .reply("verbatim text"),
 ];

@@ -15,99 +15,106 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .keys(keys::ADD_KEY)
         .doc(
-            "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE | SORTED [TYPE INT32 | UINT32 | INT64 | UINT64 | FLOAT32 | FLOAT64 | BYTES | TEXT] [UNIQUE]] [INDEX]",
+            "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE | SORTED [TYPE INT32 | \
+             UINT32 | INT64 | UINT64 | FLOAT32 | FLOAT64 | BYTES | TEXT] [UNIQUE]] [INDEX]",
             "O(1)",
-            "Makes a feed: a list of values of one size, with attributes of some bits each.",
+            "Creates a feed, a list of fixed-size values with integer attributes.",
         )
-        .reply("simple string OK; an error where the key exists"),
+        .reply("simple string OK; an error if the key exists"),
     command("feed.add", -4)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::ADD_KEY)
         .doc(
             "key position value [ATTRS attributes] [value [ATTRS attributes] ...]",
             "O(log N + M) for M values; O(M * log N) in a sorted feed or with an index",
-            "Puts values into a feed, one behind the other, before the item at a position or behind the last; a sorted feed has * for a position.",
+            "Inserts values into a feed at a position; the position in a sorted feed is *.",
         )
-        .reply("integer: number of items, hidden ones included"),
+        .reply("integer: number of items, including hidden items"),
     command("feed.del", -3)
         .flags(&[Flag::Write])
         .keys(keys::DROP_KEY)
         .doc(
             "key value [value ...]",
             "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
-            "Removes all items with some values from a feed.",
+            "Removes all items with the given values from a feed.",
         )
-        .reply("integer: items that were removed"),
+        .reply("integer: number of removed items"),
     command("feed.delwhere", -3)
         .flags(&[Flag::Write])
         .keys(keys::DROP_KEY)
         .doc(
             "key filter [VISIBLE | HIDDEN | ALL] [BETWEEN low high]",
-            "O(N), as far as parts of the feed can match",
-            "Removes all items of a feed that a filter lets through; with BETWEEN, of a sorted feed, those whose values lie between two, as for FEED.BETWEEN.",
+            "O(N) for N items in the parts of the feed that can match",
+            "Removes all items of a feed that match a filter; BETWEEN restricts the removal to a \
+             range of values of a sorted feed.",
         )
-        .reply("integer: items that were removed"),
+        .reply("integer: number of removed items"),
     command("feed.move", 4)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value position",
-            "O(N) to find it, O(log N) with an index; O(log N) to move it",
-            "Moves the first item with a value to a position among the others; not in a sorted feed.",
+            "O(N) to find the item, O(log N) with an index; O(log N) to move it",
+            "Moves the first item with a value to a position of an unsorted feed.",
         )
-        .reply("integer: 1 where there is such an item, else 0"),
+        .reply("integer: 1 if the item exists, otherwise 0"),
     command("feed.setattr", 4)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value attributes",
             "O(N); O(log N) in a sorted feed or with an index",
-            "Sets attributes of all items with a value; those left blank stay.",
+            "Sets attributes of all items with a value, keeping attributes that are left blank.",
         )
-        .reply("integer: items with the value"),
+        .reply("integer: number of items with the value"),
     command("feed.hide", -3)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
             "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
-            "Hides all items with some values, which stay where they are.",
+            "Hides all items with the given values without moving them.",
         )
-        .reply("integer: items that were visible"),
+        .reply("integer: number of items that were visible"),
     command("feed.show", -3)
         .flags(&[Flag::Write, Flag::DenyOom])
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
             "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
-            "Lets all items with some values be visible again.",
+            "Makes all hidden items with the given values visible again.",
         )
-        .reply("integer: items that were hidden"),
+        .reply("integer: number of items that were hidden"),
     command("feed.range", -4)
         .flags(&[Flag::ReadOnly])
         .keys(keys::READ_KEY)
         .doc(
             "key from count [VISIBLE | HIDDEN | ALL] [WHERE filter] [WITHATTRS] [REV]",
-            "O(log N + M) for M items returned; with a filter O(N), as far as parts of the feed can match",
-            "Returns values from a position on, counted among the items that are seen.",
+            "O(log N + M) for M items returned; with a filter O(N) for N items in the parts of the \
+             feed that can match",
+            "Returns values from a position, which counts only the items that the query sees.",
         )
-        .reply("array of bulk, each value with its attributes behind it where asked for"),
+        .reply("array of bulk; with WITHATTRS each value is followed by its attributes"),
     command("feed.between", -4)
         .flags(&[Flag::ReadOnly])
         .keys(keys::READ_KEY)
         .doc(
-            "key low high [LIMIT from count] [VISIBLE | HIDDEN | ALL] [WHERE filter] [WITHATTRS] [REV]",
-            "O(log N + M) for M items returned; with a filter or a start as many items as lie between, as far as they can match",
-            "Returns values of a sorted feed that lie between two, as they are written for ZRANGEBYSCORE or ZRANGEBYLEX.",
+            "key low high [LIMIT from count] [VISIBLE | HIDDEN | ALL] [WHERE filter] [WITHATTRS] \
+             [REV]",
+            "O(log N + M) for M items returned; with a filter or an offset, M counts the items of \
+             the range in the parts of the feed that can match",
+            "Returns the values of a sorted feed within a range, written as for ZRANGEBYSCORE or \
+             ZRANGEBYLEX.",
         )
-        .reply("array of bulk, each value with its attributes behind it where asked for"),
+        .reply("array of bulk; with WITHATTRS each value is followed by its attributes"),
     command("feed.count", -2)
         .flags(&[Flag::ReadOnly])
         .keys(keys::LOOK_KEY)
         .doc(
             "key [VISIBLE | HIDDEN | ALL] [WHERE filter] [BETWEEN low high]",
-            "O(log N); with a filter O(N), as far as parts of the feed can match",
-            "Counts items of a feed; with BETWEEN, of a sorted feed, those whose values lie between two, as for FEED.BETWEEN.",
+            "O(log N); with a filter O(N) for N items in the parts of the feed that can match",
+            "Counts the items of a feed; BETWEEN restricts the count to a range of values of a \
+             sorted feed.",
         )
         .reply("integer: number of items"),
     command("feed.pos", -3)
@@ -116,28 +123,26 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key value [VISIBLE | HIDDEN | ALL]",
             "O(N); O(log N) in a sorted feed or with an index",
-            "Returns the position of the first item with a value among the items that are seen.",
+            "Returns the position of the first item with a value, counting only the items that the \
+             query sees.",
         )
-        .reply("integer: the position; null where it is not there, or not seen"),
+        .reply("integer: the position; null if the item does not exist or is not seen"),
     command("feed.pop", -3)
         .flags(&[Flag::Write])
         .keys(keys::TAKE_KEY)
         .doc(
             "key LEFT | RIGHT [count]",
             "O(log N + M) for M items returned",
-            "Takes visible items from an end of a feed.",
+            "Removes and returns visible items from either end of a feed.",
         )
-        .reply(
-            "bulk: the value, or array of bulk where a count is given; \
-             null where there is none",
-        ),
+        .reply("bulk: the value, or null if the feed is empty; with a count array of bulk"),
     command("feed.info", 2)
         .flags(&[Flag::ReadOnly])
         .keys(keys::LOOK_KEY)
         .doc(
             "key",
-            "O(N) in the inner nodes of the feed",
-            "Says what the items of a feed are, how many there are, and what they take.",
+            "O(N) for N inner nodes of the feed",
+            "Returns the schema, the number of items and the memory use of a feed.",
         )
         .reply("map of names and values"),
     command("feed.compact", 2)
@@ -146,7 +151,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key",
             "O(N)",
-            "Lays the items of a feed out anew, so that they take as little memory as they can.",
+            "Rewrites a feed so that it takes as little memory as possible.",
         )
         .reply("simple string OK"),
 ];

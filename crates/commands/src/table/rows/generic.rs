@@ -13,10 +13,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::REMOVE_ALL)
         .doc(
             "key [key ...]",
-            "O(N) for N keys, and the size of what they hold",
+            "O(N) for N keys, plus the size of their values",
             "Deletes keys.",
         )
-        .reply("integer: keys deleted"),
+        .reply("integer: number of deleted keys"),
     Command::new("unlink", -2, Group::Generic, "4.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -25,9 +25,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...]",
             "O(N) for N keys; large values are freed later",
-            "Deletes keys and leaves freeing what they held for later.",
+            "Deletes keys and frees their values later.",
         )
-        .reply("integer: keys deleted"),
+        .reply("integer: number of deleted keys"),
     Command::new("exists", -2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -36,9 +36,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...]",
             "O(N) for N keys",
-            "Counts how many of the keys exist.",
+            "Counts how many of the given keys exist.",
         )
-        .reply("integer: keys found, repeated ones counted again"),
+        .reply("integer: number of existing keys, counting repeated keys each time"),
     Command::new("type", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -46,8 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key",
             "O(1)",
-            "Names the type of what a key holds; none where it does \
-             not exist.",
+            "Returns the type of the value at a key, or none if the key does not exist.",
         )
         .reply("simple"),
     Command::new("keys", 2, Group::Generic, "1.0.0")
@@ -56,8 +55,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
         .doc(
             "pattern",
-            "O(N) for all N keys of the database",
-            "Lists every key that matches a pattern.",
+            "O(N) for N keys in the database",
+            "Returns all keys that match a pattern.",
         )
         .reply("array of bulk"),
     Command::new("scan", -2, Group::Generic, "2.8.0")
@@ -66,16 +65,15 @@ pub(super) const COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output", "request_policy:special"])
         .doc(
             "cursor [MATCH pattern] [COUNT count] [TYPE type]",
-            "O(1) for a call, O(N) for a whole iteration",
-            "Lists the keys in small portions, each from where the \
-             last one ended.",
+            "O(1) for each call, O(N) for a complete iteration",
+            "Iterates over the keys of the database.",
         )
         .reply("array of the next cursor and an array of keys"),
     Command::new("randomkey", 1, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:all_shards", "nondeterministic_output"])
-        .doc("", "O(1)", "Returns some key of the database.")
+        .doc("", "O(1)", "Returns a random key of the database.")
         .reply("bulk or null"),
     Command::new("rename", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write])
@@ -84,7 +82,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key newkey",
             "O(1)",
-            "Gives a key another name, replacing what had that name.",
+            "Renames a key, overwriting the destination.",
         )
         .reply("OK"),
     Command::new("renamenx", 3, Group::Generic, "1.0.0")
@@ -94,7 +92,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key newkey",
             "O(1)",
-            "Gives a key another name where that one is free.",
+            "Renames a key if the new name does not exist.",
         )
         .reply("integer: 1 renamed, 0 not"),
     Command::new("copy", -3, Group::Generic, "6.2.0")
@@ -103,8 +101,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(const { &[KeySpec::first(READ), KeySpec::second(REPLACE)] })
         .doc(
             "source destination [DB destination-db] [REPLACE]",
-            "O(N) in the size of the value",
-            "Copies a key's value and time to live to another key.",
+            "O(N) where N is the size of the value",
+            "Copies the value and expiration of a key to another key.",
         )
         .reply("integer: 1 copied, 0 not"),
     Command::new("move", 3, Group::Generic, "1.0.0")
@@ -114,7 +112,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key db",
             "O(1)",
-            "Moves a key to another database where it is not there yet.",
+            "Moves a key to another database if the key does not exist there.",
         )
         .reply("integer: 1 moved, 0 not"),
     Command::new("touch", -2, Group::Generic, "3.2.1")
@@ -125,9 +123,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...]",
             "O(N) for N keys",
-            "Marks keys as just used.",
+            "Updates the last access time of keys.",
         )
-        .reply("integer: keys found"),
+        .reply("integer: number of existing keys"),
     Command::new("dump", 2, Group::Generic, "2.6.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
@@ -135,8 +133,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key",
-            "O(N) in the size of the value",
-            "Returns a value in a serialized, checksummed form.",
+            "O(N) where N is the size of the value",
+            "Returns a serialized representation of the value at a key.",
         )
         .reply("bulk or null"),
     Command::new("restore", -4, Group::Generic, "2.6.0")
@@ -146,8 +144,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME \
              seconds] [FREQ frequency]",
-            "O(N) in the size of the payload",
-            "Creates a key from what DUMP returned.",
+            "O(N) where N is the size of the payload",
+            "Creates a key from a value that DUMP serialized.",
         )
         .reply("OK"),
     Command::new("expire", -3, Group::Generic, "1.0.0")
@@ -157,7 +155,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key seconds [NX | XX | GT | LT]",
             "O(1)",
-            "Sets a time to live in seconds.",
+            "Sets the expiration of a key in seconds.",
         )
         .reply("integer: 1 set, 0 not"),
     Command::new("pexpire", -3, Group::Generic, "2.6.0")
@@ -167,7 +165,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key milliseconds [NX | XX | GT | LT]",
             "O(1)",
-            "Sets a time to live in milliseconds.",
+            "Sets the expiration of a key in milliseconds.",
         )
         .reply("integer: 1 set, 0 not"),
     Command::new("expireat", -3, Group::Generic, "1.2.0")
@@ -177,7 +175,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key unix-time-seconds [NX | XX | GT | LT]",
             "O(1)",
-            "Sets the second at which a key expires.",
+            "Sets the expiration of a key to a Unix time in seconds.",
         )
         .reply("integer: 1 set, 0 not"),
     Command::new("pexpireat", -3, Group::Generic, "2.6.0")
@@ -187,7 +185,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key unix-time-milliseconds [NX | XX | GT | LT]",
             "O(1)",
-            "Sets the millisecond at which a key expires.",
+            "Sets the expiration of a key to a Unix time in milliseconds.",
         )
         .reply("integer: 1 set, 0 not"),
     Command::new("ttl", 2, Group::Generic, "1.0.0")
@@ -198,9 +196,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key",
             "O(1)",
-            "Returns the time a key has left, in seconds.",
+            "Returns the remaining time to live of a key in seconds.",
         )
-        .reply("integer: seconds, -1 without, -2 without key"),
+        .reply("integer: seconds, -1 without expiration, -2 without key"),
     Command::new("pttl", 2, Group::Generic, "2.6.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -209,15 +207,19 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key",
             "O(1)",
-            "Returns the time a key has left, in milliseconds.",
+            "Returns the remaining time to live of a key in milliseconds.",
         )
-        .reply("integer: milliseconds, -1 without, -2 without key"),
+        .reply("integer: milliseconds, -1 without expiration, -2 without key"),
     Command::new("expiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
         .keys(keys::READ_KEY)
-        .doc("key", "O(1)", "Returns the second at which a key expires.")
-        .reply("integer: Unix seconds, -1 without, -2 without key"),
+        .doc(
+            "key",
+            "O(1)",
+            "Returns the expiration of a key as a Unix time in seconds.",
+        )
+        .reply("integer: Unix time in seconds, -1 without expiration, -2 without key"),
     Command::new("pexpiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -225,22 +227,22 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key",
             "O(1)",
-            "Returns the millisecond at which a key expires.",
+            "Returns the expiration of a key as a Unix time in milliseconds.",
         )
-        .reply("integer: Unix milliseconds, -1 without, -2 without key"),
+        .reply("integer: Unix time in milliseconds, -1 without expiration, -2 without key"),
     Command::new("persist", 2, Group::Generic, "2.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
         .keys(keys::CHANGE_KEY)
-        .doc("key", "O(1)", "Removes a key's time to live.")
+        .doc("key", "O(1)", "Removes the expiration of a key.")
         .reply("integer: 1 removed, 0 not"),
     Command::new("object", -2, Group::Generic, "2.2.3")
         .doc(
             "",
-            "That of the subcommand",
-            "Looks at how a value is stored.",
+            "Depends on the subcommand",
+            "A container for commands that inspect values.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -252,7 +254,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key",
                             "O(1)",
-                            "Names the representation a value is stored in.",
+                            "Returns the internal encoding of the value at a key.",
                         )
                         .reply("bulk or null"),
                     Command::new("object|idletime", 3, Group::Generic, "2.2.3")
@@ -263,8 +265,8 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key",
                             "O(1)",
-                            "Returns the seconds since a key was last used, \
-             approximately.",
+                            "Returns the approximate number of seconds since the last access to a \
+                             key.",
                         )
                         .reply("integer or null"),
                     Command::new("object|freq", 3, Group::Generic, "4.0.0")
@@ -275,8 +277,8 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key",
                             "O(1)",
-                            "Returns how often a key is used, on a logarithmic \
-             scale, approximately.",
+                            "Returns the approximate access frequency of a key on a logarithmic \
+                             scale.",
                         )
                         .reply("integer or null"),
                     Command::new("object|refcount", 3, Group::Generic, "2.2.3")
@@ -287,13 +289,13 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key",
                             "O(1)",
-                            "Returns the number of references to a value.",
+                            "Returns the reference count of the value at a key.",
                         )
                         .reply("integer or null"),
                     Command::new("object|help", 2, Group::Generic, "6.2.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Keyspace])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },
@@ -318,10 +320,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [BY pattern] [LIMIT offset count] [GET pattern [GET \
              pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
-            "O(N+M*log(M)) for N elements and M returned; O(N) where \
-             they are not sorted",
-            "Returns the elements of a list, a set or a sorted set \
-             in an order, or stores them as a list.",
+            "O(N+M*log(M)) for N elements and M returned; O(N) if they are not sorted",
+            "Sorts the elements of a list, a set or a sorted set, and returns or stores the \
+             result.",
         )
         .reply(
             "array of bulk or null; with STORE integer: the length \
@@ -346,10 +347,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [BY pattern] [LIMIT offset count] [GET pattern [GET \
              pattern ...]] [ASC | DESC] [ALPHA]",
-            "O(N+M*log(M)) for N elements and M returned; O(N) where \
-             they are not sorted",
-            "Returns the elements of a list, a set or a sorted set \
-             in an order.",
+            "O(N+M*log(M)) for N elements and M returned; O(N) if they are not sorted",
+            "The read-only variant of SORT.",
         )
         .reply("array of bulk or null"),
     Command::new("wait", 3, Group::Generic, "3.0.0")
@@ -359,7 +358,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "numreplicas timeout",
             "O(1)",
-            "Returns 0 at once: there are no replicas to wait for.",
+            "Returns 0 immediately because replication is not supported.",
         )
         .reply("integer"),
     Command::new("migrate", -6, Group::Generic, "2.6.0")
@@ -389,8 +388,8 @@ pub(super) const COMMANDS: &[Command] = &[
              [REPLACE] [AUTH password | AUTH2 username password] \
              [KEYS key [key ...]]",
             "O(N) for N keys",
-            "Answers NOKEY where none of the keys is there; moving \
-             those that are is not done yet.",
+            "Returns NOKEY if no key exists; otherwise returns an error because migration is not \
+             supported.",
         )
         .reply("NOKEY, or an error"),
 ];

@@ -13,9 +13,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field value [field value ...]",
             "O(N) for N fields",
-            "Sets fields of a hash.",
+            "Sets the values of one or more fields of a hash.",
         )
-        .reply("integer: how many fields are new"),
+        .reply("integer: number of added fields"),
     Command::new("hsetnx", 4, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field value",
             "O(1)",
-            "Sets a field of a hash that does not have it.",
+            "Sets the value of a field of a hash if the field does not exist.",
         )
         .reply("integer: 1 set, 0 not"),
     Command::new("hmset", -4, Group::Hash, "2.0.0")
@@ -35,7 +35,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field value [field value ...]",
             "O(N) for N fields",
-            "The old name of HSET.",
+            "Sets the values of one or more fields of a hash; use HSET instead.",
         )
         .reply("OK")
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
@@ -44,7 +44,11 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Hash])
         .keys(keys::READ_KEY)
-        .doc("key field", "O(1)", "Returns the value of a field.")
+        .doc(
+            "key field",
+            "O(1)",
+            "Returns the value of a field of a hash.",
+        )
         .reply("bulk or null"),
     Command::new("hmget", -3, Group::Hash, "2.0.0")
         .element(2)
@@ -54,7 +58,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field [field ...]",
             "O(N) for N fields",
-            "Returns the values of several fields.",
+            "Returns the values of one or more fields of a hash.",
         )
         .reply("array of bulk or null"),
     Command::new("hgetall", 2, Group::Hash, "2.0.0")
@@ -65,7 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key",
             "O(N) for N fields",
-            "Returns all fields of a hash with their values.",
+            "Returns all fields and values of a hash.",
         )
         .reply("map of bulk to bulk"),
     Command::new("hdel", -3, Group::Hash, "2.0.0")
@@ -76,35 +80,39 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field [field ...]",
             "O(N) for N fields",
-            "Removes fields of a hash, and the hash with the last of them.",
+            "Deletes fields of a hash, and the hash if no fields remain.",
         )
-        .reply("integer: how many were there"),
+        .reply("integer: number of removed fields"),
     Command::new("hexists", 3, Group::Hash, "2.0.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Hash])
         .keys(keys::LOOK_KEY)
-        .doc("key field", "O(1)", "Says whether a hash has a field.")
+        .doc(
+            "key field",
+            "O(1)",
+            "Determines whether a field exists in a hash.",
+        )
         .reply("integer: 1 yes, 0 no"),
     Command::new("hlen", 2, Group::Hash, "2.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Hash])
         .keys(keys::LOOK_KEY)
-        .doc("key", "O(1)", "Counts the fields of a hash.")
+        .doc("key", "O(1)", "Returns the number of fields of a hash.")
         .reply("integer"),
     Command::new("hkeys", 2, Group::Hash, "2.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
         .tips(&["nondeterministic_output_order"])
         .keys(keys::READ_KEY)
-        .doc("key", "O(N) for N fields", "Returns the fields of a hash.")
+        .doc("key", "O(N) for N fields", "Returns all fields of a hash.")
         .reply("array of bulk"),
     Command::new("hvals", 2, Group::Hash, "2.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
         .tips(&["nondeterministic_output_order"])
         .keys(keys::READ_KEY)
-        .doc("key", "O(N) for N fields", "Returns the values of a hash.")
+        .doc("key", "O(N) for N fields", "Returns all values of a hash.")
         .reply("array of bulk"),
     Command::new("hstrlen", 3, Group::Hash, "3.2.0")
         .element(2)
@@ -114,7 +122,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field",
             "O(1)",
-            "Returns the length of a field's value in bytes.",
+            "Returns the length of the value of a field in bytes.",
         )
         .reply("integer"),
     Command::new("hincrby", 4, Group::Hash, "2.0.0")
@@ -125,7 +133,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field increment",
             "O(1)",
-            "Adds to the integer in a field.",
+            "Increments the integer value of a field of a hash.",
         )
         .reply("integer: the new value"),
     Command::new("hincrbyfloat", 4, Group::Hash, "2.6.0")
@@ -136,7 +144,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key field increment",
             "O(1)",
-            "Adds to the floating point number in a field.",
+            "Increments the floating-point value of a field of a hash.",
         )
         .reply("bulk: the new value"),
     Command::new("hrandfield", -2, Group::Hash, "6.2.0")
@@ -147,9 +155,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [count [WITHVALUES]]",
             "O(N) for N fields returned",
-            "Returns fields chosen by chance, different ones unless the count is negative.",
+            "Returns random fields of a hash, with repetitions only if the count is negative.",
         )
-        .reply("bulk or null; with a count an array of bulk, or with WITHVALUES of pairs"),
+        .reply("bulk or null; with a count array of bulk; with WITHVALUES array of pairs"),
     Command::new("hscan", -3, Group::Hash, "2.8.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hash])
@@ -157,9 +165,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key cursor [MATCH pattern] [COUNT count]",
-            "O(1) for a call, O(N) for a whole iteration",
-            "Lists the fields of a hash and their values in small portions, each from where \
-             the last one ended.",
+            "O(1) for each call, O(N) for a complete iteration",
+            "Iterates over the fields and values of a hash.",
         )
-        .reply("array of the next cursor and an array of fields and values in turn"),
+        .reply("array of the next cursor and an array of alternating fields and values"),
 ];

@@ -13,9 +13,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [element [element ...]]",
             "O(1) for each element",
-            "Adds elements to a HyperLogLog, which may be new.",
+            "Adds elements to a HyperLogLog, creating it if necessary.",
         )
-        .reply("integer: 1 where the estimate may have changed, 0 where not"),
+        .reply("integer: 1 if the estimate may have changed, otherwise 0"),
     Command::new("pfcount", -2, Group::Hyperloglog, "2.8.9")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Hyperloglog])
@@ -31,9 +31,8 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .doc(
             "key [key ...]",
-            "O(1) for one key, whose count is kept; O(N) for N keys",
-            "Estimates how many different elements were added to any \
-             of the keys.",
+            "O(1) for one key, whose count is cached; O(N) for N keys",
+            "Returns the approximate number of distinct elements in the union of HyperLogLogs.",
         )
         .reply("integer"),
     Command::new("pfmerge", -2, Group::Hyperloglog, "2.8.9")
@@ -50,7 +49,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "destkey [sourcekey [sourcekey ...]]",
             "O(N) for N keys",
-            "Adds the elements of several HyperLogLogs to one.",
+            "Merges HyperLogLogs into one.",
         )
         .reply("OK"),
     Command::new("pfdebug", 3, Group::Hyperloglog, "2.8.9")
@@ -60,9 +59,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "GETREG | DECODE | ENCODING | TODENSE key",
             "O(1)",
-            "Shows how a HyperLogLog is stored.",
+            "Inspects or changes the internal encoding of a HyperLogLog.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .system(),
     Command::new("pfselftest", 1, Group::Hyperloglog, "2.8.9")
         .flags(&[Flag::Admin])
@@ -70,7 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Tests the two forms of HyperLogLogs against one another.",
+            "Tests the sparse encoding of HyperLogLogs against the dense encoding.",
         )
         .reply("OK")
         .system(),

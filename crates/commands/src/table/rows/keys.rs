@@ -20,7 +20,7 @@ pub(super) const DROP: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Delete];
 pub(super) const TAKE: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete];
 /// The command stores a value, replacing any other.
 pub(super) const REPLACE: &[KeyFlag] = &[KeyFlag::Overwrite, KeyFlag::Update];
-/// The command stores a value where there is none.
+/// The command stores a value if the key does not exist.
 pub(super) const CREATE: &[KeyFlag] = &[KeyFlag::Overwrite, KeyFlag::Insert];
 
 // Specifications for a single key, the first argument.

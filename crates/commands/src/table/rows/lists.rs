@@ -12,7 +12,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key element [element ...]",
             "O(N) for N elements",
-            "Adds elements at the head of a list, which may be new.",
+            "Prepends elements to a list, creating it if necessary.",
         )
         .reply("integer: the new length"),
     Command::new("rpush", -3, Group::List, "1.0.0")
@@ -22,7 +22,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key element [element ...]",
             "O(N) for N elements",
-            "Adds elements at the tail of a list, which may be new.",
+            "Appends elements to a list, creating it if necessary.",
         )
         .reply("integer: the new length"),
     Command::new("lpushx", -3, Group::List, "2.2.0")
@@ -32,9 +32,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key element [element ...]",
             "O(N) for N elements",
-            "Adds elements at the head of a list that exists.",
+            "Prepends elements to a list if the list exists.",
         )
-        .reply("integer: the new length, 0 where there is no list"),
+        .reply("integer: the new length, or 0 if the list does not exist"),
     Command::new("rpushx", -3, Group::List, "2.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::List])
@@ -42,9 +42,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key element [element ...]",
             "O(N) for N elements",
-            "Adds elements at the tail of a list that exists.",
+            "Appends elements to a list if the list exists.",
         )
-        .reply("integer: the new length, 0 where there is no list"),
+        .reply("integer: the new length, or 0 if the list does not exist"),
     Command::new("lpop", -2, Group::List, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::List])
@@ -52,7 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [count]",
             "O(N) for N elements returned",
-            "Takes elements from the head of a list.",
+            "Removes and returns elements from the head of a list.",
         )
         .reply("bulk or null; with a count array of bulk or null array"),
     Command::new("rpop", -2, Group::List, "1.0.0")
@@ -62,14 +62,14 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [count]",
             "O(N) for N elements returned",
-            "Takes elements from the tail of a list.",
+            "Removes and returns elements from the tail of a list.",
         )
         .reply("bulk or null; with a count array of bulk or null array"),
     Command::new("llen", 2, Group::List, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::List])
         .keys(keys::LOOK_KEY)
-        .doc("key", "O(1)", "Counts the elements of a list.")
+        .doc("key", "O(1)", "Returns the length of a list.")
         .reply("integer"),
     Command::new("lrange", 4, Group::List, "1.0.0")
         .flags(&[Flag::ReadOnly])
@@ -78,7 +78,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key start stop",
             "O(log N + M) for M elements returned",
-            "Returns elements of a list by position; negative positions count from its end.",
+            "Returns a range of elements of a list; negative indexes count from the tail.",
         )
         .reply("array of bulk"),
     Command::new("lindex", 3, Group::List, "1.0.0")
@@ -88,7 +88,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key index",
             "O(log N)",
-            "Returns the element at a position of a list.",
+            "Returns the element at an index of a list.",
         )
         .reply("bulk or null"),
     Command::new("lset", 4, Group::List, "1.0.0")
@@ -98,7 +98,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key index element",
             "O(log N)",
-            "Replaces the element at a position of a list.",
+            "Sets the element at an index of a list.",
         )
         .reply("OK"),
     Command::new("linsert", 5, Group::List, "2.2.0")
@@ -108,9 +108,11 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key BEFORE | AFTER pivot element",
             "O(N) to find the pivot",
-            "Adds an element before or behind the first one that equals the pivot.",
+            "Inserts an element before or after the first element that equals the pivot.",
         )
-        .reply("integer: the new length, 0 where there is no list, -1 where there is no pivot"),
+        .reply(
+            "integer: the new length, 0 if the list does not exist, -1 if the pivot is not found",
+        ),
     Command::new("lrem", 4, Group::List, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::List])
@@ -118,10 +120,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key count element",
             "O(N)",
-            "Removes elements that equal one: the first count, the last where negative, all \
-             where zero.",
+            "Removes the first (count > 0), the last (count < 0) or all (count = 0) elements that \
+             equal a value.",
         )
-        .reply("integer: how many were removed"),
+        .reply("integer: number of removed elements"),
     Command::new("ltrim", 4, Group::List, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::List])
@@ -129,7 +131,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key start stop",
             "O(log N)",
-            "Keeps elements of a list by position only.",
+            "Trims a list to a range of elements.",
         )
         .reply("OK"),
     Command::new("lpos", -3, Group::List, "6.0.6")
@@ -139,7 +141,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key element [RANK rank] [COUNT num-matches] [MAXLEN len]",
             "O(N)",
-            "Finds the positions of an element in a list.",
+            "Returns the indexes of matching elements in a list.",
         )
         .reply("integer or null; with COUNT array of integers"),
     Command::new("lmove", 5, Group::List, "6.2.0")
@@ -149,7 +151,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "source destination LEFT | RIGHT LEFT | RIGHT",
             "O(log N)",
-            "Moves an element from an end of one list to an end of another.",
+            "Moves an element from either end of a list to either end of another list and returns \
+             it.",
         )
         .reply("bulk or null: the element"),
     Command::new("rpoplpush", 3, Group::List, "1.2.0")
@@ -159,7 +162,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "source destination",
             "O(log N)",
-            "Moves the last element of one list to the head of another.",
+            "Moves the last element of a list to the head of another list and returns it.",
         )
         .reply("bulk or null: the element")
         .deprecated("6.2.0", "`LMOVE` with the `RIGHT` and `LEFT` arguments"),
@@ -170,9 +173,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "numkeys key [key ...] LEFT | RIGHT [COUNT count]",
             "O(N + M) for N keys and M elements returned",
-            "Takes elements from an end of the first of several lists that has any.",
+            "Removes and returns elements from either end of the first non-empty list.",
         )
-        .reply("array of the key and an array of bulk; null array where all are empty"),
+        .reply("array of the key and an array of bulk; null array if all lists are empty"),
     Command::new("blpop", -3, Group::List, "2.0.0")
         .flags(&[Flag::Write, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -180,10 +183,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...] timeout",
             "O(N) for N keys",
-            "Takes an element from the head of the first of several lists that has any, or \
-             waits for one.",
+            "Removes and returns the first element of the first non-empty list. Blocks until an \
+             element is available.",
         )
-        .reply("array of the key and the element; null array where there was none in time"),
+        .reply("array of the key and the element; null array after a timeout"),
     Command::new("brpop", -3, Group::List, "2.0.0")
         .flags(&[Flag::Write, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -191,10 +194,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...] timeout",
             "O(N) for N keys",
-            "Takes an element from the tail of the first of several lists that has any, or \
-             waits for one.",
+            "Removes and returns the last element of the first non-empty list. Blocks until an \
+             element is available.",
         )
-        .reply("array of the key and the element; null array where there was none in time"),
+        .reply("array of the key and the element; null array after a timeout"),
     Command::new("blmove", 6, Group::List, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -202,9 +205,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "source destination LEFT | RIGHT LEFT | RIGHT timeout",
             "O(log N)",
-            "Moves an element from an end of one list to an end of another, or waits for one.",
+            "The blocking variant of LMOVE.",
         )
-        .reply("bulk: the element; null where there was none in time"),
+        .reply("bulk: the element; null after a timeout"),
     Command::new("brpoplpush", 4, Group::List, "2.2.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
         .categories(&[Category::List])
@@ -212,9 +215,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "source destination timeout",
             "O(log N)",
-            "Moves the last element of one list to the head of another, or waits for one.",
+            "The blocking variant of RPOPLPUSH.",
         )
-        .reply("bulk: the element; null where there was none in time")
+        .reply("bulk: the element; null after a timeout")
         .deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
     Command::new("blmpop", -5, Group::List, "7.0.0")
         .flags(&[Flag::Write, Flag::Blocking, Flag::MovableKeys])
@@ -223,8 +226,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]",
             "O(N + M) for N keys and M elements returned",
-            "Takes elements from an end of the first of several lists that has any, or waits \
-             for some.",
+            "The blocking variant of LMPOP.",
         )
-        .reply("array of the key and an array of bulk; null array where there was none in time"),
+        .reply("array of the key and an array of bulk; null array after a timeout"),
 ];

@@ -16,41 +16,40 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "channel [channel ...]",
             "O(N) for N channels",
-            "Begins to receive the messages of channels.",
+            "Subscribes to channels.",
         )
-        .reply(
-            "for each channel a push: subscribe, the channel, and the subscriptions there are now",
-        ),
+        .reply("a push for each channel: subscribe, the channel, the number of subscriptions"),
     Command::new("unsubscribe", -1, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
         .doc(
             "[channel [channel ...]]",
             "O(N) for N channels",
-            "Stops receiving the messages of channels, or of all.",
+            "Unsubscribes from channels, or from all channels.",
         )
-        .reply("for each channel a push: unsubscribe, the channel, and the subscriptions left"),
+        .reply(
+            "a push for each channel: unsubscribe, the channel, the number of subscriptions left",
+        ),
     Command::new("psubscribe", -2, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
         .doc(
             "pattern [pattern ...]",
             "O(N) for N patterns",
-            "Begins to receive the messages of channels that match.",
+            "Subscribes to the channels that match patterns.",
         )
-        .reply(
-            "for each pattern a push: psubscribe, the pattern, and the subscriptions there \
-             are now",
-        ),
+        .reply("a push for each pattern: psubscribe, the pattern, the number of subscriptions"),
     Command::new("punsubscribe", -1, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
         .doc(
             "[pattern [pattern ...]]",
-            "O(N+M) for N patterns, and M of all clients",
-            "Stops receiving the messages that match patterns, or any.",
+            "O(N+M) for N patterns and M subscribed patterns of all clients",
+            "Unsubscribes from patterns, or from all patterns.",
         )
-        .reply("for each pattern a push: punsubscribe, the pattern, and the subscriptions left"),
+        .reply(
+            "a push for each pattern: punsubscribe, the pattern, the number of subscriptions left",
+        ),
     Command::new("ssubscribe", -2, Group::Pubsub, "7.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
@@ -58,11 +57,11 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "shardchannel [shardchannel ...]",
             "O(N) for N shard channels",
-            "Begins to receive the messages of shard channels.",
+            "Subscribes to shard channels.",
         )
         .reply(
-            "for each shard channel a push: ssubscribe, its name, and the subscriptions to \
-             shard channels there are now",
+            "a push for each shard channel: ssubscribe, the channel, the number of shard \
+             subscriptions",
         ),
     Command::new("sunsubscribe", -1, Group::Pubsub, "7.0.0")
         .flags(SUBSCRIBING)
@@ -71,21 +70,21 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[shardchannel [shardchannel ...]]",
             "O(N) for N shard channels",
-            "Stops receiving the messages of shard channels, or of all.",
+            "Unsubscribes from shard channels, or from all shard channels.",
         )
         .reply(
-            "for each shard channel a push: sunsubscribe, its name, and the subscriptions to \
-             shard channels left",
+            "a push for each shard channel: sunsubscribe, the channel, the number of shard \
+             subscriptions left",
         ),
     Command::new("publish", 3, Group::Pubsub, "2.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
         .doc(
             "channel message",
-            "O(N+M) for N receivers and M patterns of all clients",
-            "Sends a message to all who are subscribed to the channel, in every process.",
+            "O(N+M) for N receivers and M subscribed patterns of all clients",
+            "Publishes a message to all subscribers of a channel, in every process.",
         )
-        .reply("integer: its receivers"),
+        .reply("integer: number of receivers"),
     Command::new("spublish", 3, Group::Pubsub, "7.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
@@ -93,16 +92,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "shardchannel message",
             "O(N) for N receivers",
-            "Sends a message to all who are subscribed to the shard channel, in every process.",
+            "Publishes a message to all subscribers of a shard channel, in every process.",
         )
-        .reply("integer: its receivers"),
+        .reply("integer: number of receivers"),
     Command::new("pubsub", -2, Group::Pubsub, "2.8.0")
         .doc(
             "",
-            "That of the subcommand",
-            "Looks at channels and who is subscribed.",
+            "Depends on the subcommand",
+            "A container for commands that inspect channels and subscriptions.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -112,7 +111,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[pattern]",
                             "O(N) for N channels",
-                            "Lists the channels that somebody is subscribed to.",
+                            "Returns the channels that have subscribers.",
                         )
                         .reply("array of bulk"),
                     Command::new("pubsub|numpat", 2, Group::Pubsub, "2.8.0")
@@ -121,7 +120,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "",
                             "O(N) for N patterns",
-                            "Counts the patterns that somebody is subscribed to.",
+                            "Returns the number of distinct patterns with subscribers.",
                         )
                         .reply("integer"),
                     Command::new("pubsub|numsub", -2, Group::Pubsub, "2.8.0")
@@ -130,16 +129,17 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[channel [channel ...]]",
                             "O(N) for N channels",
-                            "Counts the receivers of channels, patterns not counted.",
+                            "Returns the number of subscribers of channels, without pattern \
+                             subscriptions.",
                         )
-                        .reply("array: each channel and its receivers"),
+                        .reply("array of alternating channels and numbers of receivers"),
                     Command::new("pubsub|shardchannels", -2, Group::Pubsub, "7.0.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
                         .doc(
                             "[pattern]",
                             "O(N) for N shard channels",
-                            "Lists the shard channels that somebody is subscribed to.",
+                            "Returns the shard channels that have subscribers.",
                         )
                         .reply("array of bulk"),
                     Command::new("pubsub|shardnumsub", -2, Group::Pubsub, "7.0.0")
@@ -148,12 +148,12 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[shardchannel [shardchannel ...]]",
                             "O(N) for N shard channels",
-                            "Counts the receivers of shard channels.",
+                            "Returns the number of subscribers of shard channels.",
                         )
-                        .reply("array: each shard channel and its receivers"),
+                        .reply("array of alternating shard channels and numbers of receivers"),
                     Command::new("pubsub|help", 2, Group::Pubsub, "6.2.0")
                         .flags(&[Flag::Loading, Flag::Stale])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },

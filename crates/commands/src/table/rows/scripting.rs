@@ -36,20 +36,20 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .doc(
             "script numkeys [key [key ...]] [arg [arg ...]]",
-            "That of the commands in the script",
-            "Runs a script in Lua, as one transaction.",
+            "Depends on the script",
+            "Runs a Lua script as one transaction.",
         )
-        .reply("that of the script"),
+        .reply("depends on the script"),
     Command::new("evalsha", -3, Group::Scripting, "2.6.0")
         .flags(FLAGS)
         .categories(&[Category::Scripting])
         .keys(const { &[KeySpec::counted(2, USE)] })
         .doc(
             "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-            "That of the commands in the script",
-            "Runs a script that the store knows by its SHA-1.",
+            "Depends on the script",
+            "Runs a script of the store, given its SHA-1 digest.",
         )
-        .reply("that of the script"),
+        .reply("depends on the script"),
     Command::new("eval_ro", -3, Group::Scripting, "7.0.0")
         .flags(READING)
         .categories(&[Category::Scripting])
@@ -63,23 +63,27 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .doc(
             "script numkeys [key [key ...]] [arg [arg ...]]",
-            "That of the commands in the script",
-            "Runs a script in Lua that may change nothing.",
+            "Depends on the script",
+            "The read-only variant of EVAL.",
         )
-        .reply("that of the script"),
+        .reply("depends on the script"),
     Command::new("evalsha_ro", -3, Group::Scripting, "7.0.0")
         .flags(READING)
         .categories(&[Category::Scripting])
         .keys(const { &[KeySpec::counted(2, READ)] })
         .doc(
             "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-            "That of the commands in the script",
-            "Runs a script that the store knows by its SHA-1, and that may change nothing.",
+            "Depends on the script",
+            "The read-only variant of EVALSHA.",
         )
-        .reply("that of the script"),
+        .reply("depends on the script"),
     Command::new("script", -2, Group::Scripting, "2.6.0")
-        .doc("", "That of the subcommand", "Looks at scripts.")
-        .reply("that of the subcommand")
+        .doc(
+            "",
+            "Depends on the subcommand",
+            "A container for script commands.",
+        )
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -93,7 +97,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "sha1 [sha1 ...]",
                             "O(N) for N scripts",
-                            "Says which scripts the store knows.",
+                            "Determines which scripts exist in the store.",
                         )
                         .reply("array of integers: 1 known, 0 not"),
                     Command::new("script|load", 3, Group::Scripting, "2.6.0")
@@ -102,8 +106,8 @@ pub(super) const COMMANDS: &[Command] = &[
                         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
                         .doc(
                             "script",
-                            "O(N) in the length of the script",
-                            "Keeps a script in the store, and returns its SHA-1.",
+                            "O(N) for a script of N bytes",
+                            "Loads a script into the store and returns its SHA-1 digest.",
                         )
                         .reply("bulk"),
                     Command::new("script|flush", -2, Group::Scripting, "2.6.0")
@@ -113,7 +117,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[ASYNC | SYNC]",
                             "O(N) for N scripts",
-                            "Forgets all scripts.",
+                            "Removes all scripts from the store.",
                         )
                         .reply("simple"),
                     Command::new("script|kill", 2, Group::Scripting, "2.6.0")
@@ -123,18 +127,22 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "",
                             "O(1)",
-                            "Ends scripts that run for long, in whatever process, and have changed nothing.",
+                            "Kills long-running scripts that have written nothing, in any process.",
                         )
                         .reply("simple"),
                     Command::new("script|debug", 3, Group::Scripting, "3.2.0")
                         .flags(&[Flag::NoScript])
                         .categories(&[Category::Scripting])
-                        .doc("YES | SYNC | NO", "O(1)", "Is refused: there is no debugger.")
+                        .doc(
+                            "YES | SYNC | NO",
+                            "O(1)",
+                            "Returns an error because the script debugger is not supported.",
+                        )
                         .reply("error"),
                     Command::new("script|help", 2, Group::Scripting, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Scripting])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },
@@ -152,10 +160,10 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .doc(
             "function numkeys [key [key ...]] [arg [arg ...]]",
-            "That of the commands in the function",
-            "Calls a function of a library, as one transaction.",
+            "Depends on the function",
+            "Calls a function as one transaction.",
         )
-        .reply("that of the function"),
+        .reply("depends on the function"),
     Command::new("fcall_ro", -3, Group::Scripting, "7.0.0")
         .flags(READING)
         .categories(&[Category::Scripting])
@@ -169,13 +177,17 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .doc(
             "function numkeys [key [key ...]] [arg [arg ...]]",
-            "That of the commands in the function",
-            "Calls a function that changes nothing.",
+            "Depends on the function",
+            "The read-only variant of FCALL.",
         )
-        .reply("that of the function"),
+        .reply("depends on the function"),
     Command::new("function", -2, Group::Scripting, "7.0.0")
-        .doc("", "That of the subcommand", "Looks after libraries of functions.")
-        .reply("that of the subcommand")
+        .doc(
+            "",
+            "Depends on the subcommand",
+            "A container for function commands.",
+        )
+        .reply("depends on the subcommand")
         .subcommands(FUNCTION),
 ];
 
@@ -191,15 +203,15 @@ const FUNCTION: &[Command] = &[
         .tips(EVERYWHERE)
         .doc(
             "[REPLACE] function-code",
-            "O(N) in the length of the code, and for N libraries",
-            "Keeps a library of functions in the store, and returns its name.",
+            "O(N+M) for N bytes of code and M libraries",
+            "Loads a function library into the store and returns its name.",
         )
         .reply("bulk"),
     Command::new("function|delete", 3, Group::Scripting, "7.0.0")
         .flags(CHANGING)
         .categories(&[Category::Scripting])
         .tips(EVERYWHERE)
-        .doc("library-name", "O(1)", "Forgets a library.")
+        .doc("library-name", "O(1)", "Deletes a function library.")
         .reply("simple"),
     Command::new("function|flush", -2, Group::Scripting, "7.0.0")
         .flags(CHANGING)
@@ -208,7 +220,7 @@ const FUNCTION: &[Command] = &[
         .doc(
             "[ASYNC | SYNC]",
             "O(N) for N libraries",
-            "Forgets all libraries.",
+            "Deletes all function libraries.",
         )
         .reply("simple"),
     Command::new("function|list", -2, Group::Scripting, "7.0.0")
@@ -218,7 +230,7 @@ const FUNCTION: &[Command] = &[
         .doc(
             "[LIBRARYNAME library-name-pattern] [WITHCODE]",
             "O(N) for N functions",
-            "Tells of libraries and their functions.",
+            "Returns information about function libraries and their functions.",
         )
         .reply("array of maps"),
     Command::new("function|dump", 2, Group::Scripting, "7.0.0")
@@ -226,8 +238,8 @@ const FUNCTION: &[Command] = &[
         .categories(&[Category::Scripting])
         .doc(
             "",
-            "O(N) in the length of all libraries",
-            "All libraries in one text, which Redis can restore.",
+            "O(N) where N is the total length of all libraries",
+            "Returns all function libraries as one serialized payload, which Redis can restore.",
         )
         .reply("bulk"),
     Command::new("function|restore", -3, Group::Scripting, "7.0.0")
@@ -236,8 +248,8 @@ const FUNCTION: &[Command] = &[
         .tips(EVERYWHERE)
         .doc(
             "serialized-value [FLUSH | APPEND | REPLACE]",
-            "O(N) in the length of all libraries",
-            "Restores libraries that FUNCTION DUMP gave, here or in Redis.",
+            "O(N) where N is the total length of all libraries",
+            "Restores function libraries from a payload of FUNCTION DUMP, also from Redis.",
         )
         .reply("simple"),
     Command::new("function|stats", 2, Group::Scripting, "7.0.0")
@@ -248,7 +260,12 @@ const FUNCTION: &[Command] = &[
             "request_policy:all_shards",
             "response_policy:special",
         ])
-        .doc("", "O(1)", "Counts libraries and functions.")
+        .doc(
+            "",
+            "O(1)",
+            "Returns the function that runs in this process, and the number of libraries and \
+             functions.",
+        )
         .reply("map"),
     Command::new("function|kill", 2, Group::Scripting, "7.0.0")
         .flags(&[Flag::NoScript, Flag::AllowBusy])
@@ -257,12 +274,12 @@ const FUNCTION: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Ends functions that run for long, in whatever process, and have changed nothing.",
+            "Kills long-running functions that have written nothing, in any process.",
         )
         .reply("simple"),
     Command::new("function|help", 2, Group::Scripting, "7.0.0")
         .flags(&[Flag::Loading, Flag::Stale])
         .categories(&[Category::Scripting])
-        .doc("", "O(1)", "Explains the subcommands.")
+        .doc("", "O(1)", "Returns help about the subcommands.")
         .reply("array of simple"),
 ];

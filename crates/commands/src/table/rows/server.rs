@@ -8,7 +8,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
-        .doc("", "O(1)", "Counts the keys of the database.")
+        .doc("", "O(1)", "Returns the number of keys in the database.")
         .reply("integer"),
     Command::new("flushdb", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Write])
@@ -17,7 +17,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[ASYNC | SYNC]",
             "O(N) for N keys; O(1) with ASYNC",
-            "Deletes every key of the database.",
+            "Deletes all keys of the database.",
         )
         .reply("OK"),
     Command::new("flushall", -1, Group::Server, "1.0.0")
@@ -27,7 +27,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[ASYNC | SYNC]",
             "O(N) for N keys; O(1) with ASYNC",
-            "Deletes every key of every database.",
+            "Deletes all keys of all databases.",
         )
         .reply("OK"),
     Command::new("swapdb", 3, Group::Server, "4.0.0")
@@ -35,8 +35,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Keyspace, Category::Dangerous])
         .doc(
             "index1 index2",
-            "O(N) for N clients that watch or wait for keys",
-            "Exchanges two databases for all connections at once.",
+            "O(N) for N clients that watch keys or are blocked on keys",
+            "Swaps two databases for all connections.",
         )
         .reply("OK"),
     Command::new("save", 1, Group::Server, "1.0.0")
@@ -46,14 +46,18 @@ pub(super) const COMMANDS: &[Command] = &[
             Flag::NoAsyncLoading,
             Flag::NoMulti,
         ])
-        .doc("", "O(1)", "Says that snapshots are not there yet.")
+        .doc(
+            "",
+            "O(1)",
+            "Returns an error because snapshots are not supported.",
+        )
         .reply("an error"),
     Command::new("bgsave", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
         .doc(
             "[SCHEDULE]",
             "O(1)",
-            "Says that snapshots are not there yet.",
+            "Returns an error because snapshots are not supported.",
         )
         .reply("an error"),
     Command::new("lastsave", 1, Group::Server, "1.0.0")
@@ -63,24 +67,32 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1)",
-            "Returns when the server was started: nothing was saved since.",
+            "Returns the start time of the server because snapshots are not supported.",
         )
         .reply("integer: Unix time in seconds"),
     Command::new("role", 1, Group::Server, "2.8.12")
         .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Admin, Category::Dangerous])
-        .doc("", "O(1)", "Returns master: no server follows another one.")
+        .doc(
+            "",
+            "O(1)",
+            "Returns master because replication is not supported.",
+        )
         .reply("array of `master`, 0 and an empty array"),
     Command::new("time", 1, Group::Server, "2.6.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .tips(&["nondeterministic_output"])
-        .doc("", "O(1)", "Returns the server's clock.")
+        .doc("", "O(1)", "Returns the server time.")
         .reply("array of two bulks: seconds and microseconds"),
     Command::new("command", -1, Group::Server, "2.8.13")
         .flags(&[Flag::Loading, Flag::Stale])
         .categories(&[Category::Connection])
         .tips(&["nondeterministic_output_order"])
-        .doc("", "O(N) for N commands", "Describes every command.")
+        .doc(
+            "",
+            "O(N) for N commands",
+            "Returns information about all commands.",
+        )
         .reply("array")
         .subcommands(
             const {
@@ -88,7 +100,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     Command::new("command|count", 2, Group::Server, "2.8.13")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc("", "O(1)", "Counts the commands.")
+                        .doc("", "O(1)", "Returns the number of commands.")
                         .reply("integer"),
                     Command::new("command|docs", -2, Group::Server, "7.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
@@ -97,7 +109,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[command-name [command-name ...]]",
                             "O(N) for N commands",
-                            "Returns the documentation of commands.",
+                            "Returns documentation of commands.",
                         )
                         .reply("map of name to documentation"),
                     Command::new("command|info", -2, Group::Server, "2.8.13")
@@ -107,7 +119,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[command-name [command-name ...]]",
                             "O(N) for N commands",
-                            "Describes commands: arity, flags, keys, categories.",
+                            "Returns the arity, flags, keys and categories of commands.",
                         )
                         .reply("array of descriptions or nulls"),
                     Command::new("command|list", -2, Group::Server, "7.0.0")
@@ -117,7 +129,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[FILTERBY MODULE module-name | ACLCAT category | PATTERN pattern]",
                             "O(N) for N commands",
-                            "Lists the names of commands.",
+                            "Returns the names of commands.",
                         )
                         .reply("array of bulk"),
                     Command::new("command|getkeys", -4, Group::Server, "2.8.13")
@@ -126,7 +138,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "command [arg [arg ...]]",
                             "O(N) for N arguments",
-                            "Returns the keys a command would use.",
+                            "Extracts the keys from a command.",
                         )
                         .reply("array of bulk"),
                     Command::new("command|getkeysandflags", -4, Group::Server, "7.0.0")
@@ -135,13 +147,13 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "command [arg [arg ...]]",
                             "O(N) for N arguments",
-                            "Returns the keys a command would use, and how it would use them.",
+                            "Extracts the keys and their access flags from a command.",
                         )
                         .reply("array of pairs of key and flags"),
                     Command::new("command|help", 2, Group::Server, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },
@@ -157,16 +169,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[section [section ...]]",
             "O(1)",
-            "Reports figures about the server.",
+            "Returns information and statistics about the server.",
         )
         .reply("verbatim text"),
     Command::new("config", -2, Group::Server, "2.0.0")
         .doc(
             "",
-            "That of the subcommand",
-            "Reads and changes the server's configuration.",
+            "Depends on the subcommand",
+            "A container for configuration commands.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -175,7 +187,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "parameter [parameter ...]",
                             "O(N) for N parameters",
-                            "Returns the parameters that match any of the patterns.",
+                            "Returns the configuration parameters that match any of the patterns.",
                         )
                         .reply("map of parameter to value"),
                     Command::new("config|set", -4, Group::Server, "2.0.0")
@@ -184,28 +196,25 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "parameter value [parameter value ...]",
                             "O(N) for N parameters",
-                            "Changes parameters: all of them or none.",
+                            "Sets configuration parameters, all or none.",
                         )
                         .reply("OK"),
                     Command::new("config|resetstat", 2, Group::Server, "2.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
-                        .doc(
-                            "",
-                            "O(1)",
-                            "Sets the counters that INFO reports back to zero.",
-                        )
+                        .doc("", "O(1)", "Resets the statistics that INFO reports.")
                         .reply("OK"),
                     Command::new("config|rewrite", 2, Group::Server, "2.8.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .doc(
                             "",
                             "O(1)",
-                            "Says that configuration files are written by people only.",
+                            "Returns an error because the server does not write its configuration \
+                             file.",
                         )
                         .reply("an error"),
                     Command::new("config|help", 2, Group::Server, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },
@@ -213,10 +222,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("slowlog", -2, Group::Server, "2.2.12")
         .doc(
             "",
-            "That of the subcommand",
-            "Looks at the commands that took long.",
+            "Depends on the subcommand",
+            "A container for slow log commands.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -226,7 +235,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "[count]",
                             "O(N) for N entries",
-                            "Returns the newest entries.",
+                            "Returns the newest entries of the slow log.",
                         )
                         .reply("array of entries"),
                     Command::new("slowlog|len", 2, Group::Server, "2.2.12")
@@ -236,16 +245,20 @@ pub(super) const COMMANDS: &[Command] = &[
                             "response_policy:agg_sum",
                             "nondeterministic_output",
                         ])
-                        .doc("", "O(1)", "Counts the entries.")
+                        .doc("", "O(1)", "Returns the number of entries in the slow log.")
                         .reply("integer"),
                     Command::new("slowlog|reset", 2, Group::Server, "2.2.12")
                         .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
                         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-                        .doc("", "O(N) for N entries", "Deletes all entries.")
+                        .doc(
+                            "",
+                            "O(N) for N entries",
+                            "Deletes all entries of the slow log.",
+                        )
                         .reply("OK"),
                     Command::new("slowlog|help", 2, Group::Server, "6.2.0")
                         .flags(&[Flag::Loading, Flag::Stale])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },
@@ -254,19 +267,19 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
         .doc(
             "",
-            "O(1), and O(N) for each command with N connections that monitor",
-            "Shows each command that the server runs. What processes do that map the store \
-             is not shown.",
+            "O(1), plus O(N) for each command with N monitoring connections",
+            "Streams every command that the server runs. Commands of processes that map the store \
+             are not included.",
         )
         .reply("OK, then a line for each command"),
     Command::new("debug", -2, Group::Server, "1.0.0")
         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
         .doc(
             "subcommand [arg [arg ...]]",
-            "That of the subcommand",
-            "Helps in testing servers and clients.",
+            "Depends on the subcommand",
+            "A container for commands that test servers and clients.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .system(),
     Command::new("shutdown", -1, Group::Server, "1.0.0")
         .flags(&[
@@ -280,7 +293,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
             "O(1)",
-            "Stops the server.",
+            "Shuts down the server.",
         )
         .reply("nothing, or an error"),
 ];

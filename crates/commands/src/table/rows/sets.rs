@@ -14,9 +14,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key member [member ...]",
             "O(N) for N members",
-            "Adds members to a set.",
+            "Adds members to a set, creating it if necessary.",
         )
-        .reply("integer: how many are new"),
+        .reply("integer: number of added members"),
     Command::new("srem", -3, Group::Set, "1.0.0")
         .element(2)
         .flags(&[Flag::Write, Flag::Fast])
@@ -25,15 +25,19 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key member [member ...]",
             "O(N) for N members",
-            "Removes members of a set, and the set with the last of them.",
+            "Removes members from a set, and deletes the set if no members remain.",
         )
-        .reply("integer: how many were there"),
+        .reply("integer: number of removed members"),
     Command::new("sismember", 3, Group::Set, "1.0.0")
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
         .keys(keys::LOOK_KEY)
-        .doc("key member", "O(1)", "Says whether a set has a member.")
+        .doc(
+            "key member",
+            "O(1)",
+            "Determines whether a value is a member of a set.",
+        )
         .reply("integer: 1 yes, 0 no"),
     Command::new("smismember", -3, Group::Set, "6.2.0")
         .element(2)
@@ -43,21 +47,21 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key member [member ...]",
             "O(N) for N members",
-            "Says which of several members a set has.",
+            "Determines which of several values are members of a set.",
         )
         .reply("array of integer: 1 yes, 0 no"),
     Command::new("scard", 2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
         .keys(keys::LOOK_KEY)
-        .doc("key", "O(1)", "Counts the members of a set.")
+        .doc("key", "O(1)", "Returns the number of members of a set.")
         .reply("integer"),
     Command::new("smembers", 2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output_order"])
         .keys(keys::READ_KEY)
-        .doc("key", "O(N) for N members", "Returns the members of a set.")
+        .doc("key", "O(N) for N members", "Returns all members of a set.")
         .reply("set of bulk"),
     Command::new("spop", -2, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
@@ -67,9 +71,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [count]",
             "O(N) for N members",
-            "Removes members chosen by chance and returns them.",
+            "Removes and returns random members of a set.",
         )
-        .reply("bulk or null; with a count a set of bulk"),
+        .reply("bulk or null; with a count set of bulk"),
     Command::new("srandmember", -2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -78,9 +82,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [count]",
             "O(N) for N members",
-            "Returns members chosen by chance, different ones unless the count is negative.",
+            "Returns random members of a set, with repetitions only if the count is negative.",
         )
-        .reply("bulk or null; with a count an array of bulk"),
+        .reply("bulk or null; with a count array of bulk"),
     Command::new("smove", 4, Group::Set, "1.0.0")
         .element(3)
         .flags(&[Flag::Write, Flag::Fast])
@@ -91,7 +95,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Moves a member from one set to another.",
         )
-        .reply("integer: 1 moved, 0 not there"),
+        .reply("integer: 1 moved, 0 not a member"),
     Command::new("sinter", -2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -99,8 +103,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_ALL)
         .doc(
             "key [key ...]",
-            "O(N*M) for the smallest of M sets with N members",
-            "Returns what is in all of several sets.",
+            "O(N*M) for M sets, the smallest of which has N members",
+            "Returns the intersection of sets.",
         )
         .reply("set of bulk"),
     Command::new("sinterstore", -3, Group::Set, "1.0.0")
@@ -109,18 +113,18 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(const { &[KeySpec::first(CHANGE), KeySpec::all_from(2, READ)] })
         .doc(
             "destination key [key ...]",
-            "O(N*M) for the smallest of M sets with N members",
-            "Stores what is in all of several sets.",
+            "O(N*M) for M sets, the smallest of which has N members",
+            "Stores the intersection of sets at a key.",
         )
-        .reply("integer: members of the result"),
+        .reply("integer: number of members in the result"),
     Command::new("sintercard", -3, Group::Set, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[Category::Set])
         .keys(keys::READ_COUNTED)
         .doc(
             "numkeys key [key ...] [LIMIT limit]",
-            "O(N*M) for the smallest of M sets with N members",
-            "Counts what is in all of several sets.",
+            "O(N*M) for M sets, the smallest of which has N members",
+            "Returns the number of members of the intersection of sets.",
         )
         .reply("integer"),
     Command::new("sunion", -2, Group::Set, "1.0.0")
@@ -131,7 +135,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...]",
             "O(N) for N members in all sets",
-            "Returns what is in any of several sets.",
+            "Returns the union of sets.",
         )
         .reply("set of bulk"),
     Command::new("sunionstore", -3, Group::Set, "1.0.0")
@@ -141,9 +145,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "destination key [key ...]",
             "O(N) for N members in all sets",
-            "Stores what is in any of several sets.",
+            "Stores the union of sets at a key.",
         )
-        .reply("integer: members of the result"),
+        .reply("integer: number of members in the result"),
     Command::new("sdiff", -2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -152,7 +156,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...]",
             "O(N) for N members in all sets",
-            "Returns what is in the first of several sets and in none of the others.",
+            "Returns the difference of the first set and the following sets.",
         )
         .reply("set of bulk"),
     Command::new("sdiffstore", -3, Group::Set, "1.0.0")
@@ -162,9 +166,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "destination key [key ...]",
             "O(N) for N members in all sets",
-            "Stores what is in the first of several sets and in none of the others.",
+            "Stores the difference of the first set and the following sets at a key.",
         )
-        .reply("integer: members of the result"),
+        .reply("integer: number of members in the result"),
     Command::new("sscan", -3, Group::Set, "2.8.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
@@ -172,8 +176,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key cursor [MATCH pattern] [COUNT count]",
-            "O(1) for a call, O(N) for a whole iteration",
-            "Lists the members of a set in small portions, each from where the last one ended.",
+            "O(1) for each call, O(N) for a complete iteration",
+            "Iterates over the members of a set.",
         )
         .reply("array of the next cursor and an array of members"),
 ];

@@ -19,16 +19,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field \
              value [field value ...]",
-            "O(log N); with trimming O(log N) more, what is trimmed is freed in small steps",
-            "Adds an entry to a stream, which is made where it is not there, and trims it where \
-             asked.",
+            "O(log N); trimming adds O(log N), and trimmed entries are freed in small steps",
+            "Appends an entry to a stream, creating it if necessary, and optionally trims the \
+             stream.",
         )
-        .reply("bulk: the entry's id; null with NOMKSTREAM where there is no stream"),
+        .reply("bulk: the ID of the entry; with NOMKSTREAM null if the stream does not exist"),
     Command::new("xlen", 2, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Stream])
         .keys(keys::LOOK_KEY)
-        .doc("key", "O(1)", "Counts the entries of a stream.")
+        .doc("key", "O(1)", "Returns the number of entries in a stream.")
         .reply("integer"),
     Command::new("xrange", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly])
@@ -37,9 +37,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key start end [COUNT count]",
             "O(log N + M) for M entries returned",
-            "Returns entries from one id to another.",
+            "Returns the entries of a stream within a range of IDs.",
         )
-        .reply("array of entries: id, and array of fields and values"),
+        .reply("array of entries: ID and array of fields and values"),
     Command::new("xrevrange", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Stream])
@@ -47,19 +47,20 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key end start [COUNT count]",
             "O(log N + M) for M entries returned",
-            "Returns entries from one id back to another, the last first.",
+            "Returns the entries of a stream within a range of IDs, in reverse order.",
         )
-        .reply("array of entries: id, and array of fields and values"),
+        .reply("array of entries: ID and array of fields and values"),
     Command::new("xread", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys])
         .categories(&[Category::Stream])
         .keys(const { &[KeySpec::keyword("STREAMS", 1, -1, keys::READ).half()] })
         .doc(
             "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]",
-            "O(M * log N) for M streams, and the entries returned",
-            "Returns the entries of streams behind an id each; waits for some where asked.",
+            "O(M * log N) for M streams, plus O(K) for K entries returned",
+            "Returns the entries after a given ID in each stream. With BLOCK, blocks until an \
+             entry is available.",
         )
-        .reply("map of key to array of entries; null where there are none"),
+        .reply("map of key to array of entries; null if there are no entries"),
     Command::new("xdel", -3, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Stream])
@@ -67,9 +68,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key id [id ...]",
             "O(M * log N) for M ids",
-            "Deletes entries.",
+            "Deletes entries of a stream.",
         )
-        .reply("integer: entries that were there"),
+        .reply("integer: number of deleted entries"),
     Command::new("xtrim", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Stream])
@@ -77,10 +78,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::DROP_KEY)
         .doc(
             "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
-            "O(log N); what goes is freed in small steps",
-            "Deletes the first entries of a stream.",
+            "O(log N); deleted entries are freed in small steps",
+            "Trims a stream by deleting its oldest entries.",
         )
-        .reply("integer: entries deleted"),
+        .reply("integer: number of deleted entries"),
     Command::new("xsetid", -3, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::Stream])
@@ -88,16 +89,16 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
             "O(log N)",
-            "Sets a stream's last id; for replication.",
+            "Sets the last ID of a stream; intended for replication.",
         )
         .reply("OK"),
     Command::new("xgroup", -2, Group::Stream, "5.0.0")
         .doc(
             "",
-            "That of the subcommand",
-            "Makes groups of consumers, and removes them.",
+            "Depends on the subcommand",
+            "A container for consumer group commands.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
@@ -108,7 +109,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]",
                             "O(log N)",
-                            "Makes a group that has been given the entries up to an id.",
+                            "Creates a consumer group that receives the entries after an ID.",
                         )
                         .reply("OK"),
                     Command::new("xgroup|setid", -5, Group::Stream, "5.0.0")
@@ -118,7 +119,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key groupname <id | $> [ENTRIESREAD entries_read]",
                             "O(log N)",
-                            "Sets up to which id a group has been given entries.",
+                            "Sets the last delivered ID of a consumer group.",
                         )
                         .reply("OK"),
                     Command::new("xgroup|destroy", 4, Group::Stream, "5.0.0")
@@ -127,10 +128,10 @@ pub(super) const COMMANDS: &[Command] = &[
                         .keys(const { &[KeySpec::second(keys::DROP)] })
                         .doc(
                             "key groupname",
-                            "O(log N); what is pending is freed in small steps",
-                            "Removes a group.",
+                            "O(log N); pending entries are freed in small steps",
+                            "Destroys a consumer group.",
                         )
-                        .reply("integer: 1, or 0 where there is none"),
+                        .reply("integer: 1 destroyed, 0 does not exist"),
                     Command::new("xgroup|createconsumer", 5, Group::Stream, "6.2.0")
                         .flags(&[Flag::Write, Flag::DenyOom])
                         .categories(&[Category::Stream])
@@ -138,9 +139,9 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key groupname consumername",
                             "O(log N)",
-                            "Makes a consumer.",
+                            "Creates a consumer in a consumer group.",
                         )
-                        .reply("integer: 1, or 0 where it is there"),
+                        .reply("integer: 1 created, 0 already exists"),
                     Command::new("xgroup|delconsumer", 5, Group::Stream, "5.0.0")
                         .flags(&[Flag::Write])
                         .categories(&[Category::Stream])
@@ -148,13 +149,13 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "key groupname consumername",
                             "O(M * log N) for M pending entries",
-                            "Removes a consumer with what is pending at it.",
+                            "Deletes a consumer and its pending entries from a consumer group.",
                         )
-                        .reply("integer: entries that were pending"),
+                        .reply("integer: number of entries that were pending"),
                     Command::new("xgroup|help", 2, Group::Stream, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Stream])
-                        .doc("", "O(1)", "Explains the subcommands.")
+                        .doc("", "O(1)", "Returns help about the subcommands.")
                         .reply("array of simple"),
                 ]
             },
@@ -167,10 +168,10 @@ pub(super) const COMMANDS: &[Command] = &[
             "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key \
              ...] id [id ...]",
             "O(M * log N) for M entries returned",
-            "Gives a consumer the next entries of its group, or those pending at it again; \
-             waits for some where asked.",
+            "Returns new entries of a consumer group to a consumer, or the pending entries of the \
+             consumer. With BLOCK, blocks until an entry is available.",
         )
-        .reply("map of key to array of entries; null where there are none"),
+        .reply("map of key to array of entries; null if there are no entries"),
     Command::new("xack", -4, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Stream])
@@ -178,9 +179,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key group id [id ...]",
             "O(M * log N) for M ids",
-            "Takes entries from what is pending in a group.",
+            "Acknowledges entries, removing them from the pending entries of a consumer group.",
         )
-        .reply("integer: entries that were pending"),
+        .reply("integer: number of entries that were pending"),
     Command::new("xpending", -3, Group::Stream, "5.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Stream])
@@ -188,12 +189,12 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key group [[IDLE min-idle-time] start end count [consumer]]",
-            "O(log N + M) for M entries looked at",
-            "Tells what is pending in a group.",
+            "O(log N + M) for M entries examined",
+            "Returns a summary or a list of the pending entries of a consumer group.",
         )
         .reply(
-            "array: number, first id, last id, array of consumers; with a range array of id, \
-             consumer, milliseconds, deliveries",
+            "array: count, first ID, last ID, array of consumers; with a range array of ID, \
+             consumer, idle milliseconds, deliveries",
         ),
     Command::new("xclaim", -6, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
@@ -204,9 +205,9 @@ pub(super) const COMMANDS: &[Command] = &[
             "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] \
              [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id]",
             "O(M * log N) for M ids",
-            "Gives pending entries to another consumer.",
+            "Transfers the ownership of pending entries to a consumer.",
         )
-        .reply("array of entries; with JUSTID of ids"),
+        .reply("array of entries; with JUSTID array of IDs"),
     Command::new("xautoclaim", -6, Group::Stream, "6.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Stream])
@@ -214,61 +215,58 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::DROP_KEY)
         .doc(
             "key group consumer min-idle-time start [COUNT count] [JUSTID]",
-            "O(M * log N) for M entries claimed, and those looked at",
-            "Gives the first pending entries from an id on to another consumer.",
+            "O(M * log N) for M entries claimed or examined",
+            "Transfers the ownership of pending entries from an ID onward to a consumer.",
         )
-        .reply("array: where to go on, array of entries or ids, array of ids that are gone"),
+        .reply("array: next start ID, array of entries or IDs, array of deleted IDs"),
     Command::new("xinfo", -2, Group::Stream, "5.0.0")
         .doc(
             "",
-            "That of the subcommand",
-            "Looks at streams, groups and consumers.",
+            "Depends on the subcommand",
+            "A container for commands that inspect streams.",
         )
-        .reply("that of the subcommand")
+        .reply("depends on the subcommand")
         .subcommands(
             const {
                 &[
-                Command::new("xinfo|stream", -3, Group::Stream, "5.0.0")
-                    .flags(&[Flag::ReadOnly])
-                    .categories(&[Category::Stream])
-                    .keys(const { &[KeySpec::second(keys::READ)] })
-                    .doc(
-                        "key [FULL [COUNT count]]",
-                        "O(log N); with FULL O(M) for M entries, consumers and pending ones told",
-                        "Tells of a stream.",
-                    )
-                    .reply("map"),
-                Command::new("xinfo|groups", 3, Group::Stream, "5.0.0")
-                    .flags(&[Flag::ReadOnly])
-                    .categories(&[Category::Stream])
-                    .keys(const { &[KeySpec::second(keys::READ)] })
-                    .doc(
-                        "key",
-                        "O(M * log N) for M groups",
-                        "Tells of a stream's groups.",
-                    )
-                    .reply("array of maps"),
-                Command::new("xinfo|consumers", 4, Group::Stream, "5.0.0")
-                    .flags(&[Flag::ReadOnly])
-                    .categories(&[Category::Stream])
-                    .tips(&["nondeterministic_output"])
-                    .keys(const { &[KeySpec::second(keys::READ)] })
-                    .doc(
-                        "key groupname",
-                        "O(M * log N) for M consumers",
-                        "Tells of a group's consumers.",
-                    )
-                    .reply("array of maps"),
-                Command::new("xinfo|help", 2, Group::Stream, "5.0.0")
-                    .flags(&[Flag::Loading, Flag::Stale])
-                    .categories(&[Category::Stream])
-                    .doc(
-                        "",
-                        "O(1)",
-                        "Explains the subcommands.",
-                    )
-                    .reply("array of simple"),
-            ]
+                    Command::new("xinfo|stream", -3, Group::Stream, "5.0.0")
+                        .flags(&[Flag::ReadOnly])
+                        .categories(&[Category::Stream])
+                        .keys(const { &[KeySpec::second(keys::READ)] })
+                        .doc(
+                            "key [FULL [COUNT count]]",
+                            "O(log N); with FULL O(M) for M entries, consumers and pending entries \
+                         returned",
+                            "Returns information about a stream.",
+                        )
+                        .reply("map"),
+                    Command::new("xinfo|groups", 3, Group::Stream, "5.0.0")
+                        .flags(&[Flag::ReadOnly])
+                        .categories(&[Category::Stream])
+                        .keys(const { &[KeySpec::second(keys::READ)] })
+                        .doc(
+                            "key",
+                            "O(M * log N) for M groups",
+                            "Returns information about the consumer groups of a stream.",
+                        )
+                        .reply("array of maps"),
+                    Command::new("xinfo|consumers", 4, Group::Stream, "5.0.0")
+                        .flags(&[Flag::ReadOnly])
+                        .categories(&[Category::Stream])
+                        .tips(&["nondeterministic_output"])
+                        .keys(const { &[KeySpec::second(keys::READ)] })
+                        .doc(
+                            "key groupname",
+                            "O(M * log N) for M consumers",
+                            "Returns information about the consumers of a consumer group.",
+                        )
+                        .reply("array of maps"),
+                    Command::new("xinfo|help", 2, Group::Stream, "5.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Stream])
+                        .doc("", "O(1)", "Returns help about the subcommands.")
+                        .reply("array of simple"),
+                ]
             },
         ),
 ];

@@ -11,7 +11,7 @@ pub(super) const COMMANDS: &[Command] =
             .flags(&[Flag::ReadOnly, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_KEY)
-            .doc("key", "O(1)", "Returns the string stored at a key.")
+            .doc("key", "O(1)", "Returns the string value of a key.")
             .reply("bulk or null"),
         Command::new("set", -3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom])
@@ -31,9 +31,10 @@ pub(super) const COMMANDS: &[Command] =
                 "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT \
              unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
                 "O(1)",
-                "Stores a string at a key, on conditions and with a time to live where asked for.",
+                "Sets the string value of a key, optionally under a condition and with an \
+                 expiration.",
             )
-            .reply("OK, null where NX or XX forbids it; with GET the old value or null"),
+            .reply("OK, or null if NX or XX prevented the write; with GET the old value or null"),
         Command::new("getex", -2, Group::String, "6.2.0")
             .flags(&[Flag::Write, Flag::Fast])
             .categories(&[Category::String])
@@ -47,14 +48,18 @@ pub(super) const COMMANDS: &[Command] =
                 "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
              unix-time-milliseconds | PERSIST]",
                 "O(1)",
-                "Returns a string and changes or removes its time to live.",
+                "Returns the string value of a key and sets or removes its expiration.",
             )
             .reply("bulk or null"),
         Command::new("getdel", 2, Group::String, "6.2.0")
             .flags(&[Flag::Write, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::TAKE_KEY)
-            .doc("key", "O(1)", "Returns a string and deletes its key.")
+            .doc(
+                "key",
+                "O(1)",
+                "Returns the string value of a key and deletes the key.",
+            )
             .reply("bulk or null"),
         Command::new("getset", 3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -63,7 +68,7 @@ pub(super) const COMMANDS: &[Command] =
             .doc(
                 "key value",
                 "O(1)",
-                "Stores a string and returns the one it replaces.",
+                "Sets the string value of a key and returns the previous value.",
             )
             .reply("bulk or null: the old value")
             .deprecated("6.2.0", "`SET` with the `GET` argument"),
@@ -74,7 +79,7 @@ pub(super) const COMMANDS: &[Command] =
             .doc(
                 "key value",
                 "O(1)",
-                "Stores a string where the key does not exist yet.",
+                "Sets the string value of a key if the key does not exist.",
             )
             .reply("integer: 1 stored, 0 not"),
         Command::new("setex", 4, Group::String, "2.0.0")
@@ -84,7 +89,7 @@ pub(super) const COMMANDS: &[Command] =
             .doc(
                 "key seconds value",
                 "O(1)",
-                "Stores a string with a time to live in seconds.",
+                "Sets the string value of a key with an expiration in seconds.",
             )
             .reply("OK"),
         Command::new("psetex", 4, Group::String, "2.6.0")
@@ -94,7 +99,7 @@ pub(super) const COMMANDS: &[Command] =
             .doc(
                 "key milliseconds value",
                 "O(1)",
-                "Stores a string with a time to live in milliseconds.",
+                "Sets the string value of a key with an expiration in milliseconds.",
             )
             .reply("OK"),
         Command::new("mget", -2, Group::String, "1.0.0")
@@ -105,7 +110,7 @@ pub(super) const COMMANDS: &[Command] =
             .doc(
                 "key [key ...]",
                 "O(N) for N keys",
-                "Returns the strings of several keys at one moment.",
+                "Atomically returns the string values of one or more keys.",
             )
             .reply("array of bulk or null"),
         Command::new("mset", -3, Group::String, "1.0.1")
@@ -119,7 +124,7 @@ pub(super) const COMMANDS: &[Command] =
             .doc(
                 "key value [key value ...]",
                 "O(N) for N keys",
-                "Stores several strings at once: all or none.",
+                "Atomically sets the string values of one or more keys.",
             )
             .reply("OK"),
         Command::new("msetnx", -3, Group::String, "1.0.1")
@@ -130,7 +135,7 @@ pub(super) const COMMANDS: &[Command] =
             .doc(
                 "key value [key value ...]",
                 "O(N) for N keys",
-                "Stores several strings where none of the keys exists.",
+                "Atomically sets the string values of one or more keys if none of the keys exists.",
             )
             .reply("integer: 1 stored, 0 not"),
         Command::new("append", 3, Group::String, "2.0.0")
@@ -139,8 +144,8 @@ pub(super) const COMMANDS: &[Command] =
             .keys(keys::ADD_KEY)
             .doc(
                 "key value",
-                "O(N) in the length of the new value; O(1) amortized",
-                "Adds bytes at the end of a string, which may be new.",
+                "O(1) amortized; O(N) at worst for a string of N bytes",
+                "Appends bytes to the string value of a key, creating the key if necessary.",
             )
             .reply("integer: the new length"),
         Command::new("strlen", 2, Group::String, "2.2.0")
@@ -155,8 +160,9 @@ pub(super) const COMMANDS: &[Command] =
             .keys(keys::READ_KEY)
             .doc(
                 "key start end",
-                "O(N) in the length of the result",
-                "Returns part of a string; negative positions count from its end.",
+                "O(N) for N bytes returned",
+                "Returns a substring of the string value of a key; negative offsets count from the \
+                 end.",
             )
             .reply("bulk"),
         Command::new("setrange", 4, Group::String, "2.2.0")
@@ -165,8 +171,9 @@ pub(super) const COMMANDS: &[Command] =
             .keys(keys::CHANGE_KEY)
             .doc(
                 "key offset value",
-                "O(N) in the length of the new value",
-                "Overwrites part of a string, filling a gap before it with zero bytes.",
+                "O(N) for a resulting string of N bytes",
+                "Overwrites part of a string from an offset, padding the string with zero bytes if \
+                 it is shorter.",
             )
             .reply("integer: the new length"),
         Command::new("substr", 4, Group::String, "1.0.0")
@@ -175,8 +182,8 @@ pub(super) const COMMANDS: &[Command] =
             .keys(keys::READ_KEY)
             .doc(
                 "key start end",
-                "O(N) in the length of the result",
-                "The old name of GETRANGE.",
+                "O(N) for N bytes returned",
+                "A deprecated alias of GETRANGE.",
             )
             .reply("bulk")
             .deprecated("2.0.0", "`GETRANGE`"),
@@ -184,31 +191,51 @@ pub(super) const COMMANDS: &[Command] =
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
-            .doc("key", "O(1)", "Adds one to an integer.")
+            .doc(
+                "key",
+                "O(1)",
+                "Increments the integer value of a key by one.",
+            )
             .reply("integer: the new value"),
         Command::new("decr", 2, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
-            .doc("key", "O(1)", "Takes one from an integer.")
+            .doc(
+                "key",
+                "O(1)",
+                "Decrements the integer value of a key by one.",
+            )
             .reply("integer: the new value"),
         Command::new("incrby", 3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
-            .doc("key increment", "O(1)", "Adds to an integer.")
+            .doc(
+                "key increment",
+                "O(1)",
+                "Increments the integer value of a key by a number.",
+            )
             .reply("integer: the new value"),
         Command::new("decrby", 3, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
-            .doc("key decrement", "O(1)", "Takes from an integer.")
+            .doc(
+                "key decrement",
+                "O(1)",
+                "Decrements the integer value of a key by a number.",
+            )
             .reply("integer: the new value"),
         Command::new("incrbyfloat", 3, Group::String, "2.6.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::READ_AND_CHANGE_KEY)
-            .doc("key increment", "O(1)", "Adds to a floating point number.")
+            .doc(
+                "key increment",
+                "O(1)",
+                "Increments the floating-point value of a key by a number.",
+            )
             .reply("bulk: the new value"),
         Command::new("lcs", -3, Group::String, "7.0.0")
             .flags(&[Flag::ReadOnly])
@@ -216,7 +243,7 @@ pub(super) const COMMANDS: &[Command] =
             .keys(const { &[KeySpec::range(1, 1, 1, READ)] })
             .doc(
                 "key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]",
-                "O(N*M) in the two lengths",
+                "O(N*M) for strings of N and M bytes",
                 "Finds the longest common subsequence of two strings.",
             )
             .reply("bulk; with LEN an integer; with IDX a map of matches and len"),

@@ -14,7 +14,11 @@ pub(super) const COMMANDS: &[Command] = &[
             Flag::AllowBusy,
         ])
         .categories(&[Category::Transaction])
-        .doc("", "O(1)", "Queues the commands that follow, for EXEC.")
+        .doc(
+            "",
+            "O(1)",
+            "Starts a transaction, which queues the following commands for EXEC.",
+        )
         .reply("OK"),
     Command::new("exec", 1, Group::Transaction, "1.2.0")
         .flags(&[
@@ -26,10 +30,10 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Transaction])
         .doc(
             "",
-            "That of the queued commands",
-            "Runs all queued commands as one: all or none of them, and nobody sees half.",
+            "Depends on the queued commands",
+            "Runs all queued commands atomically and isolated from other clients.",
         )
-        .reply("array of the commands' replies; null where a watched key was changed"),
+        .reply("array of the commands' replies; null if a watched key has changed"),
     Command::new("discard", 1, Group::Transaction, "2.0.0")
         .flags(&[
             Flag::NoScript,
@@ -42,7 +46,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(N) for N queued commands",
-            "Forgets the queued commands and the watched keys.",
+            "Discards the queued commands and unwatches all keys.",
         )
         .reply("OK"),
     Command::new("watch", -2, Group::Transaction, "2.2.0")
@@ -58,7 +62,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key [key ...]",
             "O(N) for N keys",
-            "Watches keys: the next EXEC runs only where none of them was changed.",
+            "Watches keys; the next EXEC does nothing if a watched key has changed.",
         )
         .reply("OK"),
     Command::new("unwatch", 1, Group::Transaction, "2.2.0")
@@ -70,6 +74,6 @@ pub(super) const COMMANDS: &[Command] = &[
             Flag::AllowBusy,
         ])
         .categories(&[Category::Transaction])
-        .doc("", "O(N) for N keys", "Forgets the watched keys.")
+        .doc("", "O(N) for N keys", "Unwatches all keys.")
         .reply("OK"),
 ];
