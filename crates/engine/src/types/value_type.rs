@@ -99,7 +99,7 @@ pub enum Encoding {
     Raw,
     /// A small hash or sorted set, packed in one block.
     ListPack,
-    /// A large hash, or a set that does not hold only integers.
+    /// A large hash, or a set that is not a packed integer set.
     HashTable,
     /// A small set that holds only integers.
     IntSet,

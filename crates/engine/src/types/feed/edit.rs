@@ -20,10 +20,10 @@ use super::schema::Schema;
 use crate::error::Error;
 use crate::structures::tree::{Child, Place};
 
-/// Maximum number of items inserted in one step, in full leaves, so that the resulting leaves fit
-/// one splice.
+/// Maximum number of items that one step inserts, measured in full leaves. The resulting leaves
+/// must fit in one splice.
 const STEP_LEAVES: usize = 32;
-/// Number of leaves from which a removal in parts takes items before the part may end.
+/// Number of leaves that a removal in parts changes before the transaction may end the part.
 const LEAVES_IN_A_PART: usize = 1;
 
 impl Feed {
@@ -49,8 +49,8 @@ impl Feed {
         // The end of the feed moves with each step, so address it as the maximum position.
         let position = if at_end { u64::MAX } else { position };
         while !todo.is_empty() {
-            // At the end, insert the first items first. Elsewhere, insert the last items first,
-            // because the position stays the same.
+            // At the end, insert the first items first. Elsewhere, insert the last items first, so
+            // that every step inserts at the same position.
             let some = if at_end {
                 todo.start..todo.end.min(todo.start + step)
             } else {
@@ -69,7 +69,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Inserts a batch of items that fits one splice. `more` is the note of the batch.
+    /// Inserts a batch of items whose leaves fit in one splice. `more` is the note of the batch.
     pub(super) fn insert_step(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -294,8 +294,8 @@ impl Feed {
             let old = Image::load(transaction.view(), &leaf)?;
             self.take(transaction, place, (&leaf, old), &found.masks, before == 0)?;
         }
-        // Update the index once for all leaves: the words of one leaf are scattered over as many
-        // index blocks.
+        // Update the index once for all leaves, because the words of a single leaf are scattered
+        // over many index blocks.
         self.tell_index(transaction)
     }
 
@@ -377,7 +377,7 @@ impl Feed {
                 .tree
                 .splice(transaction, self.pool, &place.path, 1, &[]);
         };
-        // Contiguous items stay where they are.
+        // Contiguous items stay where they are, and only the leaf's start and count change.
         let new = if kept.len() == 1 {
             let mut new = old.clone();
             (new.start, new.count) = (first.start, first.len());

@@ -14,10 +14,10 @@ use super::root::{Feed, Words};
 use crate::error::Error;
 use crate::structures::key::hash;
 
-/// Number of leaves that are prefetched.
+/// Maximum number of leaves that a lookup by value prefetches.
 const ASKED: usize = 2;
 
-/// Appends the index words of the items at some places of a leaf to `words`.
+/// Appends the index words of the items at the given places of a leaf to `words`.
 pub(super) fn words_of(
     secret: [u64; 2],
     image: &Image,
@@ -32,7 +32,7 @@ pub(super) fn words_of(
 }
 
 impl Feed {
-    /// Records that items were added to a leaf.
+    /// Records the index words of items that were added to a leaf, to be inserted later.
     pub(super) fn came(
         &mut self,
         transaction: &Transaction<'_>,
@@ -47,7 +47,7 @@ impl Feed {
         words_of(secret, image, places, leaf, &mut self.words.come)
     }
 
-    /// Records that items were removed from a leaf.
+    /// Records the index words of items that were removed from a leaf, to be removed later.
     pub(super) fn went(
         &mut self,
         transaction: &Transaction<'_>,

@@ -27,12 +27,12 @@ const AHEAD: u64 = 256;
 /// The range of items to return.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedRange {
-    /// Position of the first item among the items that the query selects. A negative position
-    /// counts from the last item.
+    /// Position of the first item to return, among the items that the query selects. A negative
+    /// position counts from the last item.
     pub from: i64,
-    /// Maximum number of items.
+    /// Maximum number of items to return.
     pub count: u64,
-    /// Whether to go backwards from the last item. Positions then count from there.
+    /// Whether to return the items in reverse order. `from` then counts from the last item.
     pub reverse: bool,
     /// Whether to return attributes.
     pub attributes: bool,
@@ -103,8 +103,8 @@ impl Feed {
         self.between(view, of, limits)
     }
 
-    /// Puts a range of the items that a query selects into `out`, with attributes if the range asks
-    /// for them.
+    /// Replaces the contents of `out` with a range of the items that a query selects, with
+    /// attributes if the range asks for them.
     pub fn range(
         &self,
         view: &View<'_>,
@@ -115,9 +115,9 @@ impl Feed {
         self.range_within(view, selection, 0..u64::MAX, range, out)
     }
 
-    /// Puts a range of the selected items of a sorted feed into `out`, considering only items whose
-    /// values lie within limits. Positions count from the first of these items. Locating the limits
-    /// is O(log n).
+    /// Replaces the contents of `out` with a range of the selected items of a sorted feed,
+    /// considering only items whose values lie within limits. Positions count from the first of
+    /// these items. Locating the limits is O(log n).
     pub fn range_between(
         &self,
         view: &View<'_>,
@@ -176,8 +176,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Puts a range of items into `out` when the query selects all items. The tree's counts lead to
-    /// the first item, and the others follow leaf by leaf.
+    /// Appends a range of items to `out` when the query selects all items. The tree's counts lead
+    /// to the first item, and the rest is read leaf by leaf.
     fn range_of_all(
         &self,
         view: &View<'_>,

@@ -36,7 +36,7 @@ pub struct Feed {
     /// The pool that the feed's memory comes from.
     pub(super) pool: Pool,
     pub(super) index: Option<Index>,
-    /// Changes to apply to the index.
+    /// Index changes that are recorded but not applied yet.
     pub(super) words: Words,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Words {
     pub(super) come: Vec<u64>,
 }
 
-/// Root words of the tree and the index that were built.
+/// The root words of a newly built tree and its index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Made {
     pub(super) tree: [u64; 3],

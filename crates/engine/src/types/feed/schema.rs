@@ -26,8 +26,8 @@ pub struct Schema {
 
 impl Schema {
     /// Creates a schema with values of `size` bytes and attributes of `widths` bits. Returns `None`
-    /// if `size` is 0 or does not match the numbers that order the feed, if a width is not in
-    /// 1..=32, or if there are more than [`ATTRIBUTES_MAX`] attributes.
+    /// if `size` is 0 or is not the size of the numbers by which the feed is sorted, if a width is
+    /// not in 1..=32, or if there are more than [`ATTRIBUTES_MAX`] attributes.
     pub fn new(size: u8, widths: &[u8], order: Order) -> Option<Schema> {
         let number = order.sorted_by().and_then(FeedType::size);
         let sound = size > 0
@@ -164,8 +164,8 @@ impl Schema {
         }
     }
 
-    /// Returns the row of an item: `0 or, if hidden, 1 | value | attributes, each in whole bytes,
-    /// little-endian`.
+    /// Returns the row of an item: one byte that is 1 if the item is hidden and otherwise 0, the
+    /// value, and each attribute as little-endian bytes.
     pub fn item_row(&self, value: &[u8], attributes: &[u32], hidden: bool) -> Vec<u8> {
         let mut row = Vec::new();
         self.append_item_row(value, attributes.iter().copied(), hidden, &mut row);

@@ -184,8 +184,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Returns the position of the first of some sorted items, and the end of the run of items that
-    /// belong at the same position.
+    /// Returns the position in the feed where the first of the sorted items belongs, and the end of
+    /// the run of items that belong at that position.
     pub(super) fn gap(
         &self,
         view: &View<'_>,

@@ -240,7 +240,7 @@ impl Writer<'_, '_> {
         Ok(items)
     }
 
-    /// Rebuilds the feed at a key with full leaves, leaving out some items.
+    /// Rebuilds the feed at a key with full leaves, without the items `without`.
     fn make_feed_anew(
         &mut self,
         database: usize,

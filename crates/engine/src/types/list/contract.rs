@@ -1,4 +1,4 @@
-//! Implements the contract of value types for lists.
+//! The implementation of the type interface for lists.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -27,7 +27,7 @@ const NODE_PACKED: usize = 2;
 /// Approximate size of a quicklist node in bytes, as in Redis' default configuration.
 const NODE_BYTES: usize = 8192;
 
-/// The list type.
+/// Implements [`Contract`] for lists.
 pub(crate) struct Lists;
 
 impl Contract for Lists {

@@ -20,7 +20,7 @@ pub enum End {
 }
 
 impl End {
-    /// The keyspace event for a push at this end.
+    /// Returns the keyspace event for a push at this end.
     pub(super) fn push_event(self) -> KeyEvent {
         match self {
             End::Left => KeyEvent::LPush,
@@ -28,7 +28,7 @@ impl End {
         }
     }
 
-    /// The keyspace event for a pop at this end.
+    /// Returns the keyspace event for a pop at this end.
     pub(super) fn pop_event(self) -> KeyEvent {
         match self {
             End::Left => KeyEvent::LPop,
@@ -132,8 +132,8 @@ impl Shape {
 }
 
 impl ListItems {
-    /// Returns the shape of some items. The last index must be the item at the end where the list
-    /// grows.
+    /// Returns the shape of the items at `indexes`. The last index must be the item at the end
+    /// where the list grows.
     pub(crate) fn shape(&self, indexes: impl Iterator<Item = usize>) -> Shape {
         let mut shape = Shape::new();
         indexes.for_each(|index| shape.add(&self.get(index)));
@@ -141,8 +141,8 @@ impl ListItems {
     }
 
     /// Builds a leaf of the items in `range`, which must fit in a single leaf. Free space is left
-    /// at the end that `grows`. Set `alone` if it is the only leaf of the list: it may then be a
-    /// small one.
+    /// at the end `grows`. Set `alone` if the leaf is the only one of its list, because only that
+    /// leaf may be small.
     pub(crate) fn make_leaf(
         &self,
         transaction: &mut Transaction<'_>,

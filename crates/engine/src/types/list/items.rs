@@ -20,7 +20,7 @@ pub(crate) struct ListItem<'e> {
 }
 
 impl<'e> ListItem<'e> {
-    /// An item stored inline in the leaf.
+    /// Creates a list item that is stored inline in the leaf.
     #[inline]
     pub(crate) fn text(bytes: &'e [u8]) -> ListItem<'e> {
         ListItem {
@@ -30,7 +30,7 @@ impl<'e> ListItem<'e> {
         }
     }
 
-    /// An item stored in a separate block.
+    /// Creates a list item that is stored in a separate block.
     pub(crate) fn reference(bytes: &'e [u8; REFERENCE]) -> ListItem<'e> {
         ListItem {
             bytes,

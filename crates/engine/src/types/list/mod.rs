@@ -1,12 +1,12 @@
 //! Lists: a packed byte string while small, then a counted tree of packed leaves. `types/registry`
-//! uses the contract of this type, and commands call its methods.
+//! uses the contract; commands call the other operations.
 //!
 //! ```text
 //! a packed list:
 //! | number of items, 1 byte | items as in `packed` |
 //! ```
 //!
-//! - `contract`: implements the contract of value types for lists.
+//! - `contract`: the implementation of the type interface.
 //! - `decimal`: formats many integers as decimal text, eight digits at a time.
 //! - `fill`: builds leaves and changes them in place.
 //! - `hot`: the calls that embedded clients make most often.
@@ -17,7 +17,7 @@
 //! - `read`: reads lists, optimistically or under a lock.
 //! - `remove`: removes items from the ends, by value and by range.
 //! - `sequence`: a large list: the tree with its leaves.
-//! - `object`: places, copies, frees, checks and measures whole lists.
+//! - `object`: places, copies, frees, checks and measures complete lists.
 //! - `write`: pushes, sets, inserts and moves items.
 
 mod contract;

@@ -1,4 +1,4 @@
-//! Operations on whole lists: placing, copying, freeing, checking and measuring them.
+//! Operations on complete lists: placing, copying, freeing, checking and measuring them.
 
 use undercroft_memory::{Offset, Pool, Stock, Transaction, View, block_size};
 

@@ -193,7 +193,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Limits the matches in a leaf to the `most` that are removed first.
+/// Keeps only the `most` matches of a leaf that are removed first: those nearest to the head, or to
+/// the tail if not `forward`.
 fn choose(mut matches: Vec<u16>, most: u64, forward: bool) -> Vec<u16> {
     let spare = (matches.len() as u64).saturating_sub(most) as usize;
     if forward {

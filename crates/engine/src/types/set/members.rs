@@ -483,7 +483,8 @@ impl Writer<'_, '_> {
         for value in set.iter() {
             packed::push(&mut texts, digits.format(value).as_bytes());
         }
-        // `add_texts` counts the new members in `rest`.
+        // `new` counts the integers that were added, and `add_texts` counts the new members in
+        // `rest`.
         Ok(new + self.add_texts(database, key, found, texts, rest)?)
     }
 
@@ -499,8 +500,8 @@ impl Writer<'_, '_> {
     ) -> Result<u64, Error> {
         let (mut new, mut rest) = (0, members);
         let mut count = packed::count(&bytes)?;
-        // A larger batch does not fit, and for a smaller one, a linear search is faster than a hash
-        // table.
+        // For a batch that may stay packed, a linear search for each member is faster than a hash
+        // table. A larger batch does not fit in a packed set.
         if !SMALL.too_long(members) && members.len() as u64 <= SMALL.entries {
             for member in members {
                 let form = packed::form(member);

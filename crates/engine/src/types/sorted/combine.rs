@@ -124,7 +124,8 @@ fn combine(
         }
     }
     if operation != SetOperation::Difference {
-        // The sum of doubles depends on their order. Add the smallest source first.
+        // A sum of doubles depends on the order of addition. Like Redis, start with the smallest
+        // source.
         there.sort_by_key(|(length, ..)| *length);
     }
     let first_is_there = sources.first().is_some_and(|(source, _)| source.is_some());

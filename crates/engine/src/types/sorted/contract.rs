@@ -1,4 +1,4 @@
-//! Implements the contract of value types for sorted sets.
+//! The implementation of the type interface for sorted sets.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -21,7 +21,7 @@ use crate::types::value_type::Encoding;
 const RDB_SORTED_SET: u8 = 5;
 const RDB_LISTPACK: u8 = 17;
 
-/// The sorted set type.
+/// Implements [`Contract`] for sorted sets.
 pub(crate) struct SortedSets;
 
 impl Contract for SortedSets {

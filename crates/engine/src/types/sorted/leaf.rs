@@ -27,7 +27,7 @@ const HEADER: u64 = 16;
 pub(crate) const ITEMS_MAX: usize = ((LEAF_MAX - HEADER) / 8) as usize;
 /// Number of bits of an element's offset, in units of 8 bytes.
 const OFFSET_BITS: u32 = 44;
-/// Least span of digest values per item for which a divided leaf keeps its digests.
+/// A divided leaf keeps its digests only if they span at least this many values per item.
 const SPREAD: u64 = 16;
 const DIGEST_MAX: u64 = (1 << (64 - OFFSET_BITS)) - 1;
 

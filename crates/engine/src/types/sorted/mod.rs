@@ -1,13 +1,13 @@
-//! Sorted sets: members ordered by their scores. `types/registry` uses the contract of this type,
-//! and commands call its methods.
+//! Sorted sets: members ordered by their scores. `types/registry` uses the contract; commands call
+//! the other operations.
 //!
-//! A small sorted set is packed, in order. A large sorted set is a dictionary from member to score,
-//! like that of a hash, and a counted tree of the dictionary's elements in order. Its root words
-//! are those of the dictionary followed by those of the tree.
+//! A small sorted set is packed, in order. A large sorted set consists of a dictionary from member
+//! to score, like that of a hash, and a counted tree of the dictionary's elements in order. Its
+//! root words are those of the dictionary followed by those of the tree.
 //!
 //! - `bounds`: ranges by rank, by score and by text.
 //! - `combine`: unions, intersections and differences of sorted sets and sets.
-//! - `contract`: implements the contract of value types for sorted sets.
+//! - `contract`: the implementation of the type interface.
 //! - `leaf`: the leaves of a sorted set's tree.
 //! - `order`: the order of members: by score, then by their bytes.
 //! - `pack`: small sorted sets in a single byte string.
@@ -16,7 +16,7 @@
 //! - `read`: reads sorted sets, optimistically or under a lock.
 //! - `remove`: removes members.
 //! - `scored`: members with their scores, outside the store.
-//! - `object`: frees, copies, checks and measures whole sorted sets.
+//! - `object`: frees, copies, checks and measures complete sorted sets.
 //! - `write`: adds members.
 
 mod bounds;
@@ -64,7 +64,7 @@ struct Large {
 }
 
 impl Large {
-    /// Opens a large sorted set for reading. The pool is not determined.
+    /// Opens a large sorted set for reading. The pool is only a placeholder.
     fn to_read(entry: &Entry) -> Result<Large, Fault> {
         if entry.header.value_length() != WORDS as u64 * 8 {
             return Err(entry.fault());

@@ -1,4 +1,4 @@
-//! Operations on whole sorted sets: freeing, copying, checking and measuring them.
+//! Operations on complete sorted sets: freeing, copying, checking and measuring them.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 

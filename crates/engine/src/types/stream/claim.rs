@@ -24,7 +24,7 @@ pub struct Claim<'c> {
     pub force: bool,
     /// Whether to return only ids (JUSTID), which does not count as a delivery.
     pub only_ids: bool,
-    /// Raises the group's last delivered id to this id if it is less (LASTID).
+    /// Minimum for the group's last delivered id (LASTID). A lower id is raised to this one.
     pub last: StreamId,
 }
 

@@ -1,4 +1,4 @@
-//! Implements the contract of value types for streams.
+//! The implementation of the type interface for streams.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -22,7 +22,7 @@ use crate::types::contract::{Contract, Description, DyingTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
-/// The stream type.
+/// Implements [`Contract`] for streams.
 pub(crate) struct Streams;
 
 impl Contract for Streams {

@@ -22,7 +22,7 @@ const READ: u64 = 16;
 const PENDING: u64 = 24;
 const CONSUMERS: u64 = 48;
 const OWN: u64 = 16;
-/// The value of `read` for an unknown number of entries.
+/// The value of a group's `read` field when the number of entries read is unknown.
 pub(super) const UNKNOWN: i64 = -1;
 
 /// Number of bits of a consumer's offset, in units of 8 bytes, and of a time.

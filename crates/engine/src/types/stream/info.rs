@@ -23,9 +23,9 @@ pub struct GroupInfo {
     pub pending: u64,
     /// The id of the last entry delivered to the group.
     pub last: StreamId,
-    /// Number of entries delivered up to that id, if known.
+    /// Number of entries delivered up to the id `last`, if known.
     pub read: Option<i64>,
-    /// Number of entries that are still to be delivered, if known.
+    /// Number of entries that are not yet delivered to the group, if known.
     pub lag: Option<i64>,
 }
 

@@ -24,7 +24,8 @@ use super::records::{StreamRecord, is_sound};
 use crate::rdb_form::{Input, Output};
 use crate::structures::ranges::Ranges;
 
-/// RDB types of streams: that of Redis 5 and 6, that of 7.0, which DUMP writes, and that of 7.2.
+/// The RDB types of streams in Redis 5 and 6 (15), Redis 7.0 (19) and Redis 7.2 (21). DUMP writes
+/// type 19.
 pub(super) const KINDS: [u8; 3] = [15, 19, 21];
 const WRITTEN: u8 = 19;
 

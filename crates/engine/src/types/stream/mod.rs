@@ -1,12 +1,12 @@
 //! Streams: entries in the order of their ids, and the consumer groups that share them.
-//! `types/registry` uses the contract of this type, and commands call its methods.
+//! `types/registry` uses the contract; commands call the other operations.
 //!
 //! A stream has two counted trees: its entries, packed into leaves, and its groups by name. A group
 //! has a tree of its pending entries and a tree of its consumers. Each consumer has a tree of the
 //! entries that are pending for it.
 //!
 //! - `claim`: transfers pending entries to another consumer.
-//! - `contract`: implements the contract of value types for streams.
+//! - `contract`: the implementation of the type interface.
 //! - `entries`: the tree of a stream's entries.
 //! - `found`: entries outside the store.
 //! - `free`: frees trees that are no longer referenced.
@@ -19,7 +19,7 @@
 //! - `rows`: ordered rows of a few words, in a counted tree.
 //! - `parts`: splits large deliveries and claims into parts.
 //! - `records`: the flat list form of a stream.
-//! - `root`: whole streams: root words, copying, measuring and checking.
+//! - `root`: complete streams: root words, copying, measuring and checking.
 //! - `write`: adds, deletes, trims and delivers entries.
 
 mod claim;

@@ -1,4 +1,4 @@
-//! Whole streams: root words, copying, measuring and checking.
+//! Complete streams: root words, copying, measuring and checking.
 //!
 //! ```text
 //! | entries: root, entries, levels of the tree | arena, or 0 | last id, 2 words |

@@ -71,7 +71,7 @@ impl Kind {
 }
 
 pub(super) type Key = [u64; 2];
-/// A row. The last two words are used only by some kinds.
+/// A row of a tree. Rows of two words leave the last two words 0.
 pub(super) type Row = [u64; 4];
 
 pub(super) fn fault(at: Offset) -> Error {
@@ -353,8 +353,8 @@ impl Rows {
         Ok(Some((place, leaf, low)))
     }
 
-    /// Returns the row whose key `order` reports as equal. `order` compares a key with the one
-    /// sought.
+    /// Returns the row for whose key `order` returns `Equal`. `order` compares the key of a row
+    /// with the key that is sought.
     pub(super) fn find(
         &self,
         view: &View<'_>,

@@ -32,7 +32,7 @@ pub enum EntryId {
 pub enum AddedEntry {
     /// The entry was added with this id.
     Added(StreamId),
-    /// The stream does not exist and was not to be created.
+    /// The stream does not exist, and the call does not create a missing stream.
     Missing,
     /// The last id is the greatest possible id.
     Exhausted,
@@ -54,8 +54,8 @@ pub enum TrimTo {
 pub struct Trim {
     /// Which entries must remain.
     pub to: TrimTo,
-    /// For an approximate trim, the maximum number of entries to remove. Only whole leaves are
-    /// removed then.
+    /// Maximum number of entries that an approximate trim removes, in complete leaves. `None` makes
+    /// the trim exact.
     pub about: Option<u64>,
 }
 
@@ -585,7 +585,7 @@ impl Stream {
         Ok(out.len() > before)
     }
 
-    /// Removes the first entries as `trim` says. Returns the number of entries removed.
+    /// Removes the first entries, as many as `trim` allows. Returns the number of entries removed.
     fn trim(&mut self, transaction: &mut Transaction<'_>, trim: &Trim) -> Result<u64, Error> {
         let (view, pool) = (transaction.view(), self.pool);
         let (mut entries, tombstone) = match trim.to {

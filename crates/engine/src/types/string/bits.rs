@@ -18,7 +18,7 @@ use crate::types::string::text::Text;
 use crate::types::string::write::{GROWTH_MAX, STRING_MAX};
 use crate::types::value_type::ValueType;
 
-/// Number of words in each part that is read.
+/// Number of words that are read at a time.
 const PART: usize = 512;
 /// Maximum spare room, in bytes, for a string that is new or has become shorter, as it may grow
 /// again.

@@ -14,7 +14,7 @@ use crate::types::string::text::Text;
 /// The condition under which SET stores a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Always.
+    /// Whether or not the key exists.
     #[default]
     Always,
     /// Only if the key does not exist (NX).

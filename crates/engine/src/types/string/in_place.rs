@@ -14,8 +14,8 @@ use crate::transaction::effect::Effect;
 use crate::transaction::writer::root;
 use crate::types::string::text::Text;
 
-/// Strings shorter than this are copied, in bytes. Copying is faster than pinning at this size, and
-/// short strings need not be blocks of whole pages.
+/// Minimum length in bytes of a string that is read in place. Copying a shorter string is faster
+/// than pinning it, and short strings need not be blocks of complete pages.
 const IN_PLACE_MIN: u64 = 32 << 10;
 /// Attempts to pin a string that other processes keep replacing.
 const PIN_ATTEMPTS: u32 = 3;

@@ -21,7 +21,7 @@ pub struct Values {
 enum TextEnd {
     Missing,
     Other,
-    /// A string, by its end in `bytes`. It begins at the end of the previous string.
+    /// A string, given by its end in `bytes`. The string begins where the previous one ends.
     Text(usize),
 }
 

@@ -42,7 +42,7 @@ pub(crate) enum Stored<'v> {
 }
 
 impl<'v> Stored<'v> {
-    /// Chooses the form for a string: an integer if the string is one's decimal representation,
+    /// Chooses the form for a string: an integer if the string is its canonical decimal text,
     /// otherwise bytes.
     #[inline]
     fn of(value: &'v [u8]) -> Result<Stored<'v>, Error> {
@@ -93,7 +93,7 @@ impl Store {
         self.segment.take_up(staged)
     }
 
-    /// Stores a string without an expiry at a key. The string is longer than 20 bytes and was
+    /// Stores a string without an expiry at a key. The string must be longer than 20 bytes and
     /// written to memory that [`stage_room`](Self::stage_room) returned for the same key.
     ///
     /// # Errors
@@ -168,7 +168,8 @@ impl Writer<'_, '_> {
         self.set_inlined(database, key, value, expiry)
     }
 
-    /// An always-inlined [`set`](Self::set), for the caller that programs use most.
+    /// Stores a string like [`set`](Self::set), but is always inlined, for the frequently called
+    /// [`Store::set`].
     #[inline(always)]
     pub(super) fn set_inlined(
         &mut self,
@@ -339,7 +340,8 @@ impl Writer<'_, '_> {
     }
 
     /// Points a key to a new entry and frees the old value. Unlike [`put_entry`](Self::put_entry),
-    /// does not record the key as changed, as the new value may be the old one in another form.
+    /// does not record the key as changed, because the new value may be the old one in another
+    /// form.
     pub(crate) fn replace_entry(
         &mut self,
         root: Root,
@@ -519,8 +521,8 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Returns how many bytes of value fit in the current location, or 0 if the value is pinned
-    /// (R7).
+    /// Returns the largest length in bytes to which the value can grow in its current location, or
+    /// 0 if the value is pinned (R7).
     pub(crate) fn room(&mut self, shard: usize, entry: &Entry) -> Result<u64, Error> {
         Ok(match entry.block(self.view())? {
             Some(block) if self.transaction.is_pinned(block)? => 0,

@@ -94,8 +94,8 @@ impl Block {
         Ok(low)
     }
 
-    /// Creates a block with some words, in the smallest size that fits, or in full size if `full`
-    /// is set.
+    /// Creates a block that holds `words`, in the smallest size that fits, or in full size if
+    /// `full` is set.
     pub(super) fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,

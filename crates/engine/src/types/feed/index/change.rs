@@ -15,8 +15,9 @@ const STEP_BLOCKS: usize = 32;
 type Changes<'w> = (&'w [u64], &'w [u64]);
 
 impl Index {
-    /// Removes words and inserts others. If an item only moved to another leaf, its word is changed
-    /// in place where possible. O(words * log n), or less if many words are neighbors.
+    /// Removes the words `gone` and inserts the words `come`. If an item only moved to another
+    /// leaf, its word is changed in place where possible. O(words * log n), or less if many words
+    /// are neighbors.
     pub(in crate::types::feed) fn change(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -35,7 +36,8 @@ impl Index {
         Ok(())
     }
 
-    /// Replaces words by new words with the same hash. Returns the remaining words of either kind.
+    /// Replaces old words with new words of the same hash. Returns the words that still have to be
+    /// removed and inserted.
     fn replace(
         &self,
         transaction: &mut Transaction<'_>,
@@ -97,7 +99,7 @@ impl Index {
         Ok(stays)
     }
 
-    /// Applies the changes that belong to the same block as the first one. Returns the remaining
+    /// Applies all changes that belong to the same block as the first change. Returns the remaining
     /// changes.
     fn change_block<'w>(
         &mut self,
@@ -146,8 +148,8 @@ impl Index {
         Ok((gone, come))
     }
 
-    /// Replaces the words `old`, which are all words of a block from an index on, by `new`. Splits
-    /// or joins blocks if necessary.
+    /// Replaces `old`, all words of a block from some index to its end, with `new`. Splits or joins
+    /// blocks if necessary.
     fn renew(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -228,7 +230,8 @@ impl Index {
         for words in blocks {
             children.push(Block::create(transaction, self.pool, words, several)?);
         }
-        // Keep the old lower bound: only the first block of all may contain words below its note.
+        // Keep the old lower bound: only the first block of an index may contain words below its
+        // note.
         if let (Some(first), Some(old)) = (children.first_mut(), place.note(transaction.view())?) {
             first.note[0] = first.note[0].min(old[0]);
         }

@@ -121,8 +121,8 @@ impl Index {
         }
     }
 
-    /// Returns the distinct leaves that may contain values with a hash, and the location of the
-    /// first such word. O(log n) for each leaf.
+    /// Returns the distinct leaves that may contain values with the given hash, and the location of
+    /// the first index word with that hash. O(log n) for each leaf.
     pub(super) fn leaves(
         &self,
         view: &View<'_>,

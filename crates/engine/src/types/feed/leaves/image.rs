@@ -170,13 +170,13 @@ impl Image {
         &self.bytes[at..at + self.layout.value]
     }
 
-    /// Returns the concatenated values at some places.
+    /// Returns the concatenated values at the given places.
     pub(in crate::types::feed) fn values(&self, places: &Range<usize>) -> &[u8] {
         &self.bytes[self.layout.value_at(places.start)..self.layout.value_at(places.end)]
     }
 
-    /// Moves the values at some places to the places from `to` on. Returns the byte range of their
-    /// new location.
+    /// Moves the values at `places` so that they begin at the place `to`. Returns the byte range of
+    /// their new location.
     pub(in crate::types::feed) fn move_values(
         &mut self,
         places: &Range<usize>,
@@ -299,8 +299,8 @@ impl Image {
         image
     }
 
-    /// Returns the image with other items inserted before the item at `index`, or `None` if there
-    /// is no room. Moves the items on the shorter side if that side has room.
+    /// Returns a copy of the image with the items of `rows` inserted before the item at `index`, or
+    /// `None` if there is no room. Moves the items on the shorter side if that side has room.
     pub(in crate::types::feed) fn with(&self, index: usize, rows: &Image) -> Option<Image> {
         let (more, places) = (rows.count, self.layout.places);
         if self.count + more > places {
@@ -491,7 +491,7 @@ pub(in crate::types::feed) enum Grows {
 }
 
 impl Image {
-    /// Returns the note of the items at some places.
+    /// Returns the note of the items at the given places.
     pub(in crate::types::feed) fn note(&self, schema: &Schema, places: Range<usize>) -> Note {
         if places.len() == 1 {
             return self.note_of_one(schema, places.start);

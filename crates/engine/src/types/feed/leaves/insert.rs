@@ -226,8 +226,8 @@ mod tests {
 
     #[test]
     fn the_shorter_side_makes_room() {
-        // Cases: both sides have room; only the far side; the far side has little room; both sides
-        // only together; neither side.
+        // The cases in order: both sides have room, only the longer side has room, the longer side
+        // has little room, only both sides together have enough room, and there is too little room.
         assert_eq!(start_with(310, 100..200, 10, 1), Some(99));
         assert_eq!(start_with(310, 100..200, 90, 1), Some(100));
         assert_eq!(start_with(310, 0..200, 10, 1), Some(54));

@@ -20,8 +20,8 @@ pub(in crate::types::feed) const FIRST: u64 = 1 << 63;
 pub(in crate::types::feed) const STEP: u64 = 1 << 32;
 /// Minimum number of leaves that are relabeled at once.
 const WINDOW: usize = 8;
-/// Windows of fewer leaves than this must offer extra room for each leaf. A larger window is used
-/// if it has any room, because relabeling holds the lock.
+/// Relabeling a window of fewer leaves than this must give each leaf extra room. A larger window
+/// needs only the minimum room, because relabeling holds the lock.
 const WINDOW_USUAL: usize = 4096;
 /// Logarithm of the minimum distance between new labels. One splice inserts a few dozen leaves.
 const ROOM: u32 = 8;
@@ -167,8 +167,9 @@ impl Feed {
         }))
     }
 
-    /// Relabels leaves around `place`, as few as have enough room together. These are thousands
-    /// only if about ten thousand leaves were inserted at one place. O(leaves * log n).
+    /// Relabels the leaves around `place`, in the smallest window with enough room. A window has
+    /// thousands of leaves only if about ten thousand leaves were inserted at one place. O(leaves *
+    /// log n).
     fn relabel(
         &self,
         transaction: &mut Transaction<'_>,

@@ -209,7 +209,8 @@ impl Leaf {
         self.start + self.count
     }
 
-    /// Returns the places of the items at some positions, which count from the leaf's first item.
+    /// Returns the places of the items at the given positions, which count from the leaf's first
+    /// item.
     #[inline]
     pub(in crate::types::feed) fn places(
         &self,

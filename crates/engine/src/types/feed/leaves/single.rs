@@ -178,8 +178,8 @@ impl Image {
         Ok(())
     }
 
-    /// Moves one bit plane of the items at some places right or left by one place. The bit that
-    /// moves out of the range is lost. Returns the range of words that changed.
+    /// Moves one bit plane of the items at the given places right or left by one place. The bit
+    /// that moves out of the range is lost. Returns the range of words that changed.
     fn move_bits(
         &mut self,
         plane: usize,

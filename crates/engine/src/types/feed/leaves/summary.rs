@@ -113,9 +113,9 @@ impl Span {
     }
 }
 
-/// Groups the items of a block by the value that some bit planes encode. Calls `visit` with each
-/// value and a mask of its items. Splits the items plane by plane, from the highest plane down, and
-/// skips empty groups.
+/// Groups the items of a block by the value that the bit planes `planes` encode. Calls `visit` with
+/// each value and a mask of its items. Splits the items plane by plane, from the highest plane
+/// down, and skips empty groups.
 pub(in crate::types::feed) fn spread(
     word: &impl Fn(usize) -> u64,
     planes: std::ops::Range<usize>,

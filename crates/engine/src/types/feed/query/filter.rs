@@ -13,7 +13,7 @@ use crate::types::feed::schema::Schema;
 
 /// Number of blocks compared at once, so that the comparison compiles to a few wide instructions.
 const LANES: usize = 8;
-/// One bit of each item in some blocks.
+/// One bit of each item in [`LANES`] adjacent blocks.
 type Lanes = [u64; LANES];
 
 /// Buffers that are reused from leaf to leaf.
@@ -32,7 +32,7 @@ struct Planes {
 }
 
 impl Planes {
-    /// Loads some bit planes of a leaf.
+    /// Loads adjacent bit planes of a leaf.
     fn load(
         &mut self,
         view: &View<'_>,
@@ -51,8 +51,8 @@ impl Planes {
         Ok(())
     }
 
-    /// Returns one bit plane of some blocks, beginning at `block`. Blocks past the end of the leaf
-    /// have arbitrary bits.
+    /// Returns one bit plane of [`LANES`] blocks, beginning at `block`. Blocks past the end of the
+    /// leaf have arbitrary bits.
     #[inline(always)]
     fn lanes(&self, bit: usize, block: usize) -> &[[u8; 8]; LANES] {
         let words = &self.words[bit * self.blocks + block..];
@@ -74,18 +74,19 @@ pub enum Seen {
 /// A test of an attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// The value is one of these.
+    /// Passes if the value is in the list.
     OneOf(Vec<u32>),
-    /// The value is none of these.
+    /// Passes if the value is not in the list.
     NoneOf(Vec<u32>),
-    /// The value is less than this.
+    /// Passes if the value is less than this number.
     Less(u32),
-    /// The value is greater than this.
+    /// Passes if the value is greater than this number.
     Greater(u32),
 }
 
 impl Test {
-    /// Returns whether the test passes for any value of a range, and whether for all values.
+    /// Returns whether the test passes for at least one value in `low..=high`, and whether it
+    /// passes for every value in that range.
     fn of_range(&self, low: u32, high: u32) -> (bool, bool) {
         let within = |values: &[u32]| values.iter().any(|value| (low..=high).contains(value));
         match self {
@@ -114,7 +115,7 @@ impl Test {
     }
 }
 
-/// Returns the items that have one of some values. `plane` returns a bit plane of the attribute.
+/// Returns the items whose value is in `values`. `plane` returns a bit plane of the attribute.
 #[inline(always)]
 fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; LANES]) -> Lanes {
     let mut all = [0; LANES];
@@ -137,8 +138,9 @@ fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; 
     all
 }
 
-/// Returns the items whose value is less than a limit, or greater. Works from the highest bit down,
-/// tracking the items that are still equal and those already decided.
+/// Returns the items whose value is less than `limit` if `less` is set, otherwise those whose value
+/// is greater. Works from the highest bit down, tracking the items that are still equal and those
+/// already decided.
 #[inline(always)]
 fn beside<'p>(
     limit: u32,
@@ -265,7 +267,7 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Decides from its note which of a subtree's `count` items are selected.
+    /// Decides from a subtree's note which of the subtree's `count` items are selected.
     pub(in crate::types::feed) fn judge(&self, count: u64, note: &Note) -> Judged {
         let hidden = note[0];
         let seen = match self.seen {
@@ -303,7 +305,7 @@ impl<'s> Selection<'s> {
         conditions.map(|condition| (condition.span, condition.all))
     }
 
-    /// Returns a mask for each block of a leaf that marks the selected items at some places.
+    /// Returns a mask for each block of a leaf that marks the selected items at the given places.
     pub(in crate::types::feed) fn of_leaf<'m>(
         &self,
         view: &View<'_>,
@@ -408,8 +410,8 @@ mod tests {
             let mut near = || random.u32(..).min(greatest) & [3, greatest][random.usize(..2)];
             let items: Vec<u32> = (0..64).map(|_| near()).collect();
             let values: Vec<u32> = (0..3).map(|_| near()).collect();
-            // Each block holds the same items as the one before, rotated by one place. There is one
-            // block less than two groups have.
+            // Each block holds the same items as the block before, rotated by one place. The last
+            // group of blocks is one block short.
             let blocks = 2 * LANES - 1;
             let word = |bit: usize| {
                 let bits = items.iter().enumerate();

@@ -108,7 +108,7 @@ impl FoundItems {
         self.columns = if attributes { schema.widths().len() } else { 0 };
     }
 
-    /// Appends the items at some places of a leaf.
+    /// Appends the items at the given places of a leaf.
     pub(in crate::types::feed) fn append(
         &mut self,
         view: &View<'_>,
@@ -126,7 +126,7 @@ impl FoundItems {
     }
 
     /// Appends the attributes of items, which leaves store as bit planes. Transposes as many
-    /// attributes as fit a word together, 8 items at a time.
+    /// attributes at once as fit in one word, for 8 items at a time.
     fn append_attributes(
         &mut self,
         view: &View<'_>,
@@ -172,7 +172,7 @@ impl FoundItems {
     }
 }
 
-/// Returns the leading attributes that fit a word together, and their total number of bits.
+/// Returns the leading attributes that fit in one word together, and their total number of bits.
 fn some_of(widths: &[u8]) -> (&[u8], usize) {
     let (mut bits, mut some) = (0, 0);
     for &width in widths {

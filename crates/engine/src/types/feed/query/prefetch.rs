@@ -66,7 +66,7 @@ impl<'a> LeafPrefetch<'a> {
         }
     }
 
-    /// Starts with the children of another node.
+    /// Restarts prefetching for the children of another node, from child `first` on.
     pub(in crate::types::feed) fn begin(&mut self, first: usize) {
         self.asked = first;
     }

@@ -24,11 +24,11 @@ type FeedNode = Node<NOTE_WORDS>;
 /// Tally counters while they are added up.
 type Sums = [u64; TALLY];
 
-/// Maximum number of nodes that are tallied after one query. Each takes some ten microseconds under
-/// its shard's lock.
+/// Maximum number of nodes that are tallied after one query. Each node takes about ten microseconds
+/// under its shard's lock.
 const MOST: usize = 1024;
 /// A query that missed at most `FEW` tallies may be reading a part that changes all the time, such
-/// as the head of a feed. Only one in `SELDOM` of these queries makes the tallies; the others
+/// as the head of a feed. Only one in `SELDOM` of these queries makes the tallies, and the rest
 /// remain pure reads.
 const FEW: usize = 4;
 const SELDOM: u32 = 8;
@@ -83,8 +83,8 @@ impl Untallied {
 
 impl Access<'_> {
     /// Makes the tallies that a query missed, for later queries. Does nothing within a transaction,
-    /// which should not hold its locks longer. Stops silently if the store cannot be written to,
-    /// because the query already has its result.
+    /// so that the transaction does not hold its locks longer. Stops silently if the store cannot
+    /// be written to, because the query already has its result.
     pub fn make_tallies(&self, database: usize, key: &Key<'_>, untallied: &Untallied) {
         if self.running.is_some() || !untallied.is_due() {
             return;

@@ -87,7 +87,7 @@ struct Walk<'w, 'v> {
 }
 
 impl Feed {
-    /// Visits the leaves that contain wanted items of a query, with these items.
+    /// Calls `visit` for each leaf that contains wanted items of a query, with those items.
     pub(in crate::types::feed) fn walk(
         &self,
         view: &View<'_>,
@@ -157,8 +157,8 @@ impl Feed {
         Ok(all)
     }
 
-    /// Counts the items at some positions that a query selects. O(log n) if marks alone or tallies
-    /// decide.
+    /// Counts the items in a range of positions that a query selects. O(log n) if marks alone or
+    /// tallies decide.
     pub(in crate::types::feed) fn count(
         &self,
         view: &View<'_>,
@@ -200,8 +200,8 @@ struct Count<'w, 'v> {
 }
 
 impl Count<'_, '_> {
-    /// Counts the selected items at some positions of a subtree. `first` items precede the subtree,
-    /// which has `total` items.
+    /// Counts the selected items of a subtree that lie in a range of positions. `first` items
+    /// precede the subtree, which has `total` items.
     fn below(
         &mut self,
         (at, level): Subtree,

@@ -16,7 +16,7 @@ use crate::types::stream::id::StreamId;
 #[derive(Debug, Default)]
 pub(in crate::types::stream) struct LastRead {
     bytes: Vec<u8>,
-    /// Offset of the leaf's first entry at the time of that read.
+    /// Offset of the leaf's first entry during the last read.
     start: usize,
     reached: Option<Reached>,
 }

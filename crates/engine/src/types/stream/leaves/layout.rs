@@ -65,8 +65,8 @@ impl Layout {
     }
 
     /// Skips entries of this layout, starting with the one at `at` and at most `most`. Stops at an
-    /// entry of another layout, or whose distance from the leaf's base is at least `far`. Returns
-    /// the number of entries skipped and the offset of the next entry.
+    /// entry that has another layout or whose distance from the leaf's base is at least `far`.
+    /// Returns the number of entries skipped and the offset of the next entry.
     #[inline(always)]
     pub(in crate::types::stream) fn pass(
         &self,

@@ -49,7 +49,8 @@ pub(in crate::types::stream) const LEAF_USUAL: usize = 4096;
 pub(in crate::types::stream) const LEAF_MAX: usize = 4 * LEAF_USUAL - 8;
 /// Value of the end field in a leaf whose only entry ends at the end of the leaf.
 pub(in crate::types::stream) const WHOLE: u64 = 0x3fff;
-/// Maximum value of `raw`, in bytes. A leaf that reaches it is full under any size limit.
+/// Maximum value of a leaf's `raw` size, in bytes. A leaf that reaches it is full under any size
+/// limit.
 pub(in crate::types::stream) const RAW_MAX: usize = 4096;
 
 pub(in crate::types::stream) fn fault(at: Offset) -> Error {
