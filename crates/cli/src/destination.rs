@@ -149,7 +149,7 @@ fn identity(status: fs::Metadata) -> (u64, u64) {
 }
 
 /// Follows symbolic links to the regular or missing file at a path. Returns `None` if the path
-/// leads to something that must be written in place: a device, a pipe, a socket, or a process'
+/// leads to something that must be written in place: a device, a pipe, a socket, or a process's
 /// descriptor under `/proc`.
 fn replaceable(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut target = path.to_owned();

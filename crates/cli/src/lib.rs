@@ -60,8 +60,8 @@ pub fn run(words: &[OsString]) -> u8 {
         Ok(arguments) => arguments,
         Err(shown) => {
             let printed = shown.print();
-            // Only help and the version are regular output whose errors count; a usage error's exit
-            // status says enough.
+            // Only the help and the version are regular output whose write errors matter. A usage
+            // error has a failure status in any case.
             if !shown.use_stderr() {
                 out::end_on_failure(printed);
                 out::finish();

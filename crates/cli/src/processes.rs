@@ -17,7 +17,7 @@ pub(crate) fn described(user: &User) -> String {
     }
 }
 
-/// Returns a process' name: its command line without its program's directory, or its short name.
+/// Returns a process's name: its command line without its program's directory, or its short name.
 /// Returns `None` if the process is invisible, for instance from another PID namespace.
 pub(crate) fn name_of(pid: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;

@@ -94,7 +94,8 @@ pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, F
 
 /// Returns the store, in a missing store's directory, whose name is most similar.
 fn resembling(missing: &Path) -> Option<String> {
-    /// The minimum similarity of two names; the same as for the command line's own suggestions.
+    /// The minimum similarity of two names, which is also that of clap's suggestions for mistyped
+    /// options.
     const ALIKE: f64 = 0.7;
     let wanted = missing.file_name()?.to_str()?;
     let directory = missing.parent().filter(|parent| *parent != Path::new(""));
@@ -105,7 +106,7 @@ fn resembling(missing: &Path) -> Option<String> {
         .filter(|(likeness, _)| *likeness > ALIKE)
         .collect();
     names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    // Only its header identifies a store, so open the most similar names first.
+    // Only its header identifies a file as a store, so try the most similar names first.
     let is_store = |name: &String| Store::open(&missing.with_file_name(name), false).is_ok();
     names.into_iter().map(|(_, name)| name).find(is_store)
 }

@@ -162,7 +162,8 @@ fn short_bulks(out: &mut Vec<u8>, bytes: &[u8], mut start: usize, ends: &[usize]
     out.truncate(out.len() - left);
 }
 
-/// Appends an integer as a bulk string, for replies that have the type string but contain numbers.
+/// Appends an integer as a bulk string, for replies whose type is a string but whose content is a
+/// number.
 pub fn bulk_integer(out: &mut Vec<u8>, value: i64) {
     bulk(out, itoa::Buffer::new().format(value).as_bytes());
 }

@@ -62,8 +62,8 @@ impl ReplyParser {
         Self {
             limits: ReplyLimits {
                 max_depth: limits.max_depth.min(ReplyLimits::DEEPEST),
-                // The parser adds lengths to offsets; at most half the address space each cannot
-                // overflow.
+                // The parser adds lengths to offsets. Limiting each to half the address space
+                // prevents an overflow.
                 max_bulk: limits.max_bulk.min(isize::MAX as usize / 2),
                 max_line: limits.max_line.min(isize::MAX as usize / 2),
                 max_elements: limits.max_elements.min(u64::MAX / 2),
@@ -99,9 +99,9 @@ impl ReplyParser {
     }
 
     /// Passes the next short bulk strings of an aggregate to `each`, as long as they are complete
-    /// and not the aggregate's last element. Long replies consist mostly of such strings, which
-    /// need no event each this way. A string for which `each` fails counts as consumed. Everything
-    /// else is left to [`next`](Self::next), which also returns such strings as events.
+    /// and not the aggregate's last element. Long replies consist mostly of short strings, and this
+    /// call saves the event for each. A string for which `each` fails counts as consumed.
+    /// Everything else is left to [`next`](Self::next), which also returns short strings as events.
     ///
     /// ```
     /// use undercroft_resp::ReplyParser;
@@ -356,8 +356,8 @@ impl ReplyParser {
         kind: Aggregate,
         text: &[u8],
     ) -> Result<Option<Event<'a>>, ReplyError> {
-        // Redis streams neither pushes nor attributes, and the specification mentions only the
-        // other three.
+        // Other aggregates cannot be streamed: Redis streams neither pushes nor attributes, and the
+        // specification does not mention streamed ones.
         let streams = matches!(kind, Aggregate::Array | Aggregate::Map | Aggregate::Set);
         if text == b"?" && streams {
             return self.begin(kind, None).map(Some);

@@ -95,7 +95,8 @@ fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyErro
             }
         }
         start = cut - rest.len();
-        // A string that is cut here is taken from the whole input, if it is complete there.
+        // If the fragment ends within a string, take the string from the whole input, provided that
+        // it is complete there.
         if short && let Some(len) = parser.begun_string() {
             let string = &input[start..];
             if string.get(len..len + 2) == Some(b"\r\n") {

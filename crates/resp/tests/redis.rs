@@ -58,8 +58,8 @@ fn execute(args: &[&[u8]], authenticated: bool, password: Option<&str>, out: &mu
         (b"ECHO", 2) => encode::bulk(out, args[1]),
         (b"ECHO", _) => encode::error(out, b"ERR wrong number of arguments for 'echo' command"),
         _ => {
-            // C prints each up to a NUL, the name up to 128 bytes, and the arguments up to 128
-            // bytes together.
+            // Redis prints both as C strings, which end at a NUL. It prints at most 128 bytes of
+            // the name, and 128 bytes of all arguments together.
             let text = |arg: &[u8]| arg.split(|&byte| byte == 0).next().unwrap_or(b"").to_vec();
             let mut shown = Vec::new();
             for arg in &args[1..] {

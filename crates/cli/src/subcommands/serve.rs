@@ -43,7 +43,7 @@ fn serve(arguments: &Serve) -> Outcome {
         ));
     }
     let path = store.path().display().to_string();
-    // The effective limit is the smaller of both.
+    // The effective limit is the smaller of `maxmemory` and the capacity.
     let capacity = store.statistics().capacity;
     let limit = match store.max_memory() {
         0 => format!("no limit of memory but the capacity of {}", human(capacity)),

@@ -46,7 +46,7 @@ pub(crate) fn list() -> Outcome {
         let Row {
             writers, readers, ..
         } = row;
-        // A store's error message takes the place of both columns.
+        // A store's error message takes the place of the columns for writers and readers.
         let users = format!("{writers:<7}  {readers}");
         say!(
             "{:<name$}  {:>keys$}  {:>data$}  {}",

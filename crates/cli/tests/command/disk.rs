@@ -27,7 +27,7 @@ fn reboot(store: &str) {
         .expect("a header");
 }
 
-/// Returns a directory on a disk that is removed with the test.
+/// Returns a directory on a disk, which is removed at the end of the test.
 fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
@@ -74,7 +74,7 @@ fn sync_import_and_shutdown_leave_a_synced_store() {
     assert_ne!(boot(&store), 0);
     assert_eq!(succeed(&["sync", &store]), format!("synced {store}\n"));
     assert_eq!(boot(&store), 0);
-    // Read-only commands keep it synced.
+    // Read-only commands keep the store synced.
     succeed(&["check", &store]);
     succeed(&["stat", &store]);
     let file = place.path("file");

@@ -1,4 +1,4 @@
-//! What interrupted exports and imports leave, and the possible destinations of an export.
+//! Interrupted exports and imports, and the possible destinations of an export.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

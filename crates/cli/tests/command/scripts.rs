@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Place, Server};
 
-/// Kills scripts as soon as one is known to be slow, which takes a millisecond.
+/// Retries SCRIPT KILL until a script counts as slow, which takes a millisecond, and is killed.
 fn kill(client: &mut Client<UnixStream>) {
     loop {
         match client.call("SCRIPT KILL").as_str() {
@@ -200,7 +200,7 @@ fn slow_scripts_beyond_the_thread_limit_are_refused() {
     }
     let mut other = server.connect();
     assert_eq!(other.call("SET key 1"), "+OK");
-    // One script, whichever gets no thread, is refused after five seconds.
+    // The script that gets no thread is refused after five seconds.
     let (refused, found) = channel();
     let waiting: Vec<_> = scripts
         .into_iter()
@@ -283,7 +283,7 @@ fn stalled_thread_gets_no_new_connections() {
     std::fs::write(&file, "enable-debug-command local\n").expect("room");
     let server = Server::start(&place, &["--threads", "2", "--config", &file]);
     let (mut one, mut other) = (server.connect(), server.connect());
-    // The clients are on different threads; the command below occupies one of these.
+    // The clients are served by different threads. The next command occupies one of the threads.
     assert_eq!([one.call("PING"), other.call("PING")], ["+PONG", "+PONG"]);
     one.send("DEBUG SLEEP 3\r\nINCR order\r\n");
     // A thread counts as stalled after 10 ms of work.

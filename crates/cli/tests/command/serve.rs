@@ -417,7 +417,7 @@ fn idle_clients_are_closed_unless_they_wait() {
     assert_eq!(idle.call("CONFIG SET timeout 1"), "+OK");
     // An empty line means that the connection was closed.
     assert_eq!(idle.line(), "");
-    // The other clients have been idle for longer.
+    // The subscribed and the blocked client have been idle for longer, but stay connected.
     let mut client = server.connect();
     assert_eq!(client.call("PUBLISH news x"), ":1");
     for line in ["*3", "$7", "message", "$4", "news", "$1", "x"] {

@@ -1,4 +1,5 @@
-//! M6: a process that is stopped while it holds a lock parks connections; all others continue.
+//! M6: a process that is stopped while it holds a lock parks only the connections that need the
+//! lock.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -42,7 +43,8 @@ fn go_on(store: &str) -> String {
 struct Holder {
     child: Child,
     store: String,
-    /// Kept open, because the child's test harness prints at its end, too.
+    /// The child's standard output. It stays open, because the child's test harness also prints
+    /// when it ends.
     _out: Lines<BufReader<ChildStdout>>,
 }
 
@@ -111,7 +113,7 @@ fn stopped_holder_parks_only_commands_on_its_keys() {
     let free = elsewhere(&store);
     let holder = Holder::start(&store);
 
-    // There are many, so that waiting for each in turn would add up to seconds.
+    // Park many clients, so that waiting for each in turn takes seconds.
     let mut parked: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for client in &mut parked {
         // Sent in one piece, so that the commands after the parked one are parsed before it is

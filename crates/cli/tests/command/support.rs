@@ -93,7 +93,7 @@ pub(crate) struct Server {
     pub(crate) socket: String,
     /// The log up to the point where the server listens.
     pub(crate) start: String,
-    /// The server's standard error after that.
+    /// The server's standard error after it has begun to listen.
     log: BufReader<std::process::ChildStderr>,
 }
 
@@ -147,7 +147,8 @@ impl Server {
         }
     }
 
-    /// Waits for the server's end. Returns its exit status, and its log since the startup.
+    /// Waits for the server's end. Returns its exit status, and the log that it wrote after the
+    /// startup.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.log.read_to_string(&mut log).expect("text");
@@ -196,7 +197,7 @@ impl<S: Read + Write> Client<S> {
         self.line()
     }
 
-    /// Returns the value that GET returns.
+    /// Returns the value of a key, read with GET.
     pub(crate) fn get(&mut self, key: &str) -> String {
         match self.call(&format!("GET {key}")).as_str() {
             "$-1" => "(nil)".to_owned(),
@@ -220,7 +221,7 @@ pub(crate) fn state_of(child: &Child) -> char {
     fields_of(child)[0].chars().next().expect("a state")
 }
 
-/// Returns the fields of /proc/PID/stat after the process' name.
+/// Returns the fields of /proc/PID/stat after the process's name.
 fn fields_of(child: &Child) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
     let (_, rest) = status.rsplit_once(") ").expect("a name in parentheses");

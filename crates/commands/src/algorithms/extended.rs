@@ -69,7 +69,7 @@ impl Extended {
         }
         let integer = BigUint::parse_bytes(digits, radix)?;
         let magnitude = if radix == 16 {
-            // The limits are far out of range either way, and keep the arithmetic below small.
+            // Both limits are far outside the range of the type, and keep the numbers below small.
             let exponent = exponent.clamp(-100_000, 100_000);
             round(&integer, exponent, false)
         } else {

@@ -102,8 +102,9 @@ impl Config {
         self.numbers[place].load(Ordering::Relaxed)
     }
 
-    /// Whether writes require replicas. There are never any, so such writes must be refused. As in
-    /// Redis, the requirement applies only if both parameters are above 0.
+    /// Whether writes must be refused for lack of replicas. This server never has replicas, so
+    /// writes are refused whenever replicas are required. As in Redis, this is the case only if
+    /// both parameters are above 0.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {
         const COUNT: usize = Parameter::place("min-replicas-to-write");

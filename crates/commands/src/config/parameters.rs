@@ -198,7 +198,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("lazyfree-lazy-user-del", Boolean(false)),
     Parameter::new("lazyfree-lazy-user-flush", Boolean(false)),
     Parameter::new("busy-reply-threshold", Integer(1000, 0, i64::MAX)).alias("lua-time-limit"),
-    // Without snapshots none can fail, so both values are accepted.
+    // No snapshot is ever written, so none can fail, and both values have the same effect.
     Parameter::new("stop-writes-on-bgsave-error", Boolean(true)),
     Parameter::new("min-replicas-to-write", Integer(0, 0, INT)).alias("min-slaves-to-write"),
     Parameter::new("min-replicas-max-lag", Integer(10, 0, INT)).alias("min-slaves-max-lag"),

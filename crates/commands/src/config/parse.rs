@@ -77,7 +77,7 @@ pub(super) fn notifications(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'stati
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
     }
     let mut letters = normal_letters(&String::from_utf8_lossy(text));
-    // Redis hides `n` after `A`, but still publishes the events of new keys.
+    // Keep the `n` that Redis hides after `A`: Redis still publishes the events of new keys.
     if letters.starts_with('A') && text.contains(&b'n') {
         letters.push('n');
     }

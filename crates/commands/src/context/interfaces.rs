@@ -90,8 +90,8 @@ pub trait Connections: Send + Sync {
 /// and items it waits for. The defaults suit a process that waits on the calling thread, and whose
 /// subscribers receive messages by other means.
 pub trait Inbox: Send + Sync {
-    /// Takes what a command wants, or waits for it. Waits on this thread, unless the command can be
-    /// answered later. Without a timeout, waits indefinitely.
+    /// Takes the elements that a command wants, or waits for them. The wait blocks this thread,
+    /// unless the command can be answered later. Without a timeout, it lasts indefinitely.
     ///
     /// # Errors
     /// [`Error::WrongType`], or a lock that cannot be taken now.
@@ -143,8 +143,8 @@ pub trait Inbox: Send + Sync {
     }
 }
 
-/// The figures that a server or an embedding process reports about itself. Counters start at the
-/// process' start or at CONFIG RESETSTAT.
+/// The figures that a server or an embedding process reports about itself. Counters start when the
+/// process starts or at CONFIG RESETSTAT.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The TCP port, or 0 if there is none.
@@ -238,7 +238,7 @@ pub trait Control: Send + Sync {
         let _ = (level, text);
     }
 
-    /// Starts to stop the server, which ends after the handler has returned.
+    /// Begins a shutdown of the server, which ends after the handler has returned.
     ///
     /// # Errors
     /// The complete error reply with its code, if the server cannot be stopped this way.

@@ -157,15 +157,15 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Counts a lookup of a key and completes it, see [`Access::looked_up`].
+    /// Counts a lookup of a key for INFO, and reports it to the store ([`Access::looked_up`]).
     #[inline(always)]
     pub(crate) fn looked_up(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
         self.store.looked_up(self.database(), key, found);
     }
 
-    /// Does the same as [`looked_up`](Self::looked_up), but the lookup does not count as use of the
-    /// key.
+    /// Does the same as [`looked_up`](Self::looked_up), except that the lookup does not count as a
+    /// use of the key.
     #[inline(always)]
     pub(crate) fn peeked(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
@@ -175,7 +175,7 @@ impl<'a> Context<'a> {
     }
 
     /// Returns what `look` finds at a key, or `None` if the key does not exist. Counts the lookup,
-    /// and as use of the key.
+    /// and counts it as a use of the key.
     #[inline]
     pub(crate) fn look_at<R>(
         &mut self,
@@ -222,14 +222,15 @@ pub(crate) type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Outc
 /// have no entry.
 pub(crate) type HandlerEntry = (&'static str, Handler);
 
-/// The handlers of all commands and subcommands, indexed by command number. The full table belongs
-/// to a module above the handlers, which reach each other through their [`Context`].
+/// The handlers of all commands and subcommands, indexed by command number. The table is defined in
+/// `execute`, a layer above the handlers. Handlers call each other through the table in their
+/// [`Context`].
 pub(crate) type Handlers = [Handler; table::COUNT];
 
 /// References to the parts of the process that runs a command. Cheap to copy.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
-    /// The process' configuration, clock and counters.
+    /// The process's configuration, clock and counters.
     pub process: &'a Process,
     /// The clients connected to the process.
     pub connections: &'a dyn Connections,

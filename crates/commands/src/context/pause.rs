@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::session::Session;
 use crate::table::{Command, Flag, resolve};
 
-/// Which commands are suspended, and until when. Safe to share between threads.
+/// A pause of commands: its scope and its end. Safe to share between threads.
 #[derive(Debug, Default)]
 pub struct Pause(AtomicU64);
 

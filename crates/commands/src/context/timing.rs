@@ -62,7 +62,8 @@ impl Context<'_> {
         now
     }
 
-    /// Must be called before a fast command. Reads the clock only outside a batch.
+    /// Chooses how to time a fast command that is about to run. Reads the clock only outside a
+    /// batch.
     #[inline(always)]
     pub(crate) fn start_fast(&self) -> Timing {
         match self.lap.since {
@@ -80,7 +81,7 @@ impl Context<'_> {
         }
     }
 
-    /// Must be called after a fast command.
+    /// Counts a fast command that has run, and its time if it was timed individually.
     #[inline(always)]
     pub(crate) fn end_fast(
         &mut self,
@@ -101,8 +102,9 @@ impl Context<'_> {
         }
     }
 
-    /// Must be called before a command that is timed individually. If no fast command ran since the
-    /// batch began or the last slow command ended, returns that time without reading the clock.
+    /// Returns the start time of a command that is about to run and is timed individually. If no
+    /// fast command has run since the batch began or the last slow command ended, returns that time
+    /// without reading the clock.
     #[inline]
     pub(crate) fn start_slow(&mut self) -> Instant {
         self.lap.frozen = None;
@@ -112,7 +114,7 @@ impl Context<'_> {
         }
     }
 
-    /// Must be called after a command that is timed individually. Returns its running time.
+    /// Counts a command that has run and was timed individually. Returns its running time.
     #[inline]
     pub(crate) fn end_slow(
         &mut self,
@@ -136,13 +138,13 @@ impl Context<'_> {
     #[cold]
     fn is_no_call(&self, command: &'static Command, outcome: &Outcome) -> bool {
         let error = match outcome {
-            // The retry is counted instead.
+            // A blocked command is not counted: its retry will be.
             Err(Failure::Blocked(_)) => return true,
             Err(Failure::Reply(error)) => error.text(),
             Ok(()) => return false,
         };
-        // Redis refuses such a command before it runs. A script that met this error did run: its
-        // error text has a position added, so it differs.
+        // Redis refuses a command for lack of memory before it runs. The error of a script that did
+        // run also contains a position, so it does not equal the plain text.
         let is_refused = match command.flags.has(Flag::DenyOom) {
             true => error.starts_with("OOM "),
             false => error == CommandError::OUT_OF_MEMORY.text(),

@@ -125,7 +125,7 @@ fn execute_any(
     let before = context.session.activity.counters;
     let outcome = run(context, arguments, reply);
     if let Err(Failure::Blocked(_)) = outcome {
-        // The retry looks up the same keys again.
+        // Undo the counts, because the retry looks up the same keys again.
         context.session.activity.counters.hits = before.hits;
         context.session.activity.counters.misses = before.misses;
     }
@@ -309,7 +309,7 @@ fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<Command
     if context.session.transaction.queue.is_none() {
         return Some(error);
     }
-    // Within MULTI only EXEC can be blocked, and it aborts its transaction.
+    // Within MULTI, only EXEC can be blocked. Its error discards the transaction.
     context.discard();
     Some(error.aborts_exec())
 }
@@ -327,7 +327,7 @@ fn finish<R: Reply + ?Sized>(
             context.count_error(error.text());
             error.write(reply);
         }
-        // The retry is counted instead.
+        // Do not count a blocked command: its retry will be counted.
         Err(Failure::Blocked(blocked)) => match behind_script(context, &blocked) {
             None => return Err(blocked),
             Some(error) => {

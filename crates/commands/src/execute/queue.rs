@@ -93,8 +93,8 @@ fn push(
 }
 
 /// Whether a command runs within EXEC's transaction, where it must be retryable and must not wait.
-/// This holds for commands on keys, and for commands that affect only how the connection's next
-/// commands are read. All other commands inspect or change the server: they run once, in their
+/// This holds for commands on keys, and for connection commands that change nothing or only how the
+/// next commands are read. All other commands inspect or change the server: they run once, in their
 /// order, after the commit.
 ///
 /// PUBLISH is part of the transaction: it hands its message to the store, which sends it after the

@@ -55,7 +55,8 @@ pub(crate) struct ScanOptions<'a> {
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Parses the options of a scan command. Only SCAN allows TYPE, with `takes_type`.
+    /// Parses the options of a scan command. TYPE is allowed only if `takes_type` is set, as for
+    /// SCAN.
     pub(crate) fn parse(
         mut rest: &[&'a [u8]],
         takes_type: bool,
@@ -86,7 +87,7 @@ impl<'a> ScanOptions<'a> {
         })
     }
 
-    /// Returns whether a name matches MATCH.
+    /// Returns whether a name matches the pattern of MATCH. Without MATCH, every name matches.
     pub(crate) fn matches(&self, name: &[u8]) -> Result<bool, TooComplex> {
         self.pattern
             .map_or(Ok(true), |pattern| matches_all(pattern, name))

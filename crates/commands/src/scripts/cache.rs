@@ -24,12 +24,12 @@ pub(crate) struct ScriptCache {
 
 struct CachedScript {
     script: Arc<Script>,
-    /// The store's flush count when the script was last seen there.
+    /// The store's flush count when the script was last seen in the store.
     changes: u64,
 }
 
 impl ScriptCache {
-    /// Returns the script of a SHA-1, if the store has it.
+    /// Returns the script with this SHA-1, or `None` if the store does not have it.
     ///
     /// # Errors
     /// If a lock cannot be taken or the stored text is invalid.

@@ -9,7 +9,8 @@ use crate::arguments::CommandError;
 pub enum ScriptError {
     /// The script raised an error.
     Error(CommandError),
-    /// The script must end and cannot catch this; [`Calls`](crate::context::Calls) knows why.
+    /// The script must end, and cannot catch this. [`Calls`](crate::context::Calls) keeps the
+    /// reason.
     Stopped,
 }
 

@@ -1,6 +1,6 @@
-//! Libraries of functions, and their cache in this process. Library texts are kept in the store; a
-//! process reads them again when a library has changed. A library's local variables last until it
-//! is loaded again, by any process and even from the same text: each loading has a new mark in the
+//! Libraries of functions, and their cache in this process. Library texts are kept in the store,
+//! and a process reads them again when a library has changed. A library's local variables last
+//! until any process loads it again, even from the same text: each loading has a new mark in the
 //! store.
 
 use std::collections::HashMap;
@@ -239,7 +239,7 @@ impl LibraryCache {
         load: impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>,
     ) -> Result<Arc<Libraries>, Failure> {
         let changes = store.text_changes(SharedTexts::Libraries);
-        // The lock is released at once: it is taken again below.
+        // Release the lock at once, because it is taken again below.
         let known = self.known.lock().clone();
         if let Some((of, libraries)) = &known
             && *of == changes

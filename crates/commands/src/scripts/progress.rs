@@ -56,7 +56,7 @@ pub(crate) struct RunClock {
 }
 
 impl RunClock {
-    /// Returns the clock of a rerun, whose earlier runs took `time`.
+    /// Returns the clock for a rerun of a script whose earlier runs took `time`.
     pub(crate) fn after(time: Duration) -> RunClock {
         RunClock {
             time,

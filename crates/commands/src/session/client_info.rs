@@ -166,9 +166,9 @@ pub struct KillFilter {
 pub enum ClientKind {
     /// A connection of no other kind.
     Normal,
-    /// The connection to a master; never occurs, as there is no replication yet.
+    /// The connection to a master. Never occurs, because there is no replication.
     Master,
-    /// The connection of a replica; never occurs, as there is no replication yet.
+    /// The connection of a replica. Never occurs, because there is no replication.
     Replica,
     /// A connection that has subscriptions.
     Pubsub,

@@ -160,8 +160,8 @@ impl Session {
         }
     }
 
-    /// Must be called after each command. Returns whether to send its reply (CLIENT REPLY).
-    /// Confirmations of subscriptions are always sent.
+    /// Completes a command, and must be called after each one. Returns whether CLIENT REPLY allows
+    /// its reply to be sent. Confirmations of subscriptions are always sent.
     pub fn finish_command(&mut self) -> bool {
         let mode = self.replies.mode;
         if mode == ReplyMode::On {

@@ -25,7 +25,7 @@ pub struct Peer {
     pub unix_socket: bool,
     /// When the client connected.
     pub created: i64,
-    /// Where the host finds the connection again: its thread, and the connection's number there.
+    /// The host's route to the connection: its thread, and the connection's number in that thread.
     pub route: (usize, u64),
 }
 

@@ -1,8 +1,8 @@
 //! The figures that INFO shows about commands and errors: calls, durations and failures.
 //!
-//! Each thread updates its own counters. Only INFO, LATENCY and CONFIG RESETSTAT lock the counters
-//! of other threads. A thread updates once per batch of commands
-//! ([`Context::begin_batch`](crate::Context::begin_batch)), not once per command.
+//! Each thread updates its own counters, once per batch of commands
+//! ([`Context::begin_batch`](crate::Context::begin_batch)) instead of once per command. Only INFO,
+//! LATENCY and CONFIG RESETSTAT lock the counters of other threads.
 //!
 //! `context`, `handlers` and `execute` call this module; servers record events and read figures.
 //!
@@ -292,12 +292,13 @@ fn run_id() -> String {
     sha.update(&std::process::id().to_le_bytes());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     sha.update(&now.unwrap_or_default().as_nanos().to_le_bytes());
-    // `RandomState` has random keys.
+    // Add randomness: `RandomState` has random keys.
     sha.update(&RandomState::new().hash_one(0).to_le_bytes());
     sha.digest().to_string()
 }
 
-/// Hashes an address by one multiplication; only the middle bits of addresses differ.
+/// Hashes the address of a command by one multiplication. The addresses differ only in their middle
+/// bits.
 #[derive(Default)]
 struct AddressHasher(u64);
 
@@ -356,7 +357,7 @@ mod tests {
             latencies.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
             ["get", "set"]
         );
-        // Histograms are accurate to two decimal digits.
+        // Histograms are accurate to two significant digits.
         assert!(
             latencies
                 .iter()

@@ -10,7 +10,8 @@ use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::config::Config;
 
-/// The number of arguments kept of one command; if there are more, the last one kept says how many.
+/// The maximum number of arguments kept of one command. If a command has more, the last one kept is
+/// a note that says how many were omitted.
 const MOST_ARGUMENTS: usize = 32;
 /// The number of bytes kept of one argument.
 const LONGEST_ARGUMENT: usize = 128;

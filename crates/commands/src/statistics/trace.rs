@@ -1,7 +1,7 @@
 //! The commands of one script: MONITOR shows all of them, the slow log only the slow ones.
 //!
-//! They are kept until the script's transaction commits, because the script may run again before
-//! that.
+//! The commands are kept until the script's transaction commits, because the script may be rolled
+//! back and run again before that.
 
 use std::time::Duration;
 

@@ -66,7 +66,7 @@ const KEEPING: &[&str] = &[
     "xreadgroup",
 ];
 
-/// Commands that lack the `write` flag but may be replicated, so that a pause of writes suspends
+/// Commands without the `write` flag that Redis may replicate, so that a pause of writes suspends
 /// them, too.
 const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
 

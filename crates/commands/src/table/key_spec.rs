@@ -98,8 +98,8 @@ impl KeySpec {
     /// or the keyword is missing.
     pub(super) fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
         if self.unknown {
-            // Only SORT has unknown keys: the ones it reads depend on data, the one it stores into
-            // on its options.
+            // Only SORT has unknown keys. The keys that it reads depend on the data, and the key
+            // that it stores into on its options.
             let stores = self.flags.has(KeyFlag::Overwrite);
             let place = stores.then(|| sort_target(arguments)).flatten()?;
             return Some((place, 0));

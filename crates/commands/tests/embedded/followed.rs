@@ -1,5 +1,5 @@
-//! Every change of every key passes one place, so that a follower of the changes can maintain an
-//! exact copy.
+//! Every change to every key is reported in one place, so that a follower of the changes can
+//! maintain an exact copy.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -141,7 +141,8 @@ fn held(value_type: ValueType, items: &Ranges, expiry: Option<u64>) -> Held {
 /// Returns the content of a key, expired or not.
 fn look(client: &Client, (database, key): &(usize, Vec<u8>)) -> Option<Held> {
     let key = client.store.key(key);
-    // A change of an expired key may be reported before the key is removed.
+    // Turn the clock back to find expired keys, too: a change to one may be reported before it is
+    // removed.
     client.store.set_time(1);
     let found = client.store.read(client.store.shards_of([&key]), |reader| {
         let Some(entry) = reader.find(*database, &key)? else {

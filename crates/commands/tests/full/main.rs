@@ -243,8 +243,7 @@ fn on_a_small_file_system_keys_are_evicted() {
     assert!(store.max_memory() >= SIZE / 2, "{}", store.max_memory());
     let mut client = Client::new(store);
     client.made("CONFIG SET maxmemory-policy allkeys-lru");
-    // Eviction starts at the memory limit in the first round, and at the file system's end in the
-    // second.
+    // The first round evicts at the memory limit, and the second when the file system is full.
     for limit in [None, Some("CONFIG SET maxmemory 0")] {
         limit.into_iter().for_each(|line| client.made(line));
         let before = client.store.evicted_keys();

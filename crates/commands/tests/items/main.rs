@@ -22,8 +22,8 @@ use undercroft_memory::work::{self, Work};
 /// The smaller number of items, above every limit at which a value becomes a large one.
 const FEW: usize = 2000;
 const TIMES: usize = 10;
-/// The tolerance over tenfold work, because a tree may be higher and a table about to double.
-/// Quadratic work is ten times beyond linear.
+/// The factor by which ten times the items may exceed tenfold work, because a tree may be higher
+/// and a table about to double. Quadratic work exceeds tenfold work by a factor of ten.
 const MORE: f64 = 2.0;
 /// The maximum number of words logged per item.
 const LOGGED_MAX: u64 = 150;
@@ -57,7 +57,8 @@ impl Client {
         let host = Alone::new(None);
         let store = Store::create(&directory.path().join("store"), &options);
         let store = store.expect("a new store");
-        // Otherwise a due step of upkeep is counted toward whichever command runs next.
+        // Upkeep runs on request only. Otherwise, its work is counted toward the command that
+        // happens to run next.
         store.leave_upkeep_to_a_timer();
         Client {
             session: host.session(),

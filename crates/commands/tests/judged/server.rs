@@ -23,7 +23,7 @@ use crate::wire::Wire;
 pub(crate) struct Served {
     shared: Arc<Shared>,
     pub(crate) address: Address,
-    /// Kept here instead of by the threads: they are never joined, and so never drop it.
+    /// Kept here, because the threads are never joined and so never drop their data.
     _directory: TempDir,
 }
 
@@ -54,7 +54,7 @@ impl Connections for Shared {
         let clients = self.clients();
         let mut killed = 0;
         for (_, socket) in clients.values().filter(|(info, _)| filter.matches(info)) {
-            // The connection may have just ended by itself.
+            // The connection may have just ended by itself, so the error is ignored.
             let _ = socket.shutdown(Shutdown::Both);
             killed += 1;
         }

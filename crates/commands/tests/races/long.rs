@@ -243,7 +243,7 @@ fn lock_free_result_matches_the_sources_when_stored() {
                 run(store, &format!("ZADD z{key} {}", scored.join(" ")));
             }
         }
-        // A single key with as many items.
+        // Create a single key with the items of both sources.
         run(store, "SUNIONSTORE both a b");
         run(store, "DEL d");
     };

@@ -266,7 +266,7 @@ fn many_discarded_tries_leave_no_trace_in_the_reply() {
             judge.judge(case, line, from, Interruption::Tries(0, several), &[]);
             let in_turns = |count: usize| (0..count).map(|at| [from, to][at % 2]).collect();
             if index % 4 == 0 {
-                // After the last of these tries the shards are locked, or earlier if much has been
+                // The shards are locked after the last of these tries, or earlier if much has been
                 // read in vain (R10).
                 judge.judge(
                     case,

@@ -1,6 +1,6 @@
 //! Runs every read command while a writer is stopped in the middle of a change to its keys (R9).
-//! The reply equals that of a call before the change, or, after the commit, that of a call after
-//! it. The command never waits.
+//! The reply equals that of a call before the change or, from the commit on, that of a call after
+//! the change. The command never waits.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ const STOPS: usize = 6;
 
 fn reader(stage: &Stage, write: bool) -> Rc<RefCell<Runner>> {
     let runner = Runner::new(stage, write);
-    // With no patience, a call that waits for the lock fails.
+    // Without patience, a call that waits for a lock fails.
     runner.store.set_patience(Duration::ZERO);
     Rc::new(RefCell::new(runner))
 }

@@ -100,8 +100,8 @@ fn times_to_live_are_refused_alike() {
         return;
     };
     let mut client = server.connect();
-    // Far in the future for the real server, but close enough not to overflow when today's time is
-    // added.
+    // A fixed time close to the server's own: a time to live overflows with both clocks or with
+    // neither.
     let now = 1_700_000_000_000;
     let mut refused = 0;
     for text in [

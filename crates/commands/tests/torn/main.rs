@@ -2,8 +2,9 @@
 //! corrupt length claims.
 //!
 //! A read without a lock may see any mix of words (R3). Here each changed word is one that a writer
-//! could have left, or worse. It stays for the whole read, so the version counter does not reveal
-//! it: only the reader's checks prevent a panic. The tests are built with overflow checks.
+//! could have left, or a worse one. The word stays for the whole read, so the version counter does
+//! not reveal it: only the reader's checks prevent a panic. The tests are built with overflow
+//! checks.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -194,7 +195,8 @@ fn run(host: &Alone, store: &Store, words: &[&[u8]]) {
     assert_eq!(replies.len(), usize::from(outcome.is_ok()), "{words:?}");
 }
 
-/// Returns a torn word: part of another word, or anything.
+/// Returns a torn word: a variation of the old word, a mix with another word, or an arbitrary
+/// value.
 fn torn(random: &mut fastrand::Rng, old: u64, other: u64) -> u64 {
     match random.u32(..8) {
         0 => old ^ 1 << random.u32(..64),

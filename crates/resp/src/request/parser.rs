@@ -121,7 +121,7 @@ impl RequestParser {
 
     /// Changes the limits from the next line on, after authentication or a configuration change.
     pub fn set_limits(&mut self, limits: Limits) {
-        // The parser adds lengths to positions; at most half the address space each cannot
+        // The parser adds lengths to positions. Limiting each to half the address space prevents an
         // overflow.
         let max_bulk = limits.max_bulk.min(isize::MAX as usize / 2);
         self.limits = Limits { max_bulk, ..limits };

@@ -4,9 +4,8 @@ use undercroft_engine::Error;
 
 use crate::arguments::{CommandError, integer};
 
-/// The maximum number of elements that a negative count may request, and the maximum number of
-/// bytes in the sample. Redis has no such limits, and sends samples that neither fit in memory nor
-/// reach the client.
+/// Limits on a sample that may repeat elements: the number of elements, and the total size in
+/// bytes. Redis has no such limits, and tries to build samples that do not fit in memory.
 const REPEATED_MAX: i64 = 1 << 24;
 const REPEATED_BYTES_MAX: usize = 1 << 30;
 /// The maximum number of repeated elements to choose before counting their bytes.

@@ -70,7 +70,8 @@ fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     let now = context.host.now_microseconds() / 1000;
     let mut info = context.session.info(now);
     info.arguments = arguments.iter().map(|argument| argument.len()).sum();
-    // If the store cannot tell now, assume that the key is unchanged. EXEC checks again.
+    // If the store cannot tell whether a watched key has changed, assume that it has not. EXEC
+    // checks again.
     let changed = |watch| !context.store.is_unchanged(watch).unwrap_or(true);
     info.dirty = context.session.transaction.watches.iter().any(changed);
     info
@@ -111,7 +112,7 @@ fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
         session.peer.address = format!("{path}:{}", user.pid);
         session.peer.local_address = format!("{path}:0");
         if let Some(name) = user.here.then(|| program(user.pid)).flatten() {
-            // A name that CLIENT LIST cannot show is left empty.
+            // Ignore the error: a name that CLIENT LIST cannot show stays empty.
             let _ = session.set_name(name.trim().as_bytes());
         }
         session.info(now)

@@ -82,7 +82,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     }
     let done = match CommittedTransaction::commit(context, &queue) {
         Ok(done) => done,
-        // EXEC runs again later, with the same queue and the same watched keys.
+        // Keep the queue and the watched keys, because a blocked EXEC runs again later.
         Err(Failure::Blocked(blocked)) => return Err(Failure::Blocked(blocked)),
         Err(Failure::Reply(error)) => {
             context.discard();
@@ -114,7 +114,7 @@ struct CommittedTransaction {
     databases: Vec<u32>,
     /// When the last command ended.
     ended: Option<Instant>,
-    /// The state before the last command.
+    /// The savepoint before the last command, to which a failed command is rolled back.
     savepoint: Savepoint,
 }
 

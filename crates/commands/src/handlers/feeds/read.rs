@@ -278,7 +278,7 @@ fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
         ("leaves", leaves),
         ("nodes", nodes),
         ("bytes", bytes),
-        // The part of the leaves that is in use.
+        // The percentage of the places in the leaves that hold items.
         (
             "fill-percent",
             items.saturating_mul(100).checked_div(places).unwrap_or(0),

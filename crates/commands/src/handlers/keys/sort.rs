@@ -112,7 +112,7 @@ struct Options<'a> {
     descending: bool,
     alphabetic: bool,
     limit: Option<(i64, i64)>,
-    /// A BY pattern has no asterisk. It disables sorting, even if another BY follows.
+    /// Whether a BY pattern without an asterisk disables sorting, even if another BY follows.
     unsorted: bool,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
@@ -164,7 +164,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Returns whether BY or GET reads other keys than the one that is sorted.
+    /// Returns whether BY or GET reads keys other than the sorted one.
     fn looks_elsewhere(&self) -> bool {
         self.get
             .iter()
@@ -410,7 +410,8 @@ fn sort_without_lock(
         return Ok(None);
     };
     if matches!(options.order(*value_type), Order::Unsorted) && *value_type == ValueType::Set {
-        // The request depends on the internal order of the set.
+        // The result depends on the internal order of the set, so it cannot be prepared without
+        // locks.
         return Ok(None);
     }
     let results = sort_elements(items, *value_type, options)?;

@@ -74,10 +74,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         Calls { context, run }
     }
 
-    /// Runs a command and writes its reply. A command that fails is rolled back.
+    /// Runs a command and writes its reply. The changes of a command that fails are rolled back.
     ///
     /// # Errors
-    /// Returns the reason why the command was rejected, or the error that it replied with.
+    /// Returns the reason why the command was rejected, or the error that it replied with. Returns
+    /// [`CallError::Stopped`] if the script must end.
     pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), CallError> {
         const UNKNOWN: CommandError =
             CommandError::fixed("ERR Unknown Redis command called from script");
@@ -169,8 +170,8 @@ impl<'c, 'a> Calls<'c, 'a> {
                 "ERR Write commands are not allowed from read-only scripts.",
             ));
         }
-        // As in Redis, a script that has already written may keep writing, because it cannot be
-        // undone.
+        // As in Redis, a script that has already written may keep writing, because its earlier
+        // changes cannot be undone.
         if self.run.permissions.lacks_replicas && !self.run.has_written && writes {
             return Err(CommandError::NO_REPLICAS);
         }
@@ -186,7 +187,8 @@ impl<'c, 'a> Calls<'c, 'a> {
         self.run.is_counted = true;
     }
 
-    /// Returns whether the user may run a command, or `None` if the command does not exist.
+    /// Returns `Some(true)` for a command that exists, and `None` for an unknown command. There are
+    /// no access control lists, so the user may run every command.
     pub fn allows(&self, arguments: &[&[u8]]) -> Option<bool> {
         command_of(arguments).map(|_| true)
     }
@@ -237,8 +239,8 @@ impl<'c, 'a> Calls<'c, 'a> {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
         let store = self.context.store.store();
-        // A script that has written is not interrupted: its changes would be lost, although the
-        // signal handler may not want to end it.
+        // A signal does not interrupt a script that has written. An interruption rolls back the
+        // script's changes, although the signal's handler may let the process continue.
         if !self.run.has_written && store.is_signalled() {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }

@@ -170,7 +170,7 @@ fn drawing(name: &str, samples: &Samples, now: i64) -> String {
     text
 }
 
-/// Formats a duration in the largest unit of which it contains at least one.
+/// Formats a duration in whole units of the largest unit that fits into it.
 fn age(seconds: i64) -> String {
     let units = [(86_400, 'd'), (3600, 'h'), (60, 'm')];
     let unit = units.into_iter().find(|(length, _)| seconds >= *length);

@@ -40,7 +40,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses an ID. Also returns whether its sequence number is to be chosen (`*`).
+/// Parses an ID. Also returns whether its sequence number must be generated (`*`).
 fn parse(
     text: &[u8],
     missing: u64,

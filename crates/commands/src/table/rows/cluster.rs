@@ -7,7 +7,7 @@ use crate::table::flags::{Category, Flag, Group};
 /// The summary of every cluster command.
 const SUMMARY: &str = "Returns an error because cluster mode is not supported.";
 
-/// A subcommand that inspects the cluster.
+/// Returns the row of a subcommand that inspects the cluster.
 const fn look(
     name: &'static str,
     arity: i32,
@@ -25,12 +25,12 @@ const fn vary(command: Command) -> Command {
     command.tips(&["nondeterministic_output"])
 }
 
-/// A subcommand with which administrators inspect the cluster.
+/// Returns the row of a subcommand with which administrators inspect the cluster.
 const fn inspect(name: &'static str, since: &'static str) -> Command {
     vary(look(name, 3, since, "node-id").flags(&[Flag::Admin, Flag::Stale]))
 }
 
-/// A subcommand that changes the cluster.
+/// Returns the row of a subcommand that changes the cluster.
 const fn change(
     name: &'static str,
     arity: i32,
@@ -40,7 +40,7 @@ const fn change(
     look(name, arity, since, syntax).flags(&[Flag::Admin, Flag::Stale, Flag::NoAsyncLoading])
 }
 
-/// A command that sets the mode of a connection to a cluster node.
+/// Returns the row of a command that sets the mode of a connection to a cluster node.
 const fn of_connection(name: &'static str, flags: &[Flag]) -> Command {
     Command::new(name, 1, Group::Cluster, "3.0.0")
         .flags(flags)

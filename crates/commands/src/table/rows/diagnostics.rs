@@ -19,7 +19,7 @@ const OF_EACH_SHARD: &[&str] = &[
     "response_policy:special",
 ];
 
-/// A subcommand of LATENCY.
+/// Returns the row of a subcommand of LATENCY.
 const fn latency(
     name: &'static str,
     arity: i32,
@@ -31,12 +31,12 @@ const fn latency(
         .tips(tips)
 }
 
-/// A subcommand of MEMORY.
+/// Returns the row of a subcommand of MEMORY.
 const fn memory(name: &'static str, tips: &'static [&'static str]) -> Command {
     Command::new(name, 2, Group::Server, "4.0.0").tips(tips)
 }
 
-/// A subcommand of MODULE that would load or unload modules.
+/// Returns the row of a subcommand of MODULE that would load or unload modules.
 const fn module(
     name: &'static str,
     arity: i32,
@@ -53,7 +53,7 @@ const fn module(
         .reply("an error")
 }
 
-/// The HELP subcommand of a container.
+/// Returns the row of a container's HELP subcommand.
 const fn help(name: &'static str, since: &'static str) -> Command {
     Command::new(name, 2, Group::Server, since)
         .flags(&[Flag::Loading, Flag::Stale])
@@ -61,7 +61,7 @@ const fn help(name: &'static str, since: &'static str) -> Command {
         .reply("array of simple")
 }
 
-/// REPLICAOF, under both its names.
+/// Returns the row of REPLICAOF under either of its two names.
 const fn follow(name: &'static str, since: &'static str) -> Command {
     Command::new(name, 3, Group::Server, since)
         .flags(&[
@@ -78,7 +78,7 @@ const fn follow(name: &'static str, since: &'static str) -> Command {
         .reply("OK, or an error")
 }
 
-/// SYNC and PSYNC, which replicas send.
+/// Returns the row of SYNC or PSYNC, which replicas send.
 const fn copy(
     name: &'static str,
     arity: i32,

@@ -130,7 +130,7 @@ pub(super) fn kind_of(command: &str, word: &str) -> Kind {
         // Blocking commands accept fractions of a second.
         "timeout" if command.starts_with('b') => Kind::Double,
         "min" | "max" if command.contains("score") || command == "zcount" => Kind::Double,
-        // Here the ends of a range may be scores, members or IDs.
+        // In ZRANGE and in the stream commands, the ends of a range may be scores, members or IDs.
         "start" | "stop" | "end" if command == "zrange" || command.starts_with('x') => Kind::String,
         "value" if command == "setbit" || command == "bitfield" => Kind::Integer,
         _ if INTEGERS.contains(&word) => Kind::Integer,

@@ -1,5 +1,5 @@
 //! Geospatial indexes: sorted sets whose scores encode positions on the earth. Only `execute` calls
-//! them.
+//! these handlers.
 //!
 //! - `request`: parsing of GEOSEARCH, GEORADIUS and their variants.
 //! - `search`: GEOSEARCH, GEORADIUS and their variants.

@@ -7,7 +7,7 @@ use crate::arguments::{CommandError, integer, is_keyword};
 /// The order of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The order in which the search finds them.
+    /// The order in which the search finds the members.
     None,
     /// Nearest first.
     Nearest,

@@ -101,7 +101,7 @@ fn find(
     }
 }
 
-/// The result of a command without STORE, or the fact that it has STORE.
+/// The result of a search: the hits, or `Stores` if an option such as STORE asks to store them.
 enum SearchResult<'a> {
     Hits(Request<'a>, Vec<Hit>, bool),
     Stores,
@@ -219,7 +219,7 @@ fn store_hits(
     Ok(())
 }
 
-/// Returns all keys that may receive the results. The one that does is known only after all options
+/// Returns every key that may receive the results. The actual key is known only after all options
 /// are parsed.
 fn possible_targets<'a>(arguments: &'a [&'a [u8]], command: GeoCommand) -> Vec<&'a &'a [u8]> {
     if command == GeoCommand::SearchStore {

@@ -43,7 +43,7 @@ fn add(
     while let [option, behind @ ..] = rest {
         let is = |name: &str| is_keyword(option, name);
         match option {
-            // Usually, this is the first score.
+            // An argument that starts with a digit is the first score, so the options have ended.
             [b'0'..=b'9', ..] => break,
             _ if is("NX") => rule.only_new = true,
             _ if is("XX") => rule.only_existing = true,

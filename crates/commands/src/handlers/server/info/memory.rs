@@ -123,8 +123,8 @@ impl Texts {
     }
 }
 
-/// Writes the fields about scripts. Functions run in the same interpreters as scripts, one per
-/// thread, and are counted there.
+/// Writes the fields about scripts and functions. Functions run in the interpreters of scripts, one
+/// per thread, so `used_memory_vm_eval` includes their memory.
 fn scripts(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     let Texts { scripts, libraries } = Texts::of(context)?;
     let interpreter = context.host.process.interpreter;
@@ -190,7 +190,7 @@ pub(super) fn section(
         out,
         ["allocator_frag_ratio", "allocator_frag_bytes"],
     );
-    // The difference is free memory that is kept for reuse.
+    // Memory that is backed but not granted to a shard is free, and kept for reuse.
     ratio(
         backed,
         granted,

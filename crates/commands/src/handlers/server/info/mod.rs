@@ -222,7 +222,7 @@ fn kilobytes(bytes: u64) -> String {
 }
 
 fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
-    // Counts of this connection that have not been collected yet.
+    // The counts of this connection that the server has not collected yet.
     let own = &context.session.activity.counters;
     title("Stats", out);
     line("total_connections_received", facts.connections, out);
