@@ -19,7 +19,7 @@ pub enum Error {
     Overflow,
     /// A row is not a valid item of the value that it is added to.
     WrongItem,
-    /// The operation requires a feed that is sorted by value and this feed is not, or the reverse.
+    /// The operation requires a feed that is sorted by value and this feed is not, or vice versa.
     WrongOrder,
     /// The resulting score is not a number (NaN).
     NotANumber,

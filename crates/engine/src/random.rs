@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Returns an unpredictable seed. Every `RandomState` has its own keys, so no generator has to be
-/// kept.
+/// Returns an unpredictable seed. Every `RandomState` has its own random keys, so no generator
+/// state has to be kept.
 pub fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }

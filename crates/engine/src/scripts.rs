@@ -17,8 +17,8 @@ use crate::structures::roots::{LIBRARIES, SCRIPTS};
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;
 
-/// The key of the version of the libraries: an 8-byte count of changes. Library names are not
-/// empty, so it is unambiguous.
+/// The key of the libraries' version: an 8-byte count of changes. No library has an empty name, so
+/// this key is unambiguous.
 const VERSION: &[u8] = b"";
 
 /// The first byte of a library's record, followed by its 8-byte mark and its text. No text starts
@@ -292,8 +292,9 @@ impl<'a> Access<'a> {
             }
             let next = version.wrapping_add(1).to_le_bytes();
             writer.set(LIBRARIES, &mark, &next, Expiry::Never)?;
-            // A process that sees the counter grow before the commit waits for the commit when it
-            // reads.
+            // Count just before the commit. A process that sees the counter grow retries its read
+            // of the libraries until the commit, unless that takes so long that it reads the old
+            // ones through the undo log (R9).
             store.count_change(SharedTexts::Libraries)?;
             Ok(true)
         })

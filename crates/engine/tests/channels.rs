@@ -52,7 +52,7 @@ fn change_wakes_the_first_waiter_whose_next_call_wakes_the_second() {
     );
     assert_eq!(receive(&store, &jobs), Received::Some);
     assert_eq!(waiters.answered(true).expect("a list"), tickets[1..2]);
-    // This client left after it was woken but before it took anything, so the next one is woken
+    // This client left after it was woken but before it took anything, so the next client is woken
     // instead.
     waiters.give_up(tickets[1]);
     assert_eq!(waiters.answered(true).expect("a list"), tickets[2..]);

@@ -131,7 +131,7 @@ fn death_during_a_change_and_an_abandoned_copy_leaves_the_old_or_new_state() {
         // The memory that an arena takes depends on the free memory, so compute the expected result
         // during a copy, too.
         let expected = Expected::of(scenario, &path);
-        // Each run checks a random part of the steps; several runs cover all.
+        // Each run checks a random part of the steps; several runs cover all steps.
         let mut steps = random.u64(0..4);
         loop {
             std::fs::remove_file(&path).expect("made before");

@@ -67,7 +67,7 @@ fn dead_holder_loses_its_lease_at_once_and_the_next_one_sees_the_value() {
 }
 
 #[test]
-fn late_holder_loses_its_lease_to_exactly_one_and_stores_nothing() {
+fn late_holder_loses_its_lease_to_exactly_one_client_and_stores_nothing() {
     let place = fresh::place(2);
     let first = place.open();
     first.set_boot_time(1_000_000);
@@ -149,7 +149,8 @@ fn lease_of_a_server_client_is_respected_until_it_expires() {
     let name = lease_key(b"key");
     store.set(0, &name, b"0123456789abcdef").expect("room");
     assert!(take(&store, 1).is_none());
-    // A lease that looks like that of a process but names none counts as that of a dead one.
+    // A lease that has the format of a process' lease but names no process counts as the lease of a
+    // dead process.
     store
         .set(0, &name, &[b"@", &b"f"[..].repeat(48)[..]].concat())
         .expect("room");
@@ -272,7 +273,7 @@ fn random_changes_match_the_model() {
                 stores.iter().for_each(|store| store.set_boot_time(now));
             }
             _ if random.below(4) == 0 => {
-                // The process dies, and another one takes its place.
+                // The process dies, and a new process takes its place.
                 stores[who] = open(now);
                 leases.retain(|_, (holder, _, _)| *holder != who);
                 // A process found alive counts as alive for a moment, so wait until its death is

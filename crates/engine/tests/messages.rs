@@ -92,8 +92,8 @@ fn receivers_match_naive_lists() {
                         if topic == Topic::Pattern {
                             model.patterns.retain(|known| known != name);
                         }
-                        // Messages that the receiver has not taken yet are no longer for this
-                        // subscription.
+                        // The canceled subscription no longer receives the messages that the
+                        // receiver has not taken yet.
                         for got in &mut model.queue {
                             if topic == Topic::Pattern {
                                 got.4.retain(|pattern| pattern != name);

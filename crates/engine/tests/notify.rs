@@ -106,7 +106,7 @@ fn every_removal_of_an_expired_key_publishes_an_event() {
         store.remove_met().expect("nobody holds a lock");
         assert_eq!(heard(subscriber), ["event@0__:expired met"]);
         store.increment(0, b"written", 1).expect("room");
-        // The insertion of the new key may have swept the other one as well.
+        // The insertion of the new key may have swept the other expired key as well.
         while store.keys(0) > 1 {
             store.sweep(100).expect("nobody holds a lock");
         }

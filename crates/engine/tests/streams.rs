@@ -416,7 +416,8 @@ fn continued_reads_return_the_current_entries() {
         let ((_, store), twin, last) = &mut both[random.usize(0..2)];
         match random.u32(0..40) {
             0..12 => {
-                // The same entries for both streams, as long as neither is changed otherwise.
+                // Add the same entries to both streams, as long as neither stream is changed
+                // otherwise.
                 let mut same = fastrand::Rng::with_seed(step / 64);
                 for _ in 0..random.usize(1..4) {
                     add(store, twin, &mut same);
@@ -473,7 +474,7 @@ fn repeated_field_names_take_almost_no_memory() {
         bytes([b"a", b"b", b"c"]),
         bytes([&[b'a'; 40], &[b'b'; 40], &[b'c'; 40]]),
     );
-    // 16 bytes an entry: an id and three numbers.
+    // 16 bytes per entry: an id and three numbers.
     assert!(short < 2000 * 16, "{short}");
     assert!(long < short + 2000 * 3, "{long} and {short}");
 }
@@ -527,7 +528,7 @@ fn wait(waiters: &mut Waiters<&Store>, texts: &[&[u8]], take: Take) -> Ticket {
     }
 }
 
-/// Returns the ids that a client was given if its wait is over.
+/// Returns the ids of the entries that a client was given, if its wait is over.
 fn given(waiters: &mut Waiters<&Store>, ticket: Ticket) -> Option<Vec<StreamId>> {
     match waiters.finish(ticket).expect("no lock is held")? {
         Answer::Taken(taken) => Some(StreamEntries::of_texts(&taken.items).ids().to_vec()),
@@ -578,7 +579,7 @@ fn entries_go_to_all_readers_but_only_to_the_first_of_a_group() {
     add_one(&store, 3);
     assert_eq!(given(&mut here, readers[2]), Some(vec![id(3)]));
     assert_eq!(given(&mut there, second), Some(vec![id(3)]));
-    // An entry that already exists is not delivered again.
+    // The group has received all entries, so these two clients wait until the group is destroyed.
     let third = wait(&mut there, &[b"k", b"g", b"three"], DELIVER);
     let fourth = wait(&mut there, &[b"k", b"g", b"three"], DELIVER);
     write(&store, |writer, key| {

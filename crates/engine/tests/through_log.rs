@@ -163,7 +163,7 @@ fn string_pinned_during_its_replacement_stays_unchanged() {
         let held = Rc::new(RefCell::new(Vec::new()));
         let (ours, theirs) = (held.clone(), reader.clone());
         on_step(Some(Box::new(move || {
-            // Pin only the first 60 reads; there are not enough pins for all.
+            // Pin only the first 60 reads, because there are not enough pins for all reads.
             let whole = theirs.get_in_place(0, b"key").expect("a read");
             let whole = whole.expect("it is there all the time");
             let first = theirs.bytes_of(&whole)[0];
@@ -183,7 +183,7 @@ fn string_pinned_during_its_replacement_stays_unchanged() {
                 set.expect("room");
             }
             _ => {
-                // Another block replaces the string at once.
+                // Replace the string in one transaction by a new one in a different block.
                 let key = writer.key(b"key");
                 let set = writer.write(writer.shards_of([&key]), |writer| {
                     writer.remove(0, &key)?;

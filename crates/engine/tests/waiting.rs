@@ -498,7 +498,7 @@ fn wait_ends_when_the_file_is_gone() {
                 "{listened}"
             );
         });
-        // The wait of an event loop ends, too.
+        // A wait in an event loop ends, too.
         while waiters.answered(true).expect("a list").is_empty() {
             thread::yield_now();
         }
@@ -541,7 +541,7 @@ fn waits_of_dead_processes_are_freed_when_memory_is_needed() {
         waiting > used / 2 && waiting < used * 2,
         "{waiting} of {used}"
     );
-    // A store without keys that is full.
+    // The store is full but has no keys.
     store.set_max_memory(used / 2).expect("it may write");
     store.check_memory_for(usize::MAX).expect("room");
     assert!(store.used_memory() <= used / 2);

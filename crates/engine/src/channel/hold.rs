@@ -16,7 +16,8 @@ fn name_of(seat: SeatName) -> Vec<u8> {
     format!("@{:016x}", seat.bits()).into_bytes()
 }
 
-/// Returns the seat in a consumer's name, or `None` for a client of a server.
+/// Returns the seat that a consumer's name contains, or `None` if the consumer is a client of a
+/// server.
 fn seat_of(name: &[u8]) -> Option<SeatName> {
     let digits = name
         .strip_prefix(b"@")
@@ -28,7 +29,7 @@ fn seat_of(name: &[u8]) -> Option<SeatName> {
 }
 
 impl Channel {
-    /// Returns the key of the messages that a consumer holds.
+    /// Returns the key of the list of messages that a consumer holds.
     fn held_by(&self, consumer: &[u8]) -> Vec<u8> {
         [&self.held, consumer].concat()
     }
@@ -40,7 +41,7 @@ impl Store {
     /// messages [go back](Self::recall). O(messages).
     ///
     /// # Errors
-    /// The errors of a write.
+    /// Returns the errors of [`write`](Self::write).
     ///
     /// ```
     /// # use undercroft_engine::{Options, Ranges, Store};
@@ -103,7 +104,7 @@ impl Store {
     /// false if it was given to another consumer. O(messages that the consumer holds).
     ///
     /// # Errors
-    /// The errors of a write.
+    /// Returns the errors of [`write`](Self::write).
     pub fn end_hold(
         &self,
         database: usize,
@@ -134,7 +135,7 @@ impl Store {
     /// returned messages).
     ///
     /// # Errors
-    /// The errors of a write.
+    /// Returns the errors of [`write`](Self::write).
     pub fn recall(&self, database: usize, channel: &Channel) -> Result<u64, Error> {
         let consumers = self.key(&channel.consumers);
         let mut known = Scored::new();
@@ -178,7 +179,8 @@ impl Store {
                 None => None,
             };
             if score != Some(until) {
-                // Another process was faster, or the consumer has extended its time.
+                // Another process has already recalled these messages, or the consumer has extended
+                // its time.
                 return Ok(0);
             }
             let mut all = Ranges::new();

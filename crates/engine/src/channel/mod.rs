@@ -2,8 +2,8 @@
 //!
 //! The messages are a list. Producers push at one end and consumers pop at the other. Each does so
 //! in a transaction that checks the length of the list and whether the key that marks the channel
-//! as closed exists. A client that finds the channel full or empty waits at the list ([`Look`]) and
-//! retries, so no message is ever handed to a client that may be dead.
+//! as closed exists. A client that finds the channel full or empty waits for the list to change
+//! ([`Look`]) and retries, so no message is ever handed to a client that may be dead.
 //!
 //! A consumer can take a message and *hold* it. The same transaction moves the message to a list of
 //! that consumer and adds the consumer to a sorted set. When the consumer is done, it removes the
@@ -90,7 +90,8 @@ impl Channel {
         }
     }
 
-    /// Returns the keys that waiting clients [look](Look) at.
+    /// Returns the keys that decide whether a client keeps waiting (see [`Look`]): the list of
+    /// messages, and the key that marks the channel as closed.
     pub fn looked_at(&self) -> [&[u8]; 2] {
         [&self.items, &self.closed]
     }
@@ -100,7 +101,7 @@ impl Store {
     /// Adds messages to a channel, in order, until the channel holds `most` messages. O(messages).
     ///
     /// # Errors
-    /// The errors of a write; no memory.
+    /// Returns the errors of [`write`](Self::write), for example if there is no memory.
     ///
     /// ```
     /// # use undercroft_engine::{Options, Ranges, Store};
@@ -174,7 +175,7 @@ impl Store {
     /// refuses one of them, all stay in the channel. O(messages).
     ///
     /// # Errors
-    /// The errors of a write.
+    /// Returns the errors of [`write`](Self::write).
     pub fn receive(
         &self,
         database: usize,
@@ -204,13 +205,14 @@ impl Store {
         }
     }
 
-    /// Closes a channel for all processes and wakes the clients that wait at it. O(1).
+    /// Closes a channel for all processes and wakes all clients that wait for a message or for
+    /// room. O(1).
     ///
     /// Closing succeeds in a full store, as removals do. Consumers take the remaining messages and
     /// then learn that the channel is closed.
     ///
     /// # Errors
-    /// The errors of a write.
+    /// Returns the errors of [`write`](Self::write).
     pub fn close_channel(&self, database: usize, channel: &Channel) -> Result<(), Error> {
         let closed = self.key(&channel.closed);
         let _removing = removing();
@@ -221,7 +223,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns why nothing was received.
+    /// Returns whether nothing was received because the channel is empty or because it is closed.
     fn nothing_there(&self, database: usize, channel: &Channel) -> Result<Received, Error> {
         Ok(match self.look_at_channel(database, channel, Look::Item)? {
             Looked::Closed => Received::Closed,
@@ -240,10 +242,11 @@ impl Store {
         found.and_then(Result::ok).unwrap_or(Looked::Nothing)
     }
 
-    /// Returns whether a channel has what a client waits for. O(1).
+    /// Returns whether a channel has what `look` demands, a message or room for one, and whether
+    /// the channel is closed. O(1).
     ///
     /// # Errors
-    /// The errors of a read.
+    /// Returns the errors of [`read`](Self::read).
     pub fn look_at_channel(
         &self,
         database: usize,

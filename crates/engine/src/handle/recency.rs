@@ -1,8 +1,8 @@
 //! When keys were last used, or how often, as recorded in the hints of a shard (R6).
 //!
 //! ```text
-//! a hint, where no policy counts uses: the clock, in ticks of 64 ms
-//! where one does: | 0 | new | minute of the last change, 16 bits | counter, 8 bits |
+//! a hint, unless the policy counts uses: the clock, in ticks of 64 ms
+//! a hint, if it does: | 0 | new | minute of the last change, 16 bits | counter, 8 bits |
 //! ```
 //!
 //! As in Redis, the counter grows logarithmically with the number of uses, and drops by one for
@@ -128,7 +128,7 @@ impl Store {
     /// Returns the approximate number of seconds since the last use of a key. Keys may share a hint
     /// (R6), and the result is meaningless if uses are counted.
     pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
-        // Up to one tick more may have passed than the difference. Round up, so that a key is
+        // The elapsed time may exceed the difference by up to one tick. Round up, so that a key is
         // reported idle for 1 s after exactly 1 s.
         (self.idle_ticks(key) * TICK + TICK - 1) / 1000
     }

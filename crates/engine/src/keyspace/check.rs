@@ -127,7 +127,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Checks the rest of a structure that is being freed. `record` is the block that refers to it.
+    /// Checks the blocks that are left of a structure that is being freed. `record` is the block
+    /// that refers to the structure.
     fn left(&self, check: &mut Check<'_>, record: Offset, left: Left) {
         (check.reach)(record);
         match left {
@@ -138,7 +139,7 @@ impl Keys<'_> {
                         Dying::Elements => {
                             check.table(&mut element, table, first, false, &mut [0; 2]);
                         }
-                        // A tree has no tables, so only the keys of a database get here.
+                        // Trees and parts have no tables, so only the keys of a database get here.
                         Dying::Keys | Dying::Tree(_) | Dying::Parts => {
                             let item =
                                 &mut |check: &mut Check<'_>,

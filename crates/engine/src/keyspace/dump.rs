@@ -8,7 +8,7 @@ use crate::structures::bulk::Draft;
 use crate::structures::ranges::Ranges;
 use crate::types::value_type::{Encoding, ValueType};
 
-/// Returns the payload of a value with the given items, which are those of
+/// Returns the payload of a value with the given items, in the format of
 /// [`Entry::append_items`](crate::Entry::append_items). O(value).
 pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8> {
     let mut out = Output::default();

@@ -12,7 +12,7 @@ use crate::structures::roots::Root;
 use crate::transaction::access::Access;
 
 impl Store {
-    /// Prefetches fields of hashes and members of sets and sorted sets, like [`warm`](Self::warm)
+    /// Prefetches fields of hashes and members of sets and sorted sets, as [`warm`](Self::warm)
     /// does for keys. Each element is given as its collection's key and its name, and the keys
     /// should be warm already. Only large collections are prefetched. O(elements).
     pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {

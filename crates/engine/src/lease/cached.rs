@@ -77,11 +77,12 @@ impl Cached {
 
     /// Returns whether a refresh is due.
     ///
-    /// `haste` is 0, or for early refresh a number drawn for each call: `beta * -ln(random)` for a
-    /// uniform `random` in (0, 1]. The refresh is then due earlier by `haste` times the time that
-    /// computing the value took. Among many callers, one is likely to be early enough before any is
-    /// late, and the longer the computation, the likelier (Vattani, Chierichetti, Lowenstein:
-    /// Optimal Probabilistic Cache Stampede Prevention, VLDB 2015; `beta` is 1 there).
+    /// For a refresh exactly when it is due, `haste` is 0. For early refresh, it is a number drawn
+    /// for each call: `beta * -ln(random)` for a uniform `random` in (0, 1]. The refresh is then
+    /// due earlier by `haste` times the time that computing the value took. Among many callers, one
+    /// is likely to refresh the value before any caller finds the refresh overdue. The longer the
+    /// computation, the earlier that refresh starts (Vattani, Chierichetti, Lowenstein: Optimal
+    /// Probabilistic Cache Stampede Prevention, VLDB 2015; `beta` is 1 there).
     #[inline]
     pub fn is_due(&self, now: u64, haste: f64) -> bool {
         let ahead = f64::from(self.took) / 1000.0 * haste;

@@ -11,7 +11,8 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::transaction::writer::Expiry;
 
-/// The first and the longest pause between two checks of a waiter whether the holder is alive.
+/// The shortest and the longest pause between two checks in which a waiter asks whether the holder
+/// is alive.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LAST_LOOK: Duration = Duration::from_millis(100);
 /// Length in bytes of a process' lease: `@`, then the seat of the process, a number, and the end of
@@ -21,7 +22,7 @@ const LENGTH: usize = 49;
 /// does not define the term itself, because a step of the system clock would shorten it.
 const FORGOTTEN: u64 = 24 * 60 * 60 * 1000;
 
-/// A lease as stored; its holder may store the value.
+/// A lease as it is stored. Its holder computes and stores the key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease(Vec<u8>);
 
@@ -30,7 +31,8 @@ pub struct Lease(Vec<u8>);
 pub enum Leased {
     /// The caller now holds the lease. The second field is the key's value at that moment.
     Taken(Lease, Option<Vec<u8>>),
-    /// Another client holds the lease. It was alive a moment ago, or is a client of a server.
+    /// Another client holds the lease. It is a client of a server, or its process was alive a
+    /// moment ago.
     Held,
 }
 
@@ -96,8 +98,8 @@ impl Store {
     /// transaction.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key or the key of the lease holds no string; a read-only store;
-    /// the errors of [`write`](Self::write).
+    /// [`Error::WrongType`] if the key or the key of the lease holds no string; an error if the
+    /// store is read-only; the errors of [`write`](Self::write).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -151,7 +153,8 @@ impl Store {
     /// false and stores nothing if the caller has lost the lease or its term has ended. O(length).
     ///
     /// # Errors
-    /// No room, and the errors of [`write`](Self::write). The caller keeps the lease then.
+    /// Returns the errors of [`write`](Self::write), for example if the store is out of memory. The
+    /// caller then keeps the lease.
     pub fn set_leased(
         &self,
         database: usize,
@@ -169,7 +172,7 @@ impl Store {
     /// lease belongs to the parent.
     ///
     /// # Errors
-    /// The errors of [`write`](Self::write).
+    /// Returns the errors of [`write`](Self::write).
     pub fn release_lease(&self, database: usize, key: &[u8], lease: &Lease) -> Result<bool, Error> {
         let _removing = removing();
         self.end_lease(database, key, lease, None)
@@ -186,7 +189,7 @@ impl Store {
         if !seat.is_some_and(|seat| self.segment.is_seat_here(seat)) {
             return Ok(false);
         }
-        // After the end of the term nothing is stored, even if the lease has not been taken over.
+        // Once the term has ended, store nothing, even if no other client has taken the lease over.
         let is_late = self.is_over(lease);
         let value = value.filter(|_| !is_late);
         let name = lease_key(key);
@@ -229,7 +232,7 @@ impl Store {
         let Some((held, expiry)) = self.look_at(database, &name)? else {
             return Ok(());
         };
-        // A client of a server cannot wake anyone, so sleep at a seat of this process.
+        // A client of a server cannot wake waiters, so sleep at a seat of this process.
         let seat = match held.seat() {
             Some(seat) => seat,
             None => self.segment.seat_here(0)?,

@@ -1,4 +1,4 @@
-//! Leases: cached values that only one client of all processes computes at a time. Only `lib.rs`
+//! Leases: only one client, among all processes, computes a cached value at a time. Only `lib.rs`
 //! uses this module.
 //!
 //! A caller that finds a value missing takes its *lease* for a term. The lease is an ordinary
@@ -11,8 +11,8 @@
 //! ([`Store::set_leased`](crate::Store::set_leased)): a holder that lost its lease comes too late.
 //!
 //! Waiters sleep at a seat in the process entry of the holder, which wakes them when it releases
-//! the lease. Correctness does not depend on that wake (M4): waiters also check by themselves, at
-//! first every 10 ms.
+//! the lease. Correctness does not depend on that wake (M4): waiters also check the lease by
+//! themselves, at first every 10 ms.
 //!
 //! A client of a server takes the same lease with `SET key token NX PX term`. That lease names no
 //! process and ends with its term.

@@ -29,7 +29,7 @@ impl Access<'_> {
     /// transaction, the parcel appears with the commit. O(length).
     ///
     /// # Errors
-    /// No memory, or a message longer than a string may be.
+    /// Fails if there is no memory, or if the message exceeds the maximum length of a string.
     pub(crate) fn leave_parcel(&self, message: &[u8]) -> Result<Name, Error> {
         if message.len() as u64 > STRING_MAX {
             return Err(Error::TooLong);

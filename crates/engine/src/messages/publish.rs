@@ -92,8 +92,8 @@ impl Store {
     /// O(receiving processes + patterns), and a copy of the message.
     ///
     /// # Errors
-    /// No memory for a message longer than a quarter of the store's ring, or another publisher was
-    /// stopped in the middle of a message.
+    /// Fails if there is no memory for a message longer than a quarter of the store's ring, or if
+    /// another publisher was stopped in the middle of a message.
     #[inline]
     pub fn publish(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<u64, Error> {
         self.access().publish(topic, name, body)
@@ -104,8 +104,8 @@ impl Store {
     /// number of receivers of each message.
     ///
     /// # Errors
-    /// The errors of [`publish`](Self::publish). The first messages may have been sent even after
-    /// an error.
+    /// Returns the errors of [`publish`](Self::publish). The first messages may have been sent even
+    /// after an error.
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         self.access().publish_all(topic, name, bodies)
     }
@@ -146,7 +146,7 @@ impl Store {
     /// Sends the kept messages in order. Returns false if another thread is sending them.
     ///
     /// # Errors
-    /// The ring's lock cannot be taken; messages that were not sent are kept.
+    /// Fails if the ring's lock cannot be taken. Messages that were not sent are kept.
     pub(crate) fn send_unsent(&self) -> Result<bool, Error> {
         self.send_kept(|letter| self.publish_now(letter.kind, &letter.name, &letter.body))
     }

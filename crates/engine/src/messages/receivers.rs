@@ -27,7 +27,7 @@ const STEP: usize = 64;
 /// Longer lists, in bytes, are copied only after a recheck that nothing changed (R3).
 const SHORT: u64 = 4096;
 
-/// Channels and payloads.
+/// Messages as pairs of a channel and a payload.
 type Letters = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Seats with the number of receivers at each.

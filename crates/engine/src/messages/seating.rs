@@ -17,10 +17,11 @@ pub(crate) struct Seating {
 }
 
 impl Seating {
-    /// Returns the seat, and whether it is new. Takes one if this process has none yet.
+    /// Returns the seat of this process, and whether the seat is new. Takes a seat if there is none
+    /// yet.
     ///
     /// # Errors
-    /// A read-only store, or 512 seats in use in this process.
+    /// Fails if the store is read-only, or if 512 seats are already in use in this process.
     #[inline]
     pub(crate) fn take(&mut self, segment: &Segment) -> Result<(SeatName, bool), Error> {
         match self.name(segment) {
@@ -33,7 +34,8 @@ impl Seating {
     fn take_another(&mut self, segment: &Segment) -> Result<SeatName, Error> {
         let seat = segment.take_seat()?;
         let name = seat.name();
-        // Only drop the old ones: their socket name and seat belong to the process that forked.
+        // Only drop the old seat and bell: the seat and the bell's socket name belong to the
+        // process that forked.
         drop((self.bell.take(), self.seat.replace(seat)));
         Ok(name)
     }

@@ -78,7 +78,7 @@ pub struct Subscriber<S: Deref<Target = Store>> {
     /// Number of records before the reader's position.
     number: u64,
     subscriptions: Subscriptions,
-    /// Number of subscriptions already stored for a new seat, or `None` if all of them are.
+    /// Number of subscriptions already stored for a new seat, or `None` if all are stored.
     enrolled: Option<usize>,
     /// Messages missed between a fork and the first call in the child, to be reported next.
     missed: u64,
@@ -102,7 +102,7 @@ enum Step {
 #[derive(Clone, Debug)]
 pub struct Waiting {
     seat: SeatName,
-    /// `None` without subscriptions.
+    /// The position in the ring, or `None` without subscriptions.
     position: Option<u64>,
     polling: Arc<Polling>,
     progress: u64,
@@ -184,7 +184,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// one more receiver in the counts that publishers get.
     ///
     /// # Errors
-    /// A read-only store, or 512 subscribers in this process.
+    /// Fails if the store is read-only, or if there are already 512 subscribers in this process.
     pub fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let seat = self.seated()?;
         let hashes: Vec<u64> = names.iter().map(|name| self.store.key(name).hash).collect();
@@ -223,7 +223,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// message.
     ///
     /// # Errors
-    /// The store's file is gone, reported within two seconds (M7).
+    /// Fails within two seconds after the store's file is gone (M7).
     pub fn try_next(&mut self) -> Result<Option<Event<'_>>, Error> {
         self.try_next_after(true)
     }
@@ -468,7 +468,7 @@ impl Store {
     /// Cancels the subscriptions of a dropped subscriber, and gives its seat back.
     ///
     /// # Errors
-    /// The remaining subscriptions, if a lock delays this.
+    /// Returns the subscriptions that remain if a lock cannot be taken.
     pub(crate) fn depart(&self, mut departure: Departure) -> Result<(), Departure> {
         let Some(seat) = departure.seating.name(&self.segment) else {
             return Ok(());

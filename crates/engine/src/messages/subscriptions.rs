@@ -236,7 +236,7 @@ mod tests {
         all.add(Topic::Channel, 7, b"a", 0, 0);
         all.add(Topic::Shard, 7, b"a", 0, 0);
         all.add(Topic::Channel, 7, b"b", 0, 0);
-        // A name with another hash but the same counter.
+        // A name with a different hash that selects the same counter.
         all.add(Topic::Channel, 7 + COUNTERS as u64, b"c", 0, 0);
         let mut known = all.all(Topic::Channel);
         known.sort();

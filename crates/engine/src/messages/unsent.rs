@@ -119,7 +119,7 @@ impl Store {
     /// them.
     ///
     /// # Errors
-    /// The ring's lock cannot be taken; messages that were not sent are kept.
+    /// Fails if the ring's lock cannot be taken. Messages that were not sent are kept.
     pub(crate) fn send_kept(
         &self,
         publish: impl Fn(&Letter) -> Result<(), Error>,

@@ -1,7 +1,7 @@
 //! Listpacks, the form of small collections in Redis 7.0.
 //!
 //! ```text
-//! bytes in all (4) | elements (2) | encoding and data, length of both, backwards (1 to 5) | ... | 0xff
+//! total bytes (4) | elements (2) | encoding and data, then their length (1 to 5) | ... | 0xff
 //! ```
 //!
 //! The length after each element allows Redis to iterate backwards. Numbers are little-endian, and

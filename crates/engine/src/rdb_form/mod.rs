@@ -3,11 +3,11 @@
 //! common parts. The types and `keyspace/dump` use it.
 //!
 //! ```text
-//! type (1) | value | RDB version (2, little-endian) | CRC-64 of all before (8, little-endian)
+//! type (1) | value | RDB version (2, little-endian) | CRC-64 of all bytes before (8, little-endian)
 //! ```
 //!
-//! A string is stored as a length with that many bytes, as an integer of one, two or four bytes, or
-//! as an LZF stream. A collection is either a number of such strings, or a single string with the
+//! A string is stored as its length and its bytes, as an integer of one, two or four bytes, or as
+//! an LZF stream. A collection is either a number of such strings, or a single string with the
 //! memory image of a Redis structure.
 //!
 //! - `form`: the encodings of lengths, strings and integers.

@@ -19,7 +19,7 @@ pub enum RestoreError {
 }
 
 impl RestoreError {
-    /// Returns the error reply of Redis.
+    /// Returns the error reply that Redis sends in this case.
     pub fn message(self) -> &'static str {
         match self {
             RestoreError::VersionOrChecksum => "ERR DUMP payload version or checksum are wrong",

@@ -1,7 +1,7 @@
 //! Ziplists, the form of small collections before Redis 7.0. They are only read.
 //!
 //! ```text
-//! bytes in all (4) | offset of the last entry (4) | entries (2) | length of the entry before (1 or 5), encoding, data | ... | 0xff
+//! total bytes (4) | offset of the last entry (4) | entries (2) | length of the previous entry (1 or 5), encoding, data | ... | 0xff
 //! ```
 
 use crate::structures::ranges::Ranges;

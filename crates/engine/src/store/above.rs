@@ -61,7 +61,7 @@ impl Above for Modules {
     }
 
     fn deliver(&self, store: &Store, content: Content) {
-        // The transaction is committed, so a failure from here on is not its error.
+        // The transaction is committed, so a failure from here on must not make the call fail.
         let _deferred = defer_signals();
         let is_flushed = |post: &Post| matches!(post, Post::Flushed);
         if content.posts.iter().any(is_flushed) {

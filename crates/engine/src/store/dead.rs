@@ -1,11 +1,11 @@
 //! Cleanup after dead processes (L5): frees the tickets and mailboxes of their waiting clients, and
 //! their subscriptions.
 //!
-//! These lie in dictionaries that no client sees. One step examines a bounded number of their names
-//! without a lock. It frees what dead processes left there in transactions of bounded length (W9):
-//! one transaction for each ticket, whose number of keys is bounded by the blocking command, and
-//! one for a batch of subscribed names. A caller that needs memory runs a full round of steps
-//! before it gets an error.
+//! Tickets, mailboxes and subscriptions are stored in dictionaries that no client sees. One step
+//! examines a bounded number of their names without a lock. It frees what dead processes left in
+//! transactions of bounded length (W9): one transaction for each ticket, whose number of keys is
+//! bounded by the blocking command, and one for a batch of subscribed names. A caller that needs
+//! memory runs a full round of steps before it gets an error.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,8 +27,8 @@ const LOOK: u64 = 64;
 const SAMPLES: u64 = 5;
 /// Buckets of an idle dictionary freed in one transaction.
 const FREE: u64 = 64;
-/// After a round that found nothing, how many milliseconds pass before a caller that needs memory
-/// starts another.
+/// The number of milliseconds after a round that found nothing before a caller that needs memory
+/// starts another round.
 const NOTHING_FOR: u64 = 100;
 /// Mask of the cursor in a round's position; the bits above the cursor are the kind.
 const CURSOR: u64 = (1 << 60) - 1;
@@ -39,7 +39,7 @@ const KINDS: u64 = 1 + Topic::ALL.len() as u64;
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     place: AtomicU64,
-    /// Until this time, in coarse milliseconds, another round is not worthwhile.
+    /// The time, in coarse milliseconds, before which another round is not worthwhile.
     nothing_until: AtomicU64,
 }
 
@@ -54,10 +54,10 @@ pub struct Freed {
 
 impl Store {
     /// Runs one bounded step of cleanup after dead processes: frees some of their waits and
-    /// subscriptions, if it finds any. Whatever is locked stays for the next round.
+    /// subscriptions, if it finds any. Skips locked shards until the next round.
     ///
     /// # Errors
-    /// The errors of [`write`](Store::write), except for a lock that cannot be taken.
+    /// Returns the errors of [`write`](Store::write), except for a lock that cannot be taken.
     pub fn free_some_of_the_dead(&self) -> Result<Freed, Error> {
         let place = self.part::<Round>().place.load(Ordering::Relaxed);
         let (next, left) = self.step_over_the_dead(place)?;
@@ -106,8 +106,8 @@ impl Store {
         }
     }
 
-    /// Returns whether there are waiters or subscribers, and no lock that cleanup could have to
-    /// wait for. The caller may need memory but none of what is locked.
+    /// Returns whether cleanup is worth a try: there are waiters or subscribers, and none of their
+    /// shards is locked. A caller that needs memory must not wait for an unrelated lock.
     fn may_look(&self) -> bool {
         let mut some = false;
         for shard in 0..self.shards() {
@@ -231,7 +231,7 @@ impl Access<'_> {
     /// including those of dead processes. O(waiting clients and names).
     ///
     /// # Errors
-    /// The errors of [`scan`](Self::scan).
+    /// Returns the errors of [`scan`](Self::scan).
     pub fn used_by_waiting(&self) -> Result<u64, Error> {
         let mut bytes = 0_u64;
         for database in hidden() {

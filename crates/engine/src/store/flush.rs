@@ -32,8 +32,8 @@ fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Resu
         }
         return Ok(removed);
     }
-    // Nothing that stays in the shard refers to the abandoned memory: the graveyard is abandoned
-    // with it.
+    // No live structure in the shard refers to the abandoned memory: the graveyard is abandoned,
+    // too.
     for database in all() {
         let root = Root { shard, database };
         if databases.contains(&database) && root.get(writer.view(), TABLE) != 0 {
@@ -186,7 +186,8 @@ mod tests {
     fn cyclic_bucket_chain_makes_a_flush_fail() {
         for keys in [1, 4] {
             let (_directory, store) = looped(keys);
-            // A key in another database stays, so the flush must free the others one by one.
+            // A key in another database stays, so the flush must free the keys of this database one
+            // by one.
             store.set(1, b"stays", b"value").expect("room");
             let freed = store.flush(&[0], true);
             assert!(matches!(freed, Err(Error::Memory(_))), "{freed:?}");

@@ -31,7 +31,7 @@ impl StoreName {
     /// Parses a store's name, in the same way as all bindings and the command line:
     /// `undercroft://name` is a store in shared memory, `undercroft://name/1` is its database 1,
     /// and `undercroft:///path` or a path that contains a `/` is a file. A plain word is ambiguous,
-    /// so it is an error that says how to write each form.
+    /// so it is refused with an error that shows how to write each form.
     ///
     /// ```
     /// use undercroft_engine::StoreName;
@@ -86,7 +86,7 @@ impl StoreName {
         let (rest, database) = match rest.split_once('/') {
             None => (rest, None),
             Some((name, "")) => (name, None),
-            // The name is invalid: report that rather than the database number.
+            // The name is invalid: report the name rather than the database number.
             Some((name, _)) if !is_name(name) => (rest, None),
             Some((name, digits)) => {
                 let number = digits.parse().ok().filter(|&number| number < DATABASES);

@@ -23,7 +23,7 @@ pub struct Terms {
     /// The limit in bytes on the data of all processes; 0 means no limit. The default is 1 GiB, or
     /// five eighths of the file system if that is less.
     pub max_memory: Option<u64>,
-    /// The eviction policy at that limit.
+    /// The eviction policy at the memory limit.
     pub policy: Option<EvictionPolicy>,
     /// Whether opening an existing store with other limits is an error.
     pub strict: bool,

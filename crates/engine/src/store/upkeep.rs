@@ -1,9 +1,9 @@
-//! Upkeep (M8): processes that write or wait also run the store's background work, now and then one
-//! bounded step. No server is needed for it.
+//! Upkeep (M8): processes that write or wait also run the store's background work, one bounded step
+//! at a time. No server is needed for upkeep.
 //!
 //! A step is a round of chores. Each chore does about 100 us of work at most, counted in buckets,
-//! keys and pages, in transactions of bounded length (W9), and skips whatever is locked. The
-//! outcome decides when the next step is due: after a few milliseconds if much work is left.
+//! keys and pages, in transactions of bounded length (W9), and skips locked shards. The outcome
+//! decides when the next step is due: after a few milliseconds if much work is left.
 
 use undercroft_memory::{ShardSet, coarse_milliseconds, defer_signals};
 
@@ -29,8 +29,8 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Returns the pause before the next step in milliseconds. The clock ticks every 4 ms on many
-    /// machines, so hurried steps slow down only a few of many writes.
+    /// Returns the pause before the next step in milliseconds. The clock ticks only every 4 ms on
+    /// many machines, so even in a hurry, most writes run no step.
     fn pause(self) -> u64 {
         match self {
             Pace::Idle => 100,
@@ -49,13 +49,13 @@ pub struct Upkept {
     pub pace: Pace,
 }
 
-/// One kind of work that a step does.
+/// One kind of work within a step of upkeep.
 type Chore = fn(&Store, &mut Upkept) -> Result<Pace, Error>;
 
 /// Chores that remove keys; skipped while the data must not change.
 const OF_KEYS: &[Chore] = &[remove_expired, evict];
 
-/// Chores that only give memory back and tidy structures.
+/// Chores that only return memory and tidy structures.
 const OF_MEMORY: &[Chore] = &[
     free_dying,
     free_the_dead,
@@ -108,7 +108,7 @@ impl Store {
     /// `None` if none is due or another process is running it.
     ///
     /// # Errors
-    /// The first error of a chore; the remaining chores still run.
+    /// Returns the first error of a chore. The remaining chores still run.
     pub fn upkeep(&self, now: u64) -> Result<Option<Upkept>, Error> {
         let Some(turn) = self.segment.take_upkeep(now) else {
             return Ok(None);
@@ -122,7 +122,7 @@ impl Store {
     /// Runs a step of upkeep at once, even if another process is running one.
     ///
     /// # Errors
-    /// The errors of [`upkeep`](Self::upkeep).
+    /// Returns the errors of [`upkeep`](Self::upkeep).
     pub fn upkeep_step(&self) -> Result<Upkept, Error> {
         // The step runs after a command whose reply stands, so a signal must not interrupt it.
         let _deferred = defer_signals();
@@ -170,7 +170,7 @@ impl Store {
     /// called within a transaction. O(free memory).
     ///
     /// # Errors
-    /// A lock of the heap cannot be taken.
+    /// Fails if a lock of the heap cannot be taken.
     pub fn purge(&self) -> Result<(), Error> {
         for shard in 0..self.shards() {
             while !self.segment.is_locked(shard) && self.segment.give_back(shard)? {}
@@ -219,7 +219,8 @@ fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
-/// Evicts keys that commands left over, if more memory is in use than `maxmemory` allows.
+/// Evicts keys if more memory is in use than `maxmemory` allows because commands did not evict
+/// enough.
 fn evict(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(match store.evict_some()? {
         true => Pace::Hurry,
@@ -295,7 +296,7 @@ fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
-/// Returns the sizes in bytes of the long tables that a shard's databases will soon need.
+/// Returns the sizes in bytes of the large tables that a shard's databases will soon need.
 fn wanted_tables(store: &Store, shard: usize) -> Result<Vec<u64>, Error> {
     store.read(ShardSet::one(shard), |reader| {
         let roots = (0..DATABASES).map(|database| Root { shard, database });
@@ -323,7 +324,7 @@ fn prepare_growth(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Returns the memory of undo logs that have grown long to the system.
+/// Returns the memory of overgrown undo logs to the system.
 fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut pace = Pace::Idle;
     for shard in 0..store.shards() {
@@ -340,7 +341,7 @@ fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 
 /// Returns free memory to the system. Some stays warm for reuse (H5).
 fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
-    // Without memory for even another process' slot, keep nothing warm.
+    // If there is no memory even for the slot of another process, keep nothing warm.
     if !store.segment.keep_spare_slots() {
         let trimmed = store.segment.trim(0)?;
         return Ok(if trimmed.bytes > 0 {

@@ -13,11 +13,11 @@ use crate::structures::roots::{BITS, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARE
 
 /// The table halves if it has fewer than one key for this many buckets.
 const SPARSE: u64 = 2;
-/// The number of keys between two attempts of an insertion or a removal to allocate a large table,
-/// for which there may not be enough memory yet.
+/// How often insertions and removals try to allocate a large table: only when the key count is a
+/// multiple of this number, because there may not be enough memory yet.
 const RETRY: u64 = 64;
-/// The fraction of the doubling threshold, as 1/n, from which memory for a larger table is prepared
-/// in advance.
+/// Memory for a larger table is prepared in advance once the key count is within 1/n of the
+/// doubling threshold.
 const EARLY: u64 = 8;
 /// The cost of the steps of a resize in tenths of a microsecond: reading a bucket, moving an entry,
 /// zeroing a group of buckets.

@@ -59,8 +59,8 @@ impl Dictionary for Elements {
     type Item = Element;
     type Words<'v> = Block<'v>;
 
-    /// Larger than for a database: an element takes a fifth less memory, and is sometimes found
-    /// only in the second cache line of its chain.
+    /// Larger than for a database. An element takes a fifth less memory, but is sometimes found
+    /// only in the second bucket of its chain.
     const FULL: u64 = 8;
 
     #[inline(always)]

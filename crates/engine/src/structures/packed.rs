@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_found_where_it_may_lie() {
+    fn paired_search_finds_only_first_items_of_pairs() {
         let mut bytes = Vec::new();
         for text in [&b"a"[..], b"7", b"b", b"a", b"7", b"xyz"] {
             push(&mut bytes, text);

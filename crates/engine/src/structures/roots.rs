@@ -17,7 +17,7 @@ pub(crate) const TABLE: usize = 0;
 pub(crate) const BITS: usize = 1;
 /// The number of keys of the database in this shard.
 pub(crate) const KEYS: usize = 2;
-/// The number of those keys that have an expiry.
+/// The number of keys of the database in this shard that have an expiry.
 pub(crate) const EXPIRES: usize = 3;
 /// The offset of the new table while the dictionary is being resized, else 0.
 pub(crate) const NEXT_TABLE: usize = 4;

@@ -11,7 +11,7 @@ use crate::structures::dictionary::{BUCKET, Dictionary, Table, for_each_in_chain
 /// The number of bits of a SCAN cursor that hold the bucket.
 pub(crate) const BUCKET_BITS: u32 = 48;
 
-/// The number of steps before its visit at which a bucket is prefetched.
+/// How many steps ahead of the walk a bucket is prefetched.
 const STEPS_AHEAD: u64 = 4;
 
 /// Visits the entries at a position, and returns the next position.

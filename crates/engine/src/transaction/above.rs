@@ -1,5 +1,5 @@
-//! Calls from a transaction to higher modules, which it does not depend on. They pass a table of
-//! functions to each handle.
+//! Calls from a transaction to higher modules, which it does not depend on. The higher modules pass
+//! a table of functions to each handle.
 
 use std::time::Duration;
 

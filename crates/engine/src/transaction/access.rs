@@ -226,7 +226,7 @@ impl<'a> Access<'a> {
     }
 
     /// Runs one command of a transaction, and rolls back its changes if it fails. Outside a
-    /// transaction, the store does so anyway.
+    /// transaction, the store rolls back a failed command anyway.
     ///
     /// # Errors
     /// Fails if [`Running::roll_back_to`](crate::Running::roll_back_to) does. An error of `body` is

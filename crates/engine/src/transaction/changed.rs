@@ -1,5 +1,5 @@
-//! The single place through which every change of a key goes, by a command, a typed call, expiry or
-//! eviction.
+//! The single place through which every change of a key goes, whether by a command, a typed call,
+//! expiry or eviction.
 //!
 //! WATCH, the queues of waiting clients, and followers of all changes (a replica or a journal)
 //! depend on it. [`Writer::changed`] reports a change after making it and within its transaction,

@@ -14,9 +14,9 @@ use crate::transaction::above::above;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 
-/// The number of keys between two checks whether the shard's hint table is large enough.
+/// The number of keys between two checks of whether the shard's hint table is large enough.
 const COUNT_EVERY: u64 = 4096;
-/// The minimum number of buckets or leaves that an adding command frees along the way.
+/// The minimum number of buckets or leaves that a command frees while it adds items.
 const FREED_ALONG: u64 = 8;
 
 impl Writer<'_, '_> {

@@ -176,7 +176,8 @@ impl Outbox {
     }
 
     /// Drops everything that was added since a mark, because the changes since then were rolled
-    /// back. The expired keys among them exist again, so they are remembered as for a reader.
+    /// back. Expired keys that these changes removed exist again, so they are remembered as if a
+    /// read had found them.
     pub(crate) fn cut(&mut self, mark: Mark) {
         let Some(content) = &mut self.content else {
             return;

@@ -106,7 +106,7 @@ impl Store {
     }
 
     fn sum(&self, database: usize, word: usize) -> u64 {
-        // The function cannot return the error of an interruption.
+        // This function cannot return an interruption as an error, so defer signals.
         let _deferred = defer_signals();
         (0..self.shards())
             .map(|shard| {

@@ -11,7 +11,7 @@ use crate::transaction::outbox::{Mark, Outbox};
 pub(crate) struct FailedTry<E> {
     error: E,
     cause: Cause,
-    /// Whether a shard was not locked.
+    /// Whether the body needed a shard that was not locked.
     pub(crate) beyond: bool,
 }
 
@@ -38,7 +38,7 @@ impl<E> FailedTry<E> {
 
     /// Returns the error of a change that is rolled back, and drops its outbox. The expired keys
     /// that the change removed exist again, so they are remembered. If the change runs again, it
-    /// finds them itself.
+    /// finds these keys itself.
     #[cold]
     pub(crate) fn failed(error: E, mut outbox: Outbox, again: bool) -> FailedTry<E> {
         if !again {

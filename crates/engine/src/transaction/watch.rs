@@ -129,7 +129,7 @@ impl Access<'_> {
 
     /// Whether a key is unchanged since it was watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
-        // The caller may be unable to report an interruption.
+        // The caller may be unable to report an interruption, so defer signals.
         let _deferred = defer_signals();
         self.read(ShardSet::one(watch.shard), |reader| {
             watch.is_unchanged(self.store, reader.view())
@@ -145,7 +145,7 @@ impl Running<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Whether a key is unchanged since it was watched. Its shard must be locked.
+    /// Whether a key is unchanged since it was watched. The shard of the key must be locked.
     pub(crate) fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         watch.is_unchanged(self.store, self.view())
     }

@@ -107,8 +107,8 @@ impl Store {
         above(self).settle(self)
     }
 
-    /// Calls [`settle_waits`](Self::settle_waits) before a change, unless the change itself follows
-    /// a different change.
+    /// Calls [`settle_waits`](Self::settle_waits) before a change, unless the change itself is part
+    /// of the work that follows a commit.
     #[cold]
     pub(crate) fn settle_first(&self) {
         if !are_signals_deferred() {

@@ -62,8 +62,8 @@ impl ValueType {
         }
     }
 
-    /// Returns the number that identifies the type in records of detached parts. Lists keep the
-    /// number 0 from when only lists had such parts.
+    /// Returns the number that identifies the type in records of detached parts. Lists have the
+    /// number 0, because they were once the only type with parts.
     pub(crate) fn number_of_parts(self) -> u64 {
         match self {
             ValueType::List => detached::LIST,

@@ -1,10 +1,11 @@
 //! Deferred freeing of subtrees that LTRIM or XTRIM cut off a list or a stream with an arena. The
 //! subtrees are freed later in bounded steps, while the rest of the value stays in use.
 //!
-//! The subtrees lie in the value's arena, which may move to another shard or to the heap before
-//! they are freed. So each arena has a list of small blocks, called parts, that each refer to one
-//! subtree. The arena's note points to the record of that list in the shard's graveyard, and the
-//! record points to the arena. Moving or burying the arena clears the record's task (H4).
+//! The subtrees are in the value's arena, which may move to another shard or be returned to the
+//! heap before they are freed. Each arena therefore has a list of small blocks, called parts, each
+//! of which refers to one subtree. The arena's note refers to the record of that list in the
+//! shard's graveyard, and the record refers back to the arena. Code that moves or frees the arena
+//! clears the record first (H4).
 //!
 //! ```text
 //! a part, 32 bytes:

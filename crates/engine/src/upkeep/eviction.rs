@@ -30,8 +30,8 @@ use crate::upkeep::reclaim::Locked;
 const POOL: usize = 16;
 /// Maximum number of buckets sampled in one read.
 pub(crate) const BUCKETS: u64 = 64;
-/// How long one command keeps evicting after it has done its share, which is proportional to the
-/// bytes it adds.
+/// The time for which a command keeps evicting after it has evicted in proportion to the bytes it
+/// adds.
 const AT_ONCE: Duration = Duration::from_micros(500);
 /// A command evicts at least this multiple of the bytes it adds, however long that takes; otherwise
 /// data would grow faster than eviction removes it.
@@ -51,7 +51,7 @@ pub(crate) struct Candidate {
     pub(crate) database: usize,
     pub(crate) shard: usize,
     pub(crate) key: Vec<u8>,
-    /// The offset at which the entry must still lie; 0 accepts any offset.
+    /// The offset at which the entry must still be; 0 accepts any offset.
     pub(crate) at: Offset,
 }
 
@@ -174,7 +174,8 @@ impl Store {
             return Ok(());
         }
         if policy == EvictionPolicy::NoEviction {
-            // Removed values may not be freed yet, and expired keys may not be removed yet.
+            // Removed values that are not freed yet, or expired keys that are not removed yet, may
+            // make room.
             while self.used_memory() > limit {
                 if !self.reclaim(|| self.used_memory() <= limit)? {
                     return Err(Error::MaxMemory);
@@ -216,7 +217,7 @@ impl Store {
     /// usage is still above the limit.
     ///
     /// # Errors
-    /// The errors of [`write`](Store::write).
+    /// Returns the errors of [`write`](Store::write).
     pub(crate) fn evict_some(&self) -> Result<bool, Error> {
         let limit = self.max_memory();
         if limit == 0 || self.eviction().policy == EvictionPolicy::NoEviction {
@@ -224,7 +225,7 @@ impl Store {
         }
         match self.check_memory_for(0) {
             Ok(()) => Ok(self.used_memory() > limit),
-            // The policy leaves no key to evict. Writers get that error; another step of upkeep
+            // The policy leaves no key to evict. Writers get this error, and another step of upkeep
             // would not find a key either.
             Err(Error::MaxMemory) => Ok(false),
             Err(error) => Err(error),
@@ -411,7 +412,7 @@ impl Store {
         })?;
         for (key, expiry) in seen {
             let score = match expiry {
-                // Expired keys go before all others.
+                // Expired keys are evicted before all other keys.
                 Some(expiry) if expiry <= now => EXPIRED,
                 _ => self.evictability(policy.measure(), &self.key(&key), expiry),
             };
@@ -469,7 +470,7 @@ impl Access<'_> {
     /// Redis.
     ///
     /// # Errors
-    /// The errors of [`Store::check_memory_for`].
+    /// Returns the errors of [`Store::check_memory_for`].
     #[inline]
     pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
         match self.running {

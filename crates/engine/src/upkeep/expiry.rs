@@ -23,8 +23,8 @@ use crate::upkeep::graveyard;
 const BUCKETS: u64 = 16;
 /// A transaction ends after removing this many keys.
 const REMOVED: u64 = 64;
-/// In the position of the sweep, the bit above the bucket number at which the size of the table
-/// begins, as its number of bits.
+/// The lowest bit of the table size in the position of the sweep, where the size is stored as its
+/// binary logarithm. The bits below it hold the bucket number.
 const BITS_SHIFT: u32 = 48;
 
 /// The result of a sweep.
@@ -85,7 +85,7 @@ fn sweep(
     if place >> BITS_SHIFT != bits || bucket >= length {
         bucket = 0;
     }
-    // While buckets move between tables, the sweep may miss some of them.
+    // While buckets move between tables, the sweep may miss some buckets.
     let moving = root.get(writer.view(), NEXT_TABLE) != 0;
     swept.moving = moving;
     let mut soonest = match bucket {

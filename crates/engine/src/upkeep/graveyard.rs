@@ -163,7 +163,8 @@ pub(crate) fn for_each_dying(
     Ok(())
 }
 
-/// Moves a dictionary to the graveyard that is empty or that no client sees, and clears its root.
+/// Moves a dictionary to the graveyard and clears its root, without reporting a change. The
+/// dictionary must be empty or internal, or the caller must have reported the change.
 pub(crate) fn detach_unseen(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     graveyard::bury_dictionary(writer.transaction, root, graveyard::KEYS)?;
     clear(writer, root)

@@ -1,5 +1,5 @@
 //! Removing keys and memory that are no longer needed: expiry, eviction and freeing in bounded
-//! steps. `store` and the modules between it and this one use it.
+//! steps. The modules in the layers above, up to `store`, use this folder.
 //!
 //! - `counters`: counters of evicted and expired keys.
 //! - `detached`: freeing subtrees that were cut off a value that is still in use.

@@ -38,7 +38,7 @@ impl Store {
     /// anything to do. Must not be called within a transaction.
     ///
     /// # Errors
-    /// The errors of [`write`](Store::write).
+    /// Returns the errors of [`write`](Store::write).
     #[cold]
     pub fn reclaim(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
         let mut found = false;

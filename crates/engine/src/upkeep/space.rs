@@ -25,8 +25,8 @@ use crate::upkeep::reclaim::Locked;
 
 /// Minimum number of bytes evicted at a time.
 const AT_ONCE: u64 = 64 << 10;
-/// One survey finds room for this fraction of the bytes in use, at most `MOST` bytes, but at least
-/// for the run that is wanted.
+/// One survey looks for room of 1/`PART` of the bytes in use, but at most `MOST` bytes, and at
+/// least for the run that is wanted.
 const PART: u64 = 64;
 const MOST: u64 = 16 << 20;
 /// Number of stretches compared for each one emptied, unless a single stretch exceeds the size that
@@ -90,8 +90,8 @@ struct Holdings {
     found: Vec<Holding>,
     /// The offset and length of each block; an arena counts as its first page.
     blocks: Vec<(Offset, u64)>,
-    /// Whether the walk met an object of several blocks, which must be examined under the lock of
-    /// its shard.
+    /// Whether the walk met an object that consists of several blocks, which must be examined under
+    /// the lock of its shard.
     is_partial: bool,
 }
 
@@ -116,7 +116,7 @@ impl Store {
     /// whether anything was evicted. Must not be called within a transaction.
     ///
     /// # Errors
-    /// The errors of [`write`](Store::write).
+    /// Returns the errors of [`write`](Store::write).
     #[cold]
     pub(crate) fn evict_for_space(&self) -> Result<bool, Error> {
         let wanted = shortfall();
@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// Evicts the keys of one or more stretches of the heap, until a run of `run` bytes is free.
-    /// Returns whether one is.
+    /// Returns whether there is such a run.
     fn evict_by_place(
         &self,
         space: &mut Space,
@@ -185,7 +185,7 @@ impl Store {
         Ok(false)
     }
 
-    /// Frees the large values of evicted keys, which are freed in steps.
+    /// Frees the large values of evicted keys, which eviction only queues to be freed in steps.
     fn free_what_is_left(&self) -> Result<(), Error> {
         let mut steps = 0;
         for shard in self.all_shards().iter() {

@@ -3,9 +3,9 @@
 //!
 //! For each database, each shard has a list of the mailboxes that hold items of its keys, in the
 //! order in which they were filled. A list item is a ticket and the seat of its owner. While any
-//! mailbox is filled, the shard has a mark, with one bit for each such database. No process reads
-//! or changes a marked shard before it has [looked after](Store::look_after) these mailboxes, which
-//! returns the items of dead clients to their keys. So commands need no code for dead clients.
+//! mailbox is filled, the shard has a mark, with one bit for each such database. Before a process
+//! reads or changes a marked shard, it [checks](Store::look_after) these mailboxes and returns the
+//! items of dead clients to their keys. So commands need no code for dead clients.
 
 use std::collections::VecDeque;
 
@@ -201,7 +201,7 @@ impl Store {
     /// mark, before retrying it.
     ///
     /// # Errors
-    /// A lock cannot be taken.
+    /// Fails if a lock cannot be taken.
     #[cold]
     pub(crate) fn look_after(&self) -> Result<(), Error> {
         let began = coarse_milliseconds();
@@ -211,7 +211,8 @@ impl Store {
             .iter()
             .try_for_each(|&shard| self.look_after_shard(shard, began));
         if looked.is_ok() {
-            // Record all shards again: checking the other shards took time.
+            // Record the check for all shards once more: later checks may have outlasted the
+            // earlier records.
             for &shard in &marked {
                 self.segment.looked_after(shard, began);
             }

@@ -119,7 +119,7 @@ impl Take {
         }
     }
 
-    /// Returns whether this reads streams, from which nothing is removed.
+    /// Returns whether the client reads streams, from which nothing is removed.
     fn is_of_stream(self) -> bool {
         self.value_type() == ValueType::Stream
     }
@@ -155,7 +155,7 @@ impl<'w> Wanted<'w> {
         }
     }
 
-    /// Returns the keys that may be changed.
+    /// Returns all keys of the request, including the destination of a move.
     fn named(&self) -> &'w [&'w [u8]] {
         &self.keys[..self.take.keys_among(self.keys.len())]
     }

@@ -30,7 +30,7 @@ enum Progress {
     Passed,
     /// The key does not exist.
     Nothing,
-    /// The client only looks and was woken. What it does next wakes the other clients of its kind.
+    /// The client only looks and was woken. Its next call wakes the next client of its kind.
     Woken,
     /// The client only looks, and its condition does not hold.
     Waits,
@@ -127,8 +127,8 @@ impl Store {
                     Progress::Woken => settled[ticket.kind()] = true,
                     Progress::Nothing | Progress::Waits => {
                         passed += 1;
-                        // Each waiter for room has a separate limit, so the next one may have room
-                        // although this one has none.
+                        // Each waiter for room has a separate limit, so the next waiter may have
+                        // room although this waiter has none.
                         settled[ticket.kind()] = ticket.kind() != FOR_ROOM;
                     }
                     Progress::Reads(record) => readers.push((ticket, record)),
@@ -336,7 +336,7 @@ impl Store {
             Ok(record.answer())
         })?;
         if ending == Ending::GiveBack && answer == Some(Answer::Ready) {
-            // The client was woken but does nothing any more, so wake the next one.
+            // The client was woken but will not act any more, so wake the next client.
             let keys = record.queued().into_iter().map(|key| self.key(key));
             keys.for_each(|key| noticed.add(Queue::of(record.database, &key)));
         }
@@ -377,8 +377,8 @@ impl Store {
         })
     }
 
-    /// Serves a queue in case a writer died before it served it. The read by itself returns the
-    /// items in mailboxes of dead clients. Returns whether the key exists.
+    /// Serves the queue of a key, in case a writer died before it served the queue. Reading the key
+    /// also returns the items in mailboxes of dead clients. Returns whether the key exists.
     pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<bool, Error> {
         let key = self.key(key);
         let there = self.read(ShardSet::one(key.shard), |reader| {
@@ -391,7 +391,7 @@ impl Store {
     }
 
     /// Tells a client that reads with a group that the key is gone, regardless of its place in the
-    /// queue. The key expired, which serves no queue, or the process that removed the key died
+    /// queue. This covers keys that expired, which serves no queue, and keys whose remover died
     /// before it served the queue.
     pub(super) fn tend_gone(
         &self,
@@ -417,8 +417,8 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the wait of a client that is gone, and postpones that if it fails now. Returns whether
-    /// the wait has ended.
+    /// Ends the wait of a client that is gone, or postpones that task if it fails now. Returns
+    /// whether the wait has ended.
     pub(super) fn give_back(&self, ticket: Ticket) -> bool {
         let _deferred = defer_signals();
         let ended = self.end_for_good(ticket);

@@ -21,7 +21,7 @@ pub(super) enum Offer {
     Nothing,
     /// The key holds another type than the client takes from.
     OtherType,
-    /// The key has nothing for this client, but may have something for others.
+    /// The key has nothing for this client, but may have something for other clients.
     NotYet,
     /// The client's wait is over.
     Answer(Answer),

@@ -48,8 +48,8 @@ pub struct Waiters<S: Deref<Target = Store>> {
 }
 
 impl Writer<'_, '_> {
-    /// Takes what is wanted unless other clients already wait for it. The second value says whether
-    /// others do.
+    /// Takes what is wanted, unless other clients already wait for it. The second value says
+    /// whether other clients wait.
     ///
     /// # Errors
     /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
@@ -113,7 +113,7 @@ impl Access<'_> {
         })
     }
 
-    /// Takes what is wanted or waits for it; see [`Store::take_or_wait`].
+    /// Takes what is wanted, or waits for it; see [`Store::take_or_wait`].
     pub fn take_or_wait(
         &self,
         wanted: &Wanted<'_>,
@@ -214,11 +214,11 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// Takes what a client wants, or makes the client wait.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take;
-    /// also a read-only store, or 512 seats already in use in this process.
+    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
+    /// Also fails if the store is read-only, or if 512 seats are already in use in this process.
     pub fn begin(&mut self, wanted: &Wanted<'_>) -> Result<WaitOutcome, Error> {
         self.store.settle_waits();
-        // A client that wants entries has just looked for them.
+        // A client that wants stream entries has just looked for them, so do not look again.
         if !wanted.take.is_of_stream()
             && let Some(answer) = self.store.take_at_once(wanted)?
         {
@@ -243,13 +243,14 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         let names = sources.iter().map(|key| key.to_vec()).collect();
         self.waiting.insert(ticket, (wanted.database, names));
         if behind {
-            // There is something for the clients ahead, and perhaps for this one too.
+            // The key has something for the clients ahead in the queue, and perhaps for this
+            // client, too.
             let keys = sources.iter().map(|key| store.key(key));
             let queues: VecDeque<Queue> =
                 keys.map(|key| Queue::of(wanted.database, &key)).collect();
             store.serve(queues);
             let _deferred = defer_signals();
-            // If a lock delays this, the answer is found later.
+            // If a lock delays this attempt, a later check finds the answer.
             if let Ok(Some(answer)) = self.finish(ticket) {
                 return Ok(WaitOutcome::Answered(answer));
             }
@@ -258,9 +259,10 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     }
 
     /// Returns clients whose wait is over, at most 256 at a time; [`finish`](Self::finish) takes
-    /// their answers. If the store's file is gone, returns the waiting clients themselves. If there
-    /// are none and a [`descriptor`](Self::descriptor) was requested, it becomes readable at the
-    /// next answer. `rung` says whether the descriptor was readable.
+    /// their answers. If the store's file is gone, returns the clients that still wait. If there
+    /// are no clients to return and a [`descriptor`](Self::descriptor) was requested, the
+    /// descriptor becomes readable at the next answer. `rung` says whether the descriptor was
+    /// readable.
     pub fn answered(&mut self, rung: bool) -> Result<Vec<Ticket>, Error> {
         let store = &*self.store;
         let Some(name) = self.seating.name(&store.segment) else {
@@ -284,7 +286,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// Takes the answer of a client whose wait is over.
     ///
     /// # Errors
-    /// A lock cannot be taken now; the answer stays in the record.
+    /// Fails if a lock cannot be taken now. The answer then stays in the record.
     pub fn finish(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
         let mut answer = self.store.end(ticket, Ending::Collect)?;
         if answer.is_none() && self.store.segment.in_place().is_err() {
@@ -299,7 +301,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// Ends a client's wait. Returns the answer if there already was one.
     ///
     /// # Errors
-    /// The errors of [`finish`](Self::finish).
+    /// Returns the errors of [`finish`](Self::finish).
     pub fn leave(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
         let answer = self.store.end(ticket, Ending::Leave)?;
         self.waiting.remove(&ticket);
@@ -317,7 +319,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     }
 
     /// Tends the keys of the waiting clients: serves queues that a killed writer left unserved, and
-    /// removes dead waiters ahead. Call it ten times a second. O(keys).
+    /// removes dead waiters that are ahead in a queue. Call it ten times a second. O(keys).
     pub fn tend(&mut self) {
         let _deferred = defer_signals();
         self.store.upkeep_while_waiting();
@@ -365,7 +367,7 @@ impl<S: Deref<Target = Store>> Drop for Waiters<S> {
             all_ended &= self.store.give_back(ticket);
         }
         if !all_ended {
-            // A stopped process holds the lock, so clients still use the seat.
+            // A stopped process holds a lock, so some waits have not ended and still use the seat.
             return;
         }
         self.seating.leave(&self.store.segment);

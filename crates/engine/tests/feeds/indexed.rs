@@ -77,8 +77,8 @@ fn frequent_value_is_found_at_every_place() {
     check(&pair);
 }
 
-/// Adds enough items for an index of several levels, one by one and by thousands, and then removes
-/// them step by step.
+/// Adds enough items for an index of several levels, one by one and a thousand at a time, and then
+/// removes them step by step.
 #[test]
 fn index_grows_and_shrinks_with_its_feed() {
     let seed = fresh::seed();

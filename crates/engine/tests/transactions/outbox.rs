@@ -203,7 +203,7 @@ fn expired_key_is_removed_even_if_the_change_that_met_it_fails() {
 }
 
 #[test]
-fn nested_calls_stay_silent_until_the_outermost_ends() {
+fn only_the_outermost_of_nested_changes_publishes_an_event() {
     listening("El$", |store, subscriber| {
         let (from, to, text) = (store.key(b"from"), store.key(b"to"), store.key(b"text"));
         store

@@ -86,9 +86,9 @@ fn usage(store: &Store, key: &[u8]) -> u64 {
     read.expect("a sound store")
 }
 
-/// Checks that a value created at once takes at most about half more memory than one that grew. The
-/// difference is the pages of a fresh arena, and a table twice as long where that of the grown
-/// value is about to double.
+/// Checks that a value created at once takes at most about half more memory than a value that grew.
+/// The difference is the pages of a new arena, and a table twice as long as the table of a grown
+/// value that is about to double.
 fn assert_compact(store: &Store, whole: &[u8], grown: &[u8]) {
     let (whole, grown) = (usage(store, whole), usage(store, grown));
     assert!(whole <= grown + grown / 2 + 16 * 4096, "{whole} {grown}");

@@ -104,8 +104,8 @@ fn removing_or_moving_a_list_takes_the_same_steps_at_any_length() {
         println!("{length} items: {taken:?} steps");
         all.push(taken);
     }
-    // A taller tree and the first slab of a class take some more steps; freeing each leaf would
-    // take about ten steps a leaf.
+    // A taller tree and the first slab of a class take a few more steps. Freeing each leaf would
+    // take about ten steps per leaf.
     for (act, &least) in all[0].iter().enumerate() {
         let most = all.iter().map(|taken| taken[act]).max();
         assert!(most <= Some(least + 800), "act {act}: {all:?}");
@@ -136,7 +136,7 @@ fn sorted_set_moves_to_an_arena_however_it_was_filled() {
         two.check();
     }
     println!("{all:?} steps");
-    // Moving each member separately would take several steps a member.
+    // Moving each member separately would take several steps per member.
     assert!(all.iter().all(|&taken| taken < 1000), "{all:?}");
 }
 

@@ -23,8 +23,8 @@ fn set_policy(store: &Store, policy: EvictionPolicy) {
     store.set_eviction(eviction).expect("writable");
 }
 
-/// A Zipf distribution over the numbers from 0: each is half as likely as the number of half its
-/// rank.
+/// A Zipf distribution over the numbers from 0: each number is half as likely as the number with
+/// half its rank.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -88,7 +88,7 @@ fn hits_of_the_store(
     (hits as f64 / (USES - USES / 2) as f64, keys)
 }
 
-/// Returns the hit rate of an exact model, which always evicts the key of the lowest rank.
+/// Returns the hit rate of an exact model, which always evicts the key with the lowest rank.
 fn hits_of_the_model(trace: &[usize], room: usize, rank: impl Fn(u64, u64) -> (u64, u64)) -> f64 {
     let mut ranked: BTreeSet<((u64, u64), usize)> = BTreeSet::new();
     let mut known: HashMap<usize, ((u64, u64), u64)> = HashMap::new();
@@ -277,7 +277,7 @@ fn flushed_memory_of_any_shard_is_freed_before_any_key_is_evicted() {
 }
 
 #[test]
-fn memory_stays_at_the_limit_under_a_storm() {
+fn memory_stays_at_the_limit_under_concurrent_writes() {
     let seed = fresh::seed();
     let (_directory, store) = store(8);
     set_policy(&store, EvictionPolicy::AllKeysLru);
@@ -295,8 +295,8 @@ fn memory_stays_at_the_limit_under_a_storm() {
                     let value = vec![b'x'; random.usize(0..LONGEST as usize)];
                     let key = name(random.usize(0..50_000));
                     store.set(0, &key, &value).expect("room is made");
-                    // The sum is taken shard by shard, and other shards change during a wait for
-                    // one, so take the smallest of several.
+                    // `used_memory` adds up the shards one by one, and other shards change while it
+                    // waits for one. So take the smallest of several results.
                     let used = (0..5).map(|_| store.used_memory()).min().unwrap_or(0);
                     // In addition to the values, allow for a table that is about to double.
                     let slack = (LONGEST + 1000) * THREADS + limit / 8;
@@ -343,7 +343,7 @@ fn use_counters_grow_and_decay_as_in_redis() {
 fn idle_time_counts_whole_seconds_since_the_last_use() {
     let (_directory, store) = store(1);
     let key = store.key(b"k");
-    // At every offset within a clock tick.
+    // Test every offset within a clock tick.
     for used in START..START + 200 {
         store.set_time(used);
         store.set(0, b"k", b"v").expect("room");

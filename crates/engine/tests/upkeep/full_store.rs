@@ -19,7 +19,8 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Sets keys to values of one length until 50 of them found no room. Returns the keys that did.
+/// Sets keys to values of one length until 50 values did not fit. Returns the keys whose values
+/// fit.
 fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
     const REFUSED: u32 = 50;
     let (value, mut keys, mut refused) = (vec![b'v'; length], Vec::new(), 0);

@@ -102,7 +102,7 @@ fn trimmed_items_make_room_in_a_full_store() {
 #[test]
 fn flushed_memory_makes_room_under_every_policy() {
     let all = texts(20_000);
-    // Values that fit a slab, take whole pages, and take an arena.
+    // Values that fit in a slab, take whole pages, and take an arena.
     let add = |store: &Store, number: u32| {
         let name = format!("key {number}").into_bytes();
         match number % 3 {

@@ -47,7 +47,7 @@ fn store_without_a_limit_evicts_when_its_capacity_is_used_up() {
             store.evicted_keys()
         );
         assert!(keys(&store) > 2000, "{policy:?}: {} are left", keys(&store));
-        // Also longer values, and values that are written before the lock is taken.
+        // Test longer values, too, some of which are written before the lock is taken.
         for length in [20_000, 300_000, 1 << 20] {
             store
                 .set(0, b"long", &vec![7; length])

@@ -53,7 +53,7 @@ fn key_is_not_swept_during_its_insertion() {
     let told = heard.clone();
     let follower = move |change| told.lock().expect("no panic").push(change);
     store.follow(Some(Box::new(follower)));
-    // As if the deadline passed between reading the clock and the insertion.
+    // Simulate a deadline that passes between the reading of the clock and the insertion.
     let options = SetOptions {
         condition: Condition::Always,
         expiry: Expiry::At(NOW),

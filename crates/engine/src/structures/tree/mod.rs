@@ -9,7 +9,7 @@
 //! ```text
 //! an inner node of 256, 1024 or 4096 bytes:
 //! | level, number of children, size |                 8 bytes
-//! | positions at which they begin   |                 8 for each place, and 8
+//! | start positions of the children |                 8 for each place, and 8 for the end
 //! | children                        |                 8 for each place
 //! | notes of the children           |                 K * 8 for each place
 //! | a tally                         |                 512 in the largest nodes of trees with sums

@@ -58,7 +58,7 @@ impl<const K: usize> Place<K> {
         }
     }
 
-    /// Returns the total size in bytes of the inner nodes whose first leaf this is.
+    /// Returns the total size in bytes of the inner nodes that have this leaf as their first leaf.
     pub(crate) fn nodes_begun(&self) -> u64 {
         let steps = self.path.steps().iter().rev();
         steps
