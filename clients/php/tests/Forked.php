@@ -17,7 +17,7 @@ final class Forked
         $extension = getenv('UNDERCROFT_EXTENSION');
         // The time limit is needed because processes that take each other's replies may wait
         // forever.
-        $command = ['timeout', '60', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
+        $command = ['timeout', '900', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
             __DIR__ . '/forked.php', $what, $url, json_encode($options)];
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
         $text = stream_get_contents($pipes[1]);

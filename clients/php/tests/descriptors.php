@@ -10,7 +10,7 @@ declare(strict_types=1);
 require __DIR__ . '/../autoload.php';
 
 [, $url, $native, $cafile] = $argv;
-$options = ['native' => $native === '1', 'timeout' => 5.0, 'ssl' => ['cafile' => $cafile]];
+$options = ['native' => $native === '1', 'timeout' => 60.0, 'ssl' => ['cafile' => $cafile]];
 $client = new Undercroft\Client($url, $options);
 $client->ping();
 for ($number = 0; $number < 1100; $number++) {

@@ -14,7 +14,7 @@ use Undercroft\Client;
 use Undercroft\Connection\StreamConnection;
 
 $url = $_GET['url'];
-$options = ['persistent' => $_GET['name'] ?? true, 'native' => isset($_GET['native']), 'timeout' => 5.0];
+$options = ['persistent' => $_GET['name'] ?? true, 'native' => isset($_GET['native']), 'timeout' => 60.0];
 if (isset($_GET['cafile'])) {
     $options['ssl'] = ['cafile' => $_GET['cafile']];
 }

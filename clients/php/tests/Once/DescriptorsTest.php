@@ -17,7 +17,7 @@ final class DescriptorsTest extends TestCase
         $options .= $extension ? ' -d extension=' . escapeshellarg($extension) : '';
         $script = escapeshellarg(dirname(__DIR__) . '/descriptors.php');
         $arguments = "$script $url " . (int) $isNative . ' ' . escapeshellarg($cafile);
-        exec('ulimit -n 4096 2>/dev/null; exec timeout 60 ' . PHP_BINARY . "$options $arguments 2>&1", $lines, $status);
+        exec('ulimit -n 4096 2>/dev/null; exec timeout 900 ' . PHP_BINARY . "$options $arguments 2>&1", $lines, $status);
         $text = implode("\n", $lines);
         if (str_starts_with($text, 'no more than')) {
             self::markTestSkipped("ulimit -n is too low: $text");

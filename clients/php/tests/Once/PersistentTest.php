@@ -60,7 +60,7 @@ final class PersistentTest extends TestCase
     private static function ask(string $what, string $url, array $more = []): string
     {
         $query = http_build_query(['do' => $what, 'url' => $url] + (self::isNative() ? ['native' => 1] : []) + $more);
-        $context = stream_context_create(['http' => ['ignore_errors' => true, 'timeout' => 60]]);
+        $context = stream_context_create(['http' => ['ignore_errors' => true, 'timeout' => 900]]);
         return (string) file_get_contents('http://127.0.0.1:' . self::$ports[self::$serving] . "/?$query", false, $context);
     }
 

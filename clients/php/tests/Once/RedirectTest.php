@@ -70,7 +70,7 @@ final class RedirectTest extends TestCase
             $other = $this->serve($address, static fn () => $answer);
             $first = $this->serve($address, static fn (int $port) => [self::slots($own, $port),
                 "-$kind 12706 $named:$other\r\n", self::slots($own, $port)]);
-            $client = new Client("redis+cluster://$address:$first", ['timeout' => 5.0]);
+            $client = new Client("redis+cluster://$address:$first", ['timeout' => 60.0]);
             self::assertSame('v', $client->get('foo'), "$kind $named:$other");
         }
     }

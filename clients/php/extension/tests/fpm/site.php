@@ -9,7 +9,7 @@ use Undercroft\Native\Store;
 
 $began = hrtime(true);
 $url = $_SERVER['UNDERCROFT_STORE'];
-$store = new Store($url, ['timeout' => 5.0]);
+$store = new Store($url, ['timeout' => 60.0]);
 $found = $store->get('greeting');
 $spent = hrtime(true) - $began;
 
