@@ -1,19 +1,20 @@
-# Everything that can be done with this repository. Each target does its own
-# set-up; the work itself is in scripts/, where a shell script can be checked.
+# All tasks of this repository. Each target does its own setup; the work itself is in scripts/,
+# where shellcheck can check it.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
 .PHONY: help build test test-quick soak php programs demo lint format bench crash fuzz loom miri sanitize dist install clean
 
-# Where `make install` puts the C library; DESTDIR goes in front of it.
+# The prefix for `make install`; DESTDIR is put in front of it.
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
 
-# How long `make soak` runs.
+# The duration of `make soak` in minutes.
 MINUTES ?= 15
 
-# Which table `make bench` measures: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts or growth.
+# The table that `make bench` measures: core, types, feeds, python, php, everyday, server, cache,
+# objects, streams, scripts or growth.
 TABLE ?= core
 
 help: ## Show this list
@@ -25,10 +26,10 @@ build: ## Build target/release/undercroft and a .venv/bin/python that imports un
 test: ## Run every test: Rust, C, Python, PHP, samples, repository rules (25 minutes on two cores)
 	@scripts/test.sh
 
-test-quick: ## Run the tests of the last changes, and as many others as fit into 2 minutes after compiling
+test-quick: ## Run the tests of changed sources, and as many others as fit into 2 minutes after compiling
 	@scripts/test.sh --quick
 
-soak: ## Run storms, kill tests and random tests with new seeds for MINUTES (default 15); it goes on where it stopped
+soak: ## Run storms, kill tests and random tests with new seeds for MINUTES (default 15), continuing the last soak
 	@scripts/soak.sh --minutes "$(MINUTES)"
 
 php: ## Test the PHP client, on Redis servers and on `undercroft serve`
@@ -37,31 +38,31 @@ php: ## Test the PHP client, on Redis servers and on `undercroft serve`
 programs: ## Run other people's programs (RQ, Celery, Django ...) on redis-server, served, embedded
 	@scripts/programs.sh
 
-demo: ## Run the main job on real input: many processes, one store, one of them killed
+demo: ## Run the main use case on real input: many processes, one store, one of them killed
 	@scripts/demo.sh
 
-lint: ## Check format, lints and types; changes nothing
+lint: ## Check format, lints and types without changing anything
 	@scripts/lint.sh
 
 format: ## Rewrite the sources in the repository's format
 	@scripts/format.sh
 
-bench: ## Measure a table beside its peers: make bench TABLE=core
+bench: ## Measure one table together with its peers: make bench TABLE=core
 	@scripts/bench.sh "$(TABLE)"
 
-crash: ## The whole kill test: die at every machine instruction, recover, check
+crash: ## Run the whole kill test: die at every machine instruction, recover, check
 	@scripts/crash.sh
 
 fuzz: ## Fuzz every target for FUZZ_SECONDS (default 60) each, guided by coverage
 	@scripts/fuzz.sh
 
-loom: ## Explore the loom models of lock, version counter and slots
+loom: ## Explore the loom models of locks, version counters and slots
 	@scripts/loom.sh
 
-sanitize: ## Fuzz scripts on a Lua built with AddressSanitizer and UBSan
+sanitize: ## Fuzz scripts with a Lua built with AddressSanitizer and UBSan
 	@scripts/sanitize.sh
 
-miri: ## Run reader and writer of the wire format under miri
+miri: ## Run the reader and writer of the wire format under miri
 	@scripts/miri.sh
 
 dist: ## Build a wheel for Linux on x86-64 and a source distribution in target/dist/

@@ -1,12 +1,11 @@
-"""The main job on real input: many processes, one store, one of them killed.
+"""The main use case on real input: many processes, one store, one of them killed.
 
-Loads Python's unicodedata into a fresh store in shared memory: names as strings,
-categories as sets, code points by the length of their names as a sorted set, and lists of
-code points that are worked on together. Four Python workers look names up, count their
-words and write the results; a Rust process, and redis-py and redis-cli through
-``undercroft serve``, use the same store at the same time. One worker is killed in the
-middle of a write. At the end everything is checked, and the time of an operation is shown
-beside a Redis server's, where there is one.
+Loads Python's unicodedata into a fresh store in shared memory: names as strings, categories as
+sets, code points by the length of their names as a sorted set, and lists of code points to work on.
+Four Python workers look names up, count their words and write the results. At the same time a Rust
+process uses the store, as do redis-py and redis-cli through ``undercroft serve``. One worker is
+killed in the middle of a write. At the end everything is checked, and the times of operations are
+shown next to those of a Redis server, if one is installed.
 """
 
 import argparse
@@ -34,12 +33,12 @@ PARTS = Path(__file__).parent / "demo"
 WORKERS = 4
 BLOCK = 200  # names that a worker takes at a time
 BY_LENGTH = "by length of name"
-STEP = 0.1  # seconds between two looks at the workers' pace
+STEP = 0.1  # seconds between two measurements of the workers' pace
 Names = dict[str, str]
 
 
 def load(r: undercroft.Redis) -> tuple[Names, int]:
-    """Store every named code point, a block in a transaction; return names and number of blocks."""
+    """Store all named code points, a block per transaction; return names and number of blocks."""
     names: Names = {}
     blocks, seconds = 0, 0.0
     progress = Progress(sys.maxunicode + 1)
@@ -79,7 +78,7 @@ def load(r: undercroft.Redis) -> tuple[Names, int]:
 
 
 def category(point: str) -> str:
-    """Return the category that unicodedata has for a code point such as U+1F980."""
+    """Return unicodedata's category of a code point such as U+1F980."""
     return unicodedata.category(chr(int(point[2:], 16)))
 
 
@@ -89,7 +88,7 @@ def categories(r: undercroft.Redis) -> list[str]:
 
 
 def redis_cli(socket: Path, *commands: list[str]) -> None:
-    """Show what redis-cli gets for a few commands."""
+    """Show redis-cli's output for a few commands."""
     if not shutil.which("redis-cli"):
         line("redis-cli", "not installed, left out (Debian: apt-get install redis-tools)")
         return
@@ -99,7 +98,7 @@ def redis_cli(socket: Path, *commands: list[str]) -> None:
 
 
 def pace(r: undercroft.Redis, seconds: float) -> list[float]:
-    """Return how many names a second all workers look up, in steps of some time."""
+    """Return how many names per second all workers look up, for each step of a period."""
     found = []
     before, since = int(r.get("names") or 0), time.perf_counter()
     for _ in range(round(seconds / STEP)):
@@ -116,7 +115,7 @@ def state_of(pid: int) -> str:
 
 
 def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str]) -> str:
-    """Kill a worker while it holds locks, as `undercroft stat` sees them; return what it held."""
+    """Kill a worker while it holds locks according to `undercroft stat`; return what it held."""
     for attempt in range(1, 201):
         victim.send_signal(signal.SIGSTOP)
         wait_for(lambda: state_of(victim.pid) == "T", "SIGSTOP")
@@ -141,7 +140,7 @@ def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str])
 
 
 def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: int) -> bool:
-    """Check the structure, and every value against unicodedata."""
+    """Check the store's structure, and every value against unicodedata."""
     good = verdict("structure", True, output_of(binary, "check", "--store", store))
     wrong = turns_wrong = 0
     for number in range(r.exists(*[f"block:{at}" for at in range(len(names) // BLOCK + 1)])):
@@ -157,7 +156,7 @@ def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: in
     good &= verdict("torn writes", torn + turns_wrong == 0, f"{torn + turns_wrong} seen")
     total = int(r.get("names") or 0)
     each = [int(r.get(f"names:worker {number}") or 0) for number in range(1, WORKERS + 1)]
-    # The worker that was killed may have died between its two increments.
+    # The killed worker may have died between its two increments.
     text = f"the counter of all names says {total:,}, the workers' own {sum(each):,}"
     return verdict("counters", total - sum(each) in (0, BLOCK), text) and good
 
@@ -177,7 +176,7 @@ def check_collections(r: undercroft.Redis, names: Names) -> bool:
 
 
 def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> dict[str, float]:
-    """Show the time of an operation, in this process and over sockets; return that of a GET."""
+    """Show the time of operations, in this process and over sockets; return the time of a GET."""
     with contextlib.ExitStack() as stack:
         clients: dict[str, timing.Client] = {"this process": r}
         if shutil.which("redis-server"):
@@ -207,7 +206,7 @@ def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) ->
 
 
 def run(binaries: Path, directory: Path) -> bool:
-    """Run all of it on a store in a directory; return whether everything was right."""
+    """Run the whole demo on a store in a directory; return whether everything was right."""
     store, socket, binary = directory / "store", directory / "socket", binaries / "undercroft"
     python = sys.executable
     with contextlib.ExitStack() as stack:
@@ -297,7 +296,7 @@ def run(binaries: Path, directory: Path) -> bool:
 
 
 def main() -> int:
-    """Run the demo in a directory that is gone afterwards; return the exit status."""
+    """Run the demo in a temporary directory; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--binaries",
@@ -310,7 +309,7 @@ def main() -> int:
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     started = time.monotonic()
     try:
-        # A container's /tmp is often an overlay, where a store may not live.
+        # A container's /tmp is often an overlay file system, on which a store is refused.
         with tempfile.TemporaryDirectory(prefix="undercroft-demo-", dir="/dev/shm") as directory:
             good = run(binaries, Path(directory))
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/build.sh [PROFILE]
-# Leaves target/PROFILE/undercroft (release unless another profile is named) with the demo's Rust process next to it, and
-# a .venv/bin/python that imports undercroft.
+# Builds target/PROFILE/undercroft (default: release) with the demo's Rust process next to it, and a
+# .venv/bin/python that imports undercroft.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the main job on real input; see examples/demo.py for what it does. It says what comes next, and how long that
-# takes on two cores.
+# Runs the main use case on real input; see examples/demo.py for what it does. It announces each
+# step, and how long it takes on two cores.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes every target for FUZZ_SECONDS each (default 60), or the one named by
-# TARGET. With a C++ compiler libFuzzer runs them, guided by coverage, on stable
-# Rust; without one the same targets get random inputs. What libFuzzer finds
-# interesting is kept in target/fuzz/, an input that fails in fuzz/seeds/, where
-# `make test` runs it from then on.
+# Fuzzes every target, or the one named by TARGET, for FUZZ_SECONDS each (default 60). If a C++
+# compiler is installed, libFuzzer runs the targets, guided by coverage, on stable Rust; otherwise
+# they get random inputs. Inputs that libFuzzer finds interesting are kept in target/fuzz/. A
+# failing input is saved in fuzz/seeds/, so that `make test` runs it from then on.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -18,15 +17,15 @@ if ! have c++; then
         --package undercroft-fuzz --test brief -- --nocapture
 fi
 
-# What cargo-fuzz passes for `--sanitizer none`, all of it stable. Address
-# checking, which is not, would find little in code without `unsafe`.
+# The flags that cargo-fuzz passes for `--sanitizer none`, all of them stable. The address sanitizer
+# is unstable, and would find little in code without `unsafe`.
 flags='-Cpasses=sancov-module -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing'
 for option in level=4 inline-8bit-counters pc-table trace-compares; do
     flags+=" -Cllvm-args=-sanitizer-coverage-$option"
 done
-# Naming the host as the target keeps the flags away from build scripts.
+# Naming the host as the target keeps these flags out of build scripts.
 host=$(rustc -vV | sed -n 's/^host: //p')
-# LTO would have to undo the instrumentation's sections.
+# Disable LTO, which conflicts with the sections of the instrumentation.
 RUSTFLAGS=$flags CARGO_PROFILE_RELEASE_LTO=off cargo build --release --locked --target "$host" \
     --package undercroft-fuzz --features libfuzzer --bin libfuzzer
 

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Explores the loom models of the memory layer: every interleaving of a few
-# threads, with a bounded number of preemptions, and broken variants that loom
-# must refuse.
+# Explores the loom models of the memory layer: every interleaving of a few threads with a bounded
+# number of preemptions, and broken variants that loom must reject.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 scripts/setup/environment.sh
-# The flag reaches every crate, so this build keeps to a directory of its own.
+# The flag reaches every crate, so this build has its own directory.
 export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$root/target/loom"
 exec cargo test --release --locked --package undercroft-memory --lib models -- --show-output

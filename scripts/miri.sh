@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs under miri what it can run, which is what asks neither for a mapped file nor for a socket: reader and writer of
-# the wire format. Tests of long inputs are left out, as they take long in an interpreter.
+# Runs under miri the tests that need neither a mapped file nor a socket: the reader and writer of
+# the wire format. Tests of long inputs are skipped, because miri is slow.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

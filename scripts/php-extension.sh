@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Usage: scripts/php-extension.sh [build | install | storm]
-# Builds the PHP extension by phpize into target/php/undercroft.so, against the static C library, and tests it: its
-# classes (.phpt), under valgrind, in PHP-FPM. With `build` it is only built; with `install` it is also put where PHP
-# looks for extensions, with its .ini file, below DESTDIR; with `storm` only many workers of PHP-FPM are killed. BUILT
-# names the directory of an existing build of the C library, BUILT_RACES that of one with its feature "races".
+# Builds the PHP extension by phpize into target/php/undercroft.so, against the static C library,
+# and tests it: its classes (.phpt), under valgrind, in PHP-FPM. `build` only builds it. `install`
+# also puts it where PHP looks for extensions, with its .ini file, below DESTDIR. `storm` only kills
+# many workers of PHP-FPM. BUILT names the directory of an existing build of the C library, and
+# BUILT_RACES that of one with its feature "races".
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -30,7 +31,7 @@ rm -rf "$place/build/tests"
 cp -R clients/php/extension/. "$place/build/"
 (
     cd "$place/build"
-    # What was configured stays so until config.m4 is another.
+    # The configuration is kept until config.m4 changes.
     if [[ ! -f Makefile || config.m4 -nt Makefile ]]; then
         phpize
         UNDERCROFT_LIBRARY=$built/libundercroft_c.a UNDERCROFT_INCLUDE=$root/clients/c \
@@ -43,7 +44,7 @@ cp -R clients/php/extension/. "$place/build/"
 }
 cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 ! have strip || strip --strip-debug "$place/undercroft.so"
-# storm KILLS: workers of PHP-FPM that are killed.
+# storm KILLS: kills workers of PHP-FPM.
 storm() {
     if have nginx && compgen -c php-fpm >/dev/null; then
         say "in PHP-FPM behind nginx, workers killed"
@@ -63,7 +64,8 @@ case ${1:-} in
         ;;
     install)
         extensions=${DESTDIR:-}$(php-config --extension-dir)
-        # Debian has a directory for the .ini files of modules, which phpenmod links; elsewhere PHP reads one directory.
+        # Debian has a directory for the .ini files of modules, which phpenmod links; elsewhere PHP
+        # reads a single directory.
         scanned=$(php-config --ini-dir 2>/dev/null || true)
         modules=/etc/php/$(php -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')/mods-available
         [[ ! -d $modules ]] || scanned=$modules
@@ -79,7 +81,7 @@ case ${1:-} in
     *) fail "expected build, install, storm or nothing, got $1" ;;
 esac
 
-# run_tests EXTENSION TEST...: runs .phpt files, and fails with what they printed.
+# run_tests EXTENSION TEST...: runs .phpt files, and prints their output if any fails.
 run_tests() {
     export UNDERCROFT_EXTENSION=$1 UNDERCROFT=$built/undercroft
     php -n "$place/build/run-tests.php" -n -q -j2 --set-timeout 900 -p "$(command -v php)" --show-diff -d "extension=$1" "${@:2}" \
@@ -111,7 +113,7 @@ fi
 
 storm "${UNDERCROFT_PHP_KILLS:-60}"
 
-# The library with changes in the midst of reads, which scripts/c.sh builds as well.
+# Use the library with changes in the middle of reads, which scripts/c.sh builds as well.
 say "changes in the midst of reads, writes that run twice"
 races=${BUILT_RACES:-}
 if [[ ! $races ]]; then

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Usage: scripts/php.sh [storm]
-# Tests the PHP extension and the PHP client: what is of PHP alone once, and every family of commands on a Redis server
-# by RESP2 and RESP3, on `undercroft serve`, and with the extension on a Redis server and on a store; three of these with
-# a locale that writes 1.5 as 1,5.
-# UNDERCROFT_SEED repeats a random test. With `storm` only these run: workers of PHP-FPM that are killed, and children
-# that are forked under load.
+# Tests the PHP extension and the PHP client. Tests that concern only PHP run once. The tests of
+# every command family run on a Redis server by RESP2 and RESP3, on `undercroft serve`, and with the
+# extension on a Redis server and on a store. Three of these runs use a locale that writes 1.5 as
+# 1,5.
+# UNDERCROFT_SEED repeats a random test. With `storm`, only these tests run: killed workers of
+# PHP-FPM, and children that are forked under load.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -27,13 +28,13 @@ fi
 extension=$root/target/php/undercroft.so
 
 cd clients/php
-# What the tests leave in no working directory of ours.
+# Keep the tests from writing to the caller's stores and servers.
 unset UNDERCROFT_STORE UNDERCROFT_EXTENSION UNDERCROFT_URL
 
 mkdir -p "$root/target/test"
-# suite NAME ENGINE OPTION...: runs one by phpunit with these options, and repeats what it skipped. PHP loads the
-# extension where UNDERCROFT_EXTENSION says which file it is, and opcache with it: the client's methods are loaded in
-# another way then.
+# suite NAME ENGINE OPTION...: runs a suite by phpunit with these options, and repeats what it
+# skipped. PHP loads the extension if UNDERCROFT_EXTENSION names its file, and then also opcache,
+# which loads the client's methods in another way.
 suite() {
     local log=$root/target/test/phpunit.log
     say "PHP: $1 on $2"
@@ -45,8 +46,9 @@ suite() {
     done
 }
 
-# abroad NAME COMMAND...: runs a suite in a program that has set the locale NAME: de_DE writes 1.5 as 1,5, and tr_TR, which
-# does as well, has other capitals for the letter i. Where the locale cannot be made the suite runs without it.
+# abroad NAME COMMAND...: runs a suite in a program that has set the locale NAME. de_DE writes 1.5
+# as 1,5; tr_TR does too, and has a different capital for the letter i. If the locale cannot be
+# made, the suite runs without it.
 locales=$root/target/test/locales
 abroad() {
     local name=$1
@@ -89,7 +91,7 @@ fi
 if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Component/Cache &&
     -d /usr/share/php/Illuminate/Queue ]]; then
     suite ecosystem served
-    # What php-cache's suites wait for is no different there.
+    # The embedded run omits php-cache's suites, which mostly wait and do not differ there.
     if [[ -f $extension ]]; then
         UNDERCROFT_EXTENSION=$extension suite ecosystem embedded --filter 'Laravel|Session|CachesTest'
         ! have redis-server || UNDERCROFT_EXTENSION=$extension suite ecosystem native --filter Session
@@ -99,7 +101,8 @@ else
         "php-illuminate-queue are not here"
 fi
 
-# visit URL OPTION...: serves the guest book by PHP-FPM, with its data at URL, and visits it in a browser.
+# visit URL OPTION...: serves the guest book by PHP-FPM with its data at URL, and visits it in a
+# browser.
 visit() {
     local place port server
     place=$(mktemp -d)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Usage: scripts/programs.sh [--only NAME] [--write]
-# Runs the programs of conformance/programs on redis-server, on `undercroft serve` and embedded, each
-# in the environment of its language; these are made in target/programs/ where they are missing or
-# stale. What cannot be made is skipped with a word. Options go to conformance/programs/run.py.
+# Runs the programs of conformance/programs on redis-server, on `undercroft serve` and embedded,
+# each in the environment of its language. Missing or stale environments are made in
+# target/programs/. An environment that cannot be made is skipped with a message. Options go to
+# conformance/programs/run.py.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -17,8 +18,8 @@ programs=conformance/programs
 places=target/programs
 mkdir -p "$places" target/test
 
-# environment NAME MAKE FILE...: has MAKE, which is given the place, make an environment that these
-# files describe, unless it was made of the same already.
+# environment NAME MAKE FILE...: runs MAKE with the place to make an environment that these files
+# describe, unless it is up to date.
 environment() {
     local name=$1 make=$2 place=$places/$1 log=target/test/programs-$1.log
     shift 2
@@ -60,13 +61,13 @@ make_java() {
 }
 
 version_ruby() { ruby --version; }
-# The system has it, or another version of it, or nothing.
+# The system's packages are used: there is nothing to make, but their versions must match.
 make_ruby() {
     ruby -e 'File.read(ARGV[0]).scan(/^gem "(.*)", "(.*)"/) { |name, version| gem name, version }' "$2"
 }
 
-# language NAME PROGRAMS TOOL...: whether the tools are there that its programs, named here, need. An
-# environment that was made when they were is nothing without them.
+# language NAME PROGRAMS TOOL...: succeeds if the tools that this language's programs need are
+# installed. Without them, even an existing environment is useless.
 language() {
     local name=$1 those=$2 tool
     for tool in "${@:3}"; do

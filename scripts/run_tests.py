@@ -12,17 +12,17 @@ import time
 from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
 
-# Seconds of `--quick`; compiling comes on top.
+# The seconds available to `--quick`, in addition to compiling.
 QUICK = 120
 
 
 def expected(job: Job, times: dict[str, float]) -> float:
-    """Return how many seconds a job may take; a new one is thought to be short."""
+    """Return how many seconds a job is expected to take; a new one is assumed to be short."""
     return times.get(job.title, 1.0)
 
 
 def quick(every: list[Job], times: dict[str, float], count: int) -> list[Job]:
-    """Return the jobs of what was changed, and as many others as fit into the time."""
+    """Return the jobs of changed sources, and as many others as fit into the time."""
     changes = jobs.changed()
 
     def is_changed(job: Job) -> bool:
@@ -61,7 +61,7 @@ def options() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the jobs that the command line selects."""
     parser = options()
     arguments = parser.parse_args()
     started = time.monotonic()

@@ -1,9 +1,9 @@
-"""Run storms, kill tests and random tests, with one seed after another, as long as there is time.
+"""Run storms, kill tests and random tests, one seed after another, while time remains.
 
-Each run has a seed that is shown, and ``UNDERCROFT_SEED`` repeats it. The jobs take turns; where a
+Each run prints its seed, and ``UNDERCROFT_SEED`` repeats it. The jobs take turns. The place where a
 soak stopped is kept in ``target/soak/state.json``, and the next soak continues from there. The
-first soak begins with a random job, except in CI, where it begins with the first one. The exit
-status is 0 if no run failed.
+first soak begins with a random job, or in CI with the first one. The exit status is 0 if no run
+failed.
 """
 
 import argparse
@@ -18,15 +18,15 @@ from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
 
 STATE = ROOT / "target/soak/state.json"
-# Seconds that a job without a measured time is thought to take.
+# The assumed duration, in seconds, of a job without a measured time.
 UNKNOWN = 120.0
 
 
 class Soak:
-    """The jobs of a soak in their turns, and the time that is left."""
+    """The jobs of a soak in turn, and the time left."""
 
     def __init__(self, every: list[Job], seconds: float) -> None:
-        """Go on where the last one stopped."""
+        """Continue where the last soak stopped."""
         self.end = time.monotonic() + seconds
         self.every = every
         self.started: Counter[str] = Counter()
@@ -37,7 +37,7 @@ class Soak:
         self.times: dict[str, float] = jobs.times() | state.get("times", {})
 
     def next(self) -> Job | None:
-        """Return the next job that ends in time, with a seed, or None if none does."""
+        """Return the next job that fits into the time left, with a seed, or None."""
         left = self.end - time.monotonic()
         for _ in self.every:
             job = self.every[self.turn % len(self.every)]
@@ -48,12 +48,12 @@ class Soak:
         return None
 
     def runs(self, job: Job) -> bool:
-        """Return whether a job that was started has not ended."""
+        """Return whether a job is still running."""
         ended = sum(result.job.title == job.title for result in self.results)
         return self.started[job.title] > ended
 
     def keep(self) -> None:
-        """Keep where this one stopped, and how long the jobs took."""
+        """Save where this soak stopped, and how long the jobs took."""
         self.times |= {result.job.title: result.seconds for result in self.results}
         STATE.parent.mkdir(parents=True, exist_ok=True)
         state = {"turn": self.turn, "times": self.times}
@@ -61,7 +61,7 @@ class Soak:
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run a soak as the command line says."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="example: make soak MINUTES=60",

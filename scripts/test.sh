@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: scripts/test.sh [OPTION...]
-# Runs every test there is; options go to scripts/run_tests.py, which --help describes.
+# Runs all tests; options go to scripts/run_tests.py (see --help).
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,9 +1,9 @@
 """Run other people's programs on redis-server, on `undercroft serve`, and embedded.
 
-`programs.toml` beside this file lists them. Each is a small file that does a real piece of work
-with a program, given a URL, and fails where something is not as it should be. The table in
-docs/programs.md says what was seen: a run fails where the page says something else, and writes
-it with --write. A program whose environment is missing is skipped, and its row stays.
+`programs.toml` in this directory lists them. Each is a small file that does real work with a
+program, given a URL, and fails if any result is wrong. The table in docs/programs.md records the
+results. A run fails if its results differ from the page; --write updates the page. A program whose
+environment is missing is skipped, and its row stays.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / "target" / "programs"
-# What programs in Python import: the package, and `place`.
+# Directories that programs in Python import from: the package, and `place`.
 PYTHON_PATH = (ROOT / "clients" / "python", HERE / "python")
 SERVER = ROOT / "target" / "debug" / "undercroft"
 PAGE = ROOT / "docs" / "programs.md"
@@ -36,17 +36,17 @@ HEAD = [
     "| program | what it does here | `undercroft serve` | in the process | how it is told |",
     "| --- | --- | --- | --- | --- |",
 ]
-# A container's /tmp is often an overlay, where a store may not live.
+# A container's /tmp is often an overlay file system, on which a store is refused.
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 REDIS, SERVE, EMBEDDED = KINDS = ("redis-server", "undercroft serve", "embedded")
 SECONDS = 60
-# Servers of each kind, and so programs that run at the same time.
+# The number of programs that run at the same time, each on its own servers.
 LANES = 2
 
 
 @dataclass
 class Program:
-    """A program as the list has it."""
+    """A program as listed in programs.toml."""
 
     name: str
     file: str
@@ -54,21 +54,21 @@ class Program:
     packages: list[str]
     work: str
     told: str
-    # Why it does not work on a kind, and why it is not run on one.
+    # By kind: why the program does not work there, and why it is not run there.
     fails: dict[str, str] = field(default_factory=dict)
     without: dict[str, str] = field(default_factory=dict)
 
     @property
     def language(self) -> str:
-        """Return its language, which has a directory."""
+        """Return the program's language, which is the name of its directory."""
         return self.file.partition("/")[0]
 
     def versions(self) -> list[str]:
-        """Return its packages' versions, as they are pinned."""
+        """Return the pinned versions of the program's packages."""
         return [pinned(self.language, self.environment, package) for package in self.packages]
 
     def title(self) -> str:
-        """Return its name and version, and those of the packages that it stands on."""
+        """Return the program's name and version, and those of the packages that it depends on."""
         first, *others = self.versions()
         theirs = {"python": "redis-py", "node": "node-redis"}.get(self.language, "redis")
         names = [
@@ -78,7 +78,7 @@ class Program:
         return ", ".join([f"{self.name} {first}", *named])
 
     def command(self, url: str) -> list[str]:
-        """Return what runs it."""
+        """Return the command that runs the program."""
         place, file = ENVIRONMENTS / self.environment, HERE / self.file
         match self.language:
             case "python":
@@ -94,11 +94,11 @@ class Program:
                 return ["java", "-cp", classes, file.stem, url]
 
     def is_here(self) -> bool:
-        """Return whether its environment was made; its stamp is written last."""
+        """Return whether the environment is complete; its stamp is written last."""
         return (ENVIRONMENTS / self.environment / "stamp").is_file()
 
 
-# Where a language pins its packages, and how the line of a package looks there.
+# The file in which a language pins its packages, and the pattern of a package's line in it.
 PINS = {
     "python": ("python/requirements-{environment}.txt", r"^{package}==(\S+)$"),
     "node": ("node/package.json", r'"{package}": "([^"]+)"'),
@@ -109,7 +109,7 @@ PINS = {
 
 
 def pinned(language: str, environment: str, package: str) -> str:
-    """Return the version of a package that an environment has."""
+    """Return the pinned version of a package in an environment."""
     path, pattern = PINS[language]
     text = (HERE / path.format(environment=environment)).read_text(encoding="utf-8")
     pattern = pattern.format(package=re.escape(package))
@@ -120,23 +120,23 @@ def pinned(language: str, environment: str, package: str) -> str:
 
 
 def programs() -> list[Program]:
-    """Return the list."""
+    """Return all programs of the list."""
     with (HERE / "programs.toml").open("rb") as file:
         return [Program(**entry) for entry in tomllib.load(file)["program"]]
 
 
 def spare_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
     return port
 
 
 class Server:
-    """A server of either kind, without data, until its end."""
+    """A server of either kind, started without data."""
 
     def __init__(self, kind: str, directory: str) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it answers."""
         self.port = spare_port()
         self.log = Path(directory) / f"{kind.replace(' ', '-')}.log"
         commands = {
@@ -159,18 +159,18 @@ class Server:
             time.sleep(0.01)
 
     def answers(self, command: str, reply: str) -> bool:
-        """Return whether it answers a command so."""
+        """Return whether the server gives this reply to a command."""
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 20) as sock:
             sock.sendall(f"{command}\r\n".encode())
             return sock.recv(100).decode().strip() == reply
         return False
 
     def empty(self) -> bool:
-        """Remove all keys and scripts; return whether it is alive."""
+        """Remove all keys and scripts; return whether the server is alive."""
         return self.answers("FLUSHALL", "+OK") and self.answers("SCRIPT FLUSH", "+OK")
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         self.process.terminate()
         try:
             self.process.wait(20)
@@ -180,14 +180,14 @@ class Server:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of servers and programs, in which nobody's settings are."""
+    """Return an environment for servers and programs, without the user's settings."""
     ours = ("UNDERCROFT_", "PROGRAM_", "PYTHON", "REDIS_")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 @dataclass
 class Seen:
-    """What a program did on a kind of place."""
+    """The result of a program on one kind of place."""
 
     right: bool
     cell: str
@@ -196,10 +196,10 @@ class Seen:
 
 
 class Lane:
-    """A server of each kind, on which one program after the other runs."""
+    """A server of each kind, on which programs run one after another."""
 
     def __init__(self, stack: ExitStack) -> None:
-        """Start the servers, to be stopped at the end of the stack."""
+        """Start the servers, which are stopped at the end of the stack."""
         self.directory = tempfile.mkdtemp(prefix="undercroft-programs-", dir=SCRATCH)
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self.servers = {}
@@ -208,7 +208,7 @@ class Lane:
             stack.callback(self.servers[kind].stop)
 
     def run(self, program: Program, kind: str) -> Seen:
-        """Run a program on a kind of place, which has no data before and after."""
+        """Run a program on a kind of place, which is empty before and after."""
         if kind in program.without:
             return Seen(True, "-", f"{kind} -")
         store = Path(self.directory) / "embedded"
@@ -234,7 +234,7 @@ class Lane:
         return Seen(True, f"does not: {why}", f"{kind} fails as it is known to {took}")
 
     def result(self, program: Program, url: str) -> tuple[int | None, str]:
-        """Return a program's exit status, or none where it did not end in time, and its output."""
+        """Return a program's exit status, or None after a timeout, and its output."""
         env = environment() | {
             "PYTHONPATH": os.pathsep.join(map(str, PYTHON_PATH)),
             "NODE_PATH": str(ENVIRONMENTS / program.environment / "node_modules"),
@@ -255,7 +255,7 @@ class Lane:
             except subprocess.TimeoutExpired:
                 output.write(f"it did not end within {SECONDS} s\n".encode())
             finally:
-                # What it has started and not ended, too.
+                # Also kill processes that the program started and did not stop.
                 with suppress(ProcessLookupError):
                     os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
@@ -273,25 +273,25 @@ def rows(page: str) -> list[str]:
 
 
 def row(program: Program, seen: dict[str, Seen]) -> str:
-    """Return a program's row."""
+    """Return the table row of a program."""
     cells = [program.title(), program.work, seen[SERVE].cell, seen[EMBEDDED].cell, program.told]
     return f"| {' | '.join(cells)} |"
 
 
 def row_of(program: Program, lines: list[str]) -> str | None:
-    """Return the row of a program that the page has; the name is before a version."""
+    """Return a program's row on the page; its name precedes the version."""
     start = re.compile(rf"\| {re.escape(program.name)} \d")
     return next((line for line in lines if start.match(line)), None)
 
 
 def table(everything: list[Program], found: dict[str, str], before: list[str]) -> list[str]:
-    """Return the rows: those that were found, and what the page says of the others."""
+    """Return the new rows, and the page's rows for programs that did not run."""
     lines = [found.get(program.name) or row_of(program, before) for program in everything]
     return [line for line in lines if line]
 
 
 def compare(everything: list[Program], found: dict[str, str], write: bool) -> list[str]:
-    """Write the page, or return in which lines it says something else."""
+    """Write the page, or return the lines in which it differs."""
     page = PAGE.read_text(encoding="utf-8")
     before = rows(page)
     lines = table(everything, found, before)
@@ -310,7 +310,7 @@ def compare(everything: list[Program], found: dict[str, str], write: bool) -> li
 
 
 def run_all(wanted: list[Program]) -> dict[str, dict[str, Seen]]:
-    """Run programs, some at the same time, say of each what it did, and return that."""
+    """Run programs, several at a time; print and return their results."""
     waiting: queue.SimpleQueue[Program] = queue.SimpleQueue()
     for program in wanted:
         waiting.put(program)
@@ -348,7 +348,7 @@ def run_all(wanted: list[Program]) -> dict[str, dict[str, Seen]]:
 
 
 def options() -> Any:
-    """Return what the command line says."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

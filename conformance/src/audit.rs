@@ -8,20 +8,20 @@ use crate::command::{Command, quote};
 use crate::compare::{Rules, Verdict, compare};
 use crate::resp::Reply;
 
-/// Databases of a server, as both are configured.
+/// The number of databases that both servers are configured with.
 const DATABASES: usize = 16;
 
-/// What is asked about each key; the reader of the value comes after these.
+/// Commands asked about each key, before the command that reads its value.
 const QUESTIONS: [&[&str]; 3] = [&["TYPE"], &["OBJECT", "ENCODING"], &["PEXPIRETIME"]];
 
-/// One place where the data differs.
+/// A description of one difference between the data sets.
 pub type Finding = String;
 
-/// Compares all databases: keys, types, values, encodings, expiries. The first
-/// difference found is described, `None` means equal.
+/// Compares all databases: keys, types, values, encodings and expiry times. Returns a description
+/// of the first difference, or `None` if the data sets are equal.
 ///
 /// # Errors
-/// When a connection breaks, with `judge` or `subject` named.
+/// Returns an error that names `judge` or `subject` if its connection breaks.
 pub fn audit(
     judge: &mut Client,
     subject: &mut Client,
@@ -75,8 +75,8 @@ pub fn audit(
     }
 }
 
-/// The command that reads a whole value of a type. A type without a line here
-/// is read by DUMP, whose payloads are compared by their bytes.
+/// Returns the command that reads a whole value of a type. Types not listed here are read by DUMP,
+/// and their payloads are compared byte by byte.
 pub(crate) fn reader(kind: &str, key: &[u8]) -> Command {
     let key = key.to_vec();
     match kind {

@@ -1,5 +1,5 @@
-//! A server that is wrong on purpose: a proxy before a real Redis that changes
-//! a few commands on their way. The judge must find every one of these faults.
+//! A deliberately faulty server: a proxy to a real Redis that alters a few commands. The judge must
+//! find every one of these faults.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,19 +11,19 @@ use crate::client::Address;
 use crate::command::Command;
 use crate::resp;
 
-/// A way to be wrong.
+/// A fault that the proxy introduces.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
-    /// What is wrong, for people.
+    /// A human-readable description of the fault.
     pub name: &'static str,
-    /// Replaces the command, or leaves it.
+    /// Rewrites the command or leaves it unchanged.
     rewrite: fn(&mut Command),
-    /// Replaces a piece of text in replies, by one of equal length.
+    /// Replaces a piece of text in replies by another of equal length.
     reply: Option<(&'static [u8], &'static [u8])>,
 }
 
-/// Faults of every kind that matters: a wrong reply, wrong data behind a right
-/// reply, a wrong expiry, a wrong error text, a lost connection.
+/// One fault of every important kind: a wrong reply, wrong data despite a correct reply, a wrong
+/// expiry, a wrong error text, a lost connection.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "GETEX PERSIST keeps the expiry",
@@ -77,8 +77,8 @@ pub const FAULTS: &[Fault] = &[
     },
 ];
 
-/// Keys live ten times as long as PX says. Random runs never wait, so only the
-/// test of real expiry can notice.
+/// Keys live ten times as long as PX says. Random runs never wait, so only the test of real expiry
+/// can detect this.
 pub const SLOW_CLOCK: Fault = Fault {
     name: "PX counts in hundredths of a second",
     rewrite: |c| {
@@ -89,10 +89,10 @@ pub const SLOW_CLOCK: Fault = Fault {
     reply: None,
 };
 
-/// Starts the proxy on a spare port; it serves until the process ends.
+/// Starts the proxy on a free port; it serves until the process ends.
 ///
 /// # Errors
-/// When no port can be bound. The address behind must be TCP.
+/// Returns an error if no port can be bound, or if `behind` is not a TCP address.
 pub fn start(behind: &Address, fault: Fault) -> Result<Address> {
     let Address::Tcp(behind) = behind.clone() else {
         bail!("expected a TCP address behind the proxy, got {behind}");
@@ -103,7 +103,7 @@ pub fn start(behind: &Address, fault: Fault) -> Result<Address> {
         for client in listener.incoming().flatten() {
             let behind = behind.clone();
             thread::spawn(move || {
-                // A broken connection on either side ends both; nothing to tell.
+                // If the connection on either side breaks, both end, and no error is reported.
                 let _ = serve(client, &behind, fault);
             });
         }

@@ -10,14 +10,15 @@
 //!   $"first"
 //! ```
 //!
-//! A line that begins at the margin is a command as redis-cli reads it; the
-//! indented lines after it are its reply in the [`notation`].
-//! `2:` before a command sends it over a second connection. A `<` in place of a
-//! command sends nothing: what comes next is the reply. In place of a reply,
-//! `closed` expects the end of the connection, `silent` expects that nothing
-//! is sent, and `waits` that the command blocks its connection, which CLIENT LIST
-//! must show before the case goes on. A `#` begins a comment. Every case starts on an empty server with
-//! new connections.
+//! An unindented line is a command, parsed as redis-cli does. The indented lines after it are its
+//! reply in the [`notation`]. `2:` before a command sends it over a second connection. A `<` in
+//! place of a command sends nothing and only receives a reply.
+//!
+//! Three words may replace a reply. `closed` expects the connection to end, and `silent` expects
+//! that no reply is sent. `waits` expects the command to block its connection; CLIENT LIST must
+//! show that before the case continues.
+//!
+//! A `#` begins a comment. Every case starts on an empty server with new connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,16 +32,16 @@ use crate::command::Command;
 use crate::notation;
 use crate::resp::Reply;
 
-/// How long a command may take to block its connection.
+/// The time limit for a command to block its connection.
 const BLOCKED_WITHIN: Duration = Duration::from_secs(20);
 
-/// In place of a command: sends nothing and takes what comes.
+/// Stands in place of a command: sends nothing and receives a reply.
 const RECEIVE: &str = "<";
 
-/// How long a server may take to notice that connections are closed.
+/// The time limit for a server to notice closed connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A file of cases with its comments, so that it can be written back.
+/// A file of cases, including its comments so that it can be written back.
 #[derive(Debug)]
 pub struct CaseFile {
     path: PathBuf,
@@ -55,7 +56,7 @@ enum Item {
     Step(Step),
 }
 
-/// One command and what it must answer.
+/// One command and its expected reply.
 #[derive(Debug)]
 struct Step {
     line: usize,
@@ -63,29 +64,29 @@ struct Step {
     expected: Vec<String>,
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Cases that ran.
+    /// The number of cases that ran.
     pub cases: usize,
-    /// One text per case that failed: where, what was expected, what came.
+    /// One text per failed case: the place, the expected reply, and the actual reply.
     pub failures: Vec<String>,
 }
 
-/// The case files that come with this crate.
+/// Returns the directory of this crate's case files.
 pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
-/// The case files of what a real Redis does not have.
+/// Returns the directory of the case files for features that Redis does not have.
 pub fn own_directory() -> PathBuf {
     directory().join("own")
 }
 
-/// Reads all `*.case` files of a directory, in the order of their names.
+/// Reads all `*.case` files of a directory, sorted by name.
 ///
 /// # Errors
-/// When a file is malformed, or there is none.
+/// Returns an error if a file is malformed, or if there is none.
 pub fn read_all(directory: &Path) -> Result<Vec<CaseFile>> {
     let listing =
         std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
@@ -106,7 +107,7 @@ impl CaseFile {
     /// Reads one file.
     ///
     /// # Errors
-    /// With file and line, when it is malformed.
+    /// Returns an error with file and line if the file is malformed.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -117,16 +118,16 @@ impl CaseFile {
         })
     }
 
-    /// The file's name without its extension.
+    /// Returns the file's name without its extension.
     pub fn name(&self) -> &str {
         let stem = self.path.file_stem().and_then(|stem| stem.to_str());
         stem.unwrap_or_default()
     }
 
-    /// Runs every case against a server, which is emptied before each.
+    /// Runs every case against a server, which is emptied before each case.
     ///
     /// # Errors
-    /// When the server cannot be reached or emptied.
+    /// Returns an error if the server cannot be reached or emptied.
     pub fn run(&self, address: &Address, report: &mut Report) -> Result<()> {
         let mut title = String::new();
         let mut players = None;
@@ -141,7 +142,7 @@ impl CaseFile {
                     drop(players.take());
                     players = Some(Players::fresh(address)?);
                 }
-                // After a failure the rest of its case says nothing.
+                // After a failure, the remaining steps of the case are meaningless.
                 Item::Step(_) if failed => {}
                 Item::Step(step) => {
                     let players = players.as_mut().context("a step before the first title")?;
@@ -158,12 +159,11 @@ impl CaseFile {
         Ok(())
     }
 
-    /// Writes the server's replies into the file wherever the expected ones are
-    /// missing or do not match. Meant for a real Redis only, and for reading
-    /// the difference afterwards.
+    /// Writes the server's replies into the file wherever the expected ones are missing or differ.
+    /// Use only with a real Redis, and review the diff afterwards.
     ///
     /// # Errors
-    /// When the server cannot be reached or the file not written.
+    /// Returns an error if the server cannot be reached or the file cannot be written.
     pub fn bless(&mut self, address: &Address) -> Result<()> {
         let mut players = None;
         for item in &mut self.items {
@@ -247,7 +247,7 @@ fn parse(text: &str) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// Splits `2: GET k` into the connection's number and the command.
+/// Splits `2: GET k` into the connection number and the command.
 fn connection(line: &str) -> (u32, &str) {
     let numbered = line
         .split_once(": ")
@@ -286,7 +286,7 @@ impl Step {
     }
 }
 
-/// The connections of one case, opened when first used.
+/// The connections of one case, opened on first use.
 struct Players {
     address: Address,
     clients: BTreeMap<u32, Client>,
@@ -312,7 +312,7 @@ impl Players {
         step.verify(&answer)
     }
 
-    /// Asks on a connection of its own until CLIENT LIST shows that another one is blocked.
+    /// Polls CLIENT LIST on a separate connection until it shows the connection `id` as blocked.
     fn wait_until_blocked(&self, id: &str) -> Result<()> {
         let mut observer = Client::connect(&self.address)?;
         let deadline = Instant::now() + BLOCKED_WITHIN;
@@ -336,7 +336,7 @@ impl Players {
         }
         let client = self.clients.get_mut(&number).context("no connection")?;
         if step.expected == ["silent"] {
-            // A reply that comes after all is taken for that of the next command.
+            // A reply that arrives later fails the next command, which takes it for its own.
             client.send(&command)?;
             return Ok(Answer::Silent);
         }
@@ -349,7 +349,7 @@ impl Players {
             self.wait_until_blocked(&id)?;
             return Ok(Answer::Waits);
         }
-        // Writing to a closed connection may fail or not: reading decides.
+        // Writing to a closed connection may or may not fail; the read decides.
         let sent = if line == RECEIVE {
             Ok(())
         } else {
@@ -367,8 +367,8 @@ impl Players {
     }
 }
 
-/// Waits until the server has noticed that the connections of the case before are closed: what they were subscribed to
-/// is no longer counted from then on.
+/// Waits until the server has noticed that the previous case's connections are closed, so that
+/// their subscriptions no longer count.
 fn alone(client: &mut Client) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn malformed_case_files_are_refused() {
         for bad in ["GET k\n", "== t\n  +OK\n", "== t\nGET \"k\n"] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }

@@ -1,4 +1,4 @@
-//! A blocking client on a raw socket: commands out, replies in, nothing hidden.
+//! A blocking client on a raw socket that sends commands and returns every reply unchanged.
 
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
@@ -13,25 +13,25 @@ use anyhow::{Context, Result};
 use crate::command::Command;
 use crate::resp::{self, Reply};
 
-/// How long a server may take for one reply before it counts as hung.
+/// The time without a reply after which a server counts as hung.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Below this a batch fits into any socket buffer and is sent in one go.
+/// A batch below this size, in bytes, fits into any socket buffer and is sent in one write.
 const SAFE_WRITE: usize = 32 * 1024;
 
-/// Where a server listens.
+/// The address on which a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// `host:port`
+    /// A TCP address as `host:port`.
     Tcp(String),
-    /// A path.
+    /// The path of a Unix domain socket.
     Unix(PathBuf),
 }
 
 impl FromStr for Address {
     type Err = std::convert::Infallible;
 
-    /// A path when the text holds a slash, else `host:port`.
+    /// Parses a text with a slash as a path, and any other text as `host:port`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.strip_prefix("redis://").unwrap_or(text);
         if let Some(path) = text.strip_prefix("unix://") {
@@ -53,20 +53,20 @@ impl fmt::Display for Address {
     }
 }
 
-/// A connected stream of either kind.
+/// A connected stream, either TCP or Unix.
 #[derive(Debug)]
 pub enum Socket {
-    /// TCP, with Nagle's delay off.
+    /// A TCP connection without Nagle's delay.
     Tcp(TcpStream),
-    /// Unix domain.
+    /// A Unix domain socket.
     Unix(UnixStream),
 }
 
 impl Socket {
-    /// Connects; replies are waited for at most [`PATIENCE`].
+    /// Connects, with a read timeout of [`PATIENCE`].
     ///
     /// # Errors
-    /// What the system says, with the address.
+    /// Returns the operating system's error, with the address.
     pub fn connect(address: &Address) -> Result<Self> {
         let context = || format!("connecting to {address}");
         let socket = match address {
@@ -84,7 +84,7 @@ impl Socket {
     /// Sets both the read and the write timeout.
     ///
     /// # Errors
-    /// When the duration is zero.
+    /// Returns an error if the duration is zero.
     pub fn set_timeouts(&self, limit: Duration) -> io::Result<()> {
         match self {
             Socket::Tcp(s) => {
@@ -98,10 +98,10 @@ impl Socket {
         }
     }
 
-    /// A second handle on the same connection.
+    /// Returns a second handle for the same connection.
     ///
     /// # Errors
-    /// When no descriptor is left.
+    /// Returns an error if no file descriptor is left.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Socket::Tcp(s) => Socket::Tcp(s.try_clone()?),
@@ -109,10 +109,10 @@ impl Socket {
         })
     }
 
-    /// Says "no more bytes from me", and can still read.
+    /// Closes the sending half of the connection; reading remains possible.
     ///
     /// # Errors
-    /// When the peer has closed already.
+    /// Returns an error if the peer has already closed the connection.
     pub fn shutdown_write(&self) -> io::Result<()> {
         match self {
             Socket::Tcp(s) => s.shutdown(Shutdown::Write),
@@ -146,43 +146,43 @@ impl Write for Socket {
 /// A connection that sends commands and reads replies in order.
 #[derive(Debug)]
 pub struct Client {
-    // One descriptor each: thousands of clients count.
+    // A connection uses only one descriptor, because some tests open thousands of clients.
     socket: BufReader<Socket>,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// What the system says, with the address.
+    /// Returns the operating system's error, with the address.
     pub fn connect(address: &Address) -> Result<Self> {
         let socket = BufReader::with_capacity(16 * 1024, Socket::connect(address)?);
         Ok(Client { socket })
     }
 
-    /// Sends one command given as words and waits for its reply.
+    /// Sends one command, given as words, and waits for its reply.
     ///
     /// # Errors
-    /// When the connection breaks or the reply is not RESP.
+    /// Returns an error if the connection breaks or the reply is not RESP.
     pub fn call<A: AsRef<[u8]>>(&mut self, args: impl IntoIterator<Item = A>) -> io::Result<Reply> {
         self.send(&Command::of(args))?;
         self.receive()
     }
 
-    /// Sends one command without waiting.
+    /// Sends one command without waiting for its reply.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// Returns an error if the connection breaks.
     pub fn send(&mut self, command: &Command) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(command.size() + 64);
         resp::write_command(&mut bytes, &command.0)?;
         self.socket.get_mut().write_all(&bytes)
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// Returns an error if the connection breaks.
     pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.socket.get_mut().write_all(bytes)
     }
@@ -190,19 +190,19 @@ impl Client {
     /// Waits for one reply.
     ///
     /// # Errors
-    /// When the connection breaks or the reply is not RESP.
+    /// Returns an error if the connection breaks or the reply is not RESP.
     pub fn receive(&mut self) -> io::Result<Reply> {
         resp::read_reply(&mut self.socket)
     }
 
-    /// Sends all commands at once and reads as many replies.
+    /// Sends all commands at once and reads one reply for each.
     ///
-    /// Large batches are written by a second thread while this one reads, so
-    /// that a server which stops reading until it is read from cannot deadlock.
+    /// A second thread writes large batches while this thread reads. Otherwise a server that stops
+    /// reading until its replies are read would cause a deadlock.
     ///
     /// # Errors
-    /// When the connection breaks or a reply is not RESP; the replies that came
-    /// before are lost.
+    /// Returns an error if the connection breaks or a reply is not RESP. The replies before it are
+    /// then lost.
     pub fn pipeline(&mut self, commands: &[Command]) -> io::Result<Vec<Reply>> {
         let mut bytes = Vec::new();
         for command in commands {
@@ -219,7 +219,7 @@ impl Client {
             let sent = sending
                 .join()
                 .unwrap_or_else(|_| Err(io::Error::other("the sending thread panicked")));
-            // A reading error explains more than the broken pipe it causes.
+            // Prefer the read error: it explains more than the broken pipe that it causes.
             let replies = replies?;
             sent?;
             Ok(replies)

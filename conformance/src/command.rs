@@ -1,34 +1,34 @@
-//! A command as a list of byte strings, and its spelling on a redis-cli line.
+//! A command as a list of byte strings, and its spelling as a redis-cli line.
 
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
 
-/// A command: its name and arguments, binary-safe.
+/// A binary-safe command: its name and arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command(pub Vec<Vec<u8>>);
 
 impl Command {
-    /// From text arguments: `Command::of(["SET", "k", "v"])`.
+    /// Makes a command from text arguments: `Command::of(["SET", "k", "v"])`.
     pub fn of<A: AsRef<[u8]>>(args: impl IntoIterator<Item = A>) -> Self {
         Command(args.into_iter().map(|a| a.as_ref().to_vec()).collect())
     }
 
-    /// From a line as redis-cli reads it, with `"x"*100` for repeated bytes.
+    /// Parses a line as redis-cli does; in addition, `"x"*100` stands for repeated bytes.
     ///
     /// # Errors
-    /// When quotes are unbalanced or an escape is not one redis-cli knows.
+    /// Returns an error for unbalanced quotes or an escape that redis-cli does not know.
     pub fn parse(line: &str) -> Result<Self> {
         Ok(Command(split_line(line)?))
     }
 
-    /// The upper-case text of argument `i`, empty when there is none.
+    /// Returns the upper-case text of argument `i`, empty if there is none.
     pub fn word(&self, i: usize) -> String {
         let arg = self.0.get(i).map(Vec::as_slice).unwrap_or_default();
         String::from_utf8_lossy(arg).to_uppercase()
     }
 
-    /// Bytes of all arguments together.
+    /// Returns the total number of bytes of all arguments.
     pub fn size(&self) -> usize {
         self.0.iter().map(Vec::len).sum()
     }
@@ -46,9 +46,9 @@ impl fmt::Display for Command {
     }
 }
 
-/// The bytes as a redis-cli word: bare when harmless (unless `always`), else in
-/// double quotes with `\xHH` escapes. Runs of 200 equal bytes or more are
-/// written `"x"*200` when the whole value is one run.
+/// Returns the bytes as a redis-cli word. Harmless words stay bare unless `always` is set; others
+/// are double-quoted with `\xHH` escapes. A value that is one run of 200 or more equal bytes is
+/// written as `"x"*200`.
 pub fn quote(bytes: &[u8], always: bool) -> String {
     if bytes.len() >= 200 && bytes.iter().all(|b| *b == bytes[0]) {
         return format!("{}*{}", quote(&bytes[..1], true), bytes.len());
@@ -77,7 +77,7 @@ pub fn quote(bytes: &[u8], always: bool) -> String {
 /// Splits a line into words, the inverse of [`quote`].
 ///
 /// # Errors
-/// When quotes are unbalanced or an escape is not one redis-cli knows.
+/// Returns an error for unbalanced quotes or an escape that redis-cli does not know.
 pub fn split_line(line: &str) -> Result<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line.trim_matches([' ', '\t']);
@@ -89,7 +89,7 @@ pub fn split_line(line: &str) -> Result<Vec<Vec<u8>>> {
     Ok(words)
 }
 
-/// Takes one word, quoted or bare, from the front of the text.
+/// Takes one word, quoted or bare, from the start of the text.
 pub(crate) fn split_word(text: &str) -> Result<(Vec<u8>, &str)> {
     if !text.starts_with('"') {
         let end = text.find([' ', '\t']).unwrap_or(text.len());
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn unbalanced_or_unknown_is_refused() {
+    fn unbalanced_quotes_and_unknown_escapes_are_refused() {
         for bad in [
             "SET \"k",
             "SET \"k\\q\"",

@@ -1,23 +1,23 @@
-//! When two replies to one command count as equal.
+//! Decides whether two replies to one command count as equal.
 //!
-//! Byte for byte, except where Redis itself gives no order or no fixed value.
-//! The exceptions are derived from the command alone, so that a replayed list
-//! of lines is judged as its generator was. Errors are always compared as text.
+//! Replies must match byte for byte, except where Redis itself defines no order or no fixed value.
+//! The exceptions depend on the command alone, so a replayed list of lines is judged like the
+//! original run. Errors are always compared as text.
 
 use crate::command::Command;
 use crate::resp::Reply;
 
-/// Difference of clock readings that is forgiven, in seconds. Generated
-/// expiries are 1000 s apart, so a wrong one is still a thousand times further.
+/// The tolerated difference between clock readings, in seconds. Generated expiry times are 1000 s
+/// apart, so a wrong one is still far outside this tolerance.
 const CLOCK_SLACK: i64 = 10;
 
-/// Choices about what must be equal.
+/// Options that say what must be equal.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// DUMP must give the same bytes; otherwise it is enough that the judge can
-    /// RESTORE both payloads to the same value.
+    /// Requires DUMP to return the same bytes. Otherwise, it suffices that the judge can RESTORE
+    /// both payloads to the same value.
     pub dump_bytes: bool,
-    /// OBJECT ENCODING must be equal.
+    /// Requires OBJECT ENCODING to be equal.
     pub encodings: bool,
 }
 
@@ -30,45 +30,46 @@ impl Default for Rules {
     }
 }
 
-/// How the replies to a command are compared.
+/// A rule for comparing the replies to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// Byte for byte.
+    /// The replies must be equal byte for byte.
     Exact,
-    /// Same type only: clocks, ids, sizes in bytes.
+    /// Only the types must match: clocks, ids, sizes in bytes.
     Type,
-    /// Elements in any order.
+    /// The elements may come in any order.
     Unordered,
-    /// Fields with their values, in any order.
+    /// Fields with their values may come in any order.
     Pairs,
-    /// As many elements; one or none.
+    /// The numbers of elements must match, and either both replies or neither must be null.
     Length,
-    /// Integers within so many units.
+    /// The integers may differ by at most this many units.
     Near(i64),
-    /// Both a key or both none.
+    /// Both replies must be a key, or both null.
     AnyKey,
-    /// Two payloads, decided by [`Verdict::Payloads`].
+    /// Two payloads, which [`Verdict::Payloads`] decides.
     Dump,
-    /// The map of HELLO, without the connection id.
+    /// The map of HELLO without the connection id.
     Hello,
-    /// The first six elements of each entry; flags in any order.
+    /// The first six elements of each entry, with flags in any order.
     CommandInfo,
-    /// Lines `name=value`: the names that the connection itself determines.
+    /// Lines of `name=value`, of which only fields that the connection itself determines are
+    /// compared.
     ClientLine,
-    /// `redis_version` and the lines of the keyspace section.
+    /// Only `redis_version` and the lines of the keyspace section are compared.
     Info,
-    /// Maps of XINFO, and rows of XPENDING: numbers of a tree's nodes and clocks may be any.
+    /// Maps of XINFO and rows of XPENDING, ignoring clocks and the node counts of trees.
     Stream,
 }
 
-/// Outcome of a comparison.
+/// The outcome of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Equal under the rule.
+    /// The replies are equal under the rule.
     Same,
-    /// Not equal, and why where that is not obvious.
+    /// The replies differ; the text says why if that is not obvious.
     Different(String),
-    /// Two different DUMP payloads: the judge has to restore both to decide.
+    /// Two different DUMP payloads, which the judge must restore to decide.
     Payloads(Vec<u8>, Vec<u8>),
 }
 
@@ -85,8 +86,8 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         ("DUMP", _) if !rules.dump_bytes => Rule::Dump,
         ("HELLO", _) => Rule::Hello,
         ("TIME" | "LASTSAVE", _) => Rule::Type,
-        // An iteration goes through `full_scan`, which sorts; a cursor out of
-        // the blue may give anything.
+        // Iterations from cursor 0 go through `full_scan`, which sorts. An arbitrary cursor may
+        // return anything.
         ("SCAN", "0") => Rule::Exact,
         ("SCAN", _) => Rule::Type,
         ("HSCAN" | "SSCAN" | "ZSCAN", _) if command.word(2) != "0" => Rule::Type,
@@ -97,7 +98,7 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         ("COMMAND", "COUNT" | "LIST" | "DOCS") => Rule::Type,
         ("COMMAND", "INFO") if argc > 2 => Rule::CommandInfo,
         ("COMMAND", "INFO" | "") => Rule::Type,
-        // Globs list parameters that only one side has.
+        // A glob also matches parameters that only one server has.
         ("CONFIG", "GET") if command.0[2..].iter().any(|a| a.contains(&b'*')) => Rule::Type,
         ("INFO", _) => Rule::Info,
         ("XINFO", _) => Rule::Stream,
@@ -129,7 +130,7 @@ pub fn compare(command: &Command, judge: &Reply, subject: &Reply, rules: Rules) 
         }
         Rule::AnyKey => judge.is_null() == subject.is_null(),
         Rule::Near(slack) => match (judge, subject) {
-            // -1 and -2 are answers, not times.
+            // The replies -1 and -2 are status codes rather than times.
             (Reply::Integer(a), Reply::Integer(b)) => {
                 *a >= 0 && *b >= 0 && a.abs_diff(*b) <= slack.unsigned_abs()
             }
@@ -189,10 +190,10 @@ fn without_id(reply: &Reply) -> Vec<(String, &Reply)> {
     pairs.filter(|(name, _)| name != "id").collect()
 }
 
-/// What is told of streams and of pending entries, in which numbers of a tree's nodes, times and spans of milliseconds
-/// may be any.
+/// Returns a reply about streams or pending entries with clocks, time spans and the node counts of
+/// trees masked.
 fn without_clocks(reply: &Reply) -> Reply {
-    /// Times of this century, in milliseconds.
+    /// Values above this are present-day times in milliseconds.
     const CLOCK: i64 = 1_000_000_000_000;
     const ANY: [&[u8]; 3] = [b"radix-tree-keys", b"radix-tree-nodes", b"idle"];
     let (items, is_map) = match reply {
@@ -242,16 +243,16 @@ fn command_heads(reply: &Reply) -> Vec<Option<Vec<String>>> {
     entries.iter().map(head).collect()
 }
 
-/// Of CLIENT INFO: which fields there are, and the values that do not depend on
-/// addresses, clocks and buffers. Of CLIENT LIST only the fields, since the
-/// other connections are the judge's own affair.
+/// Returns the field names of CLIENT INFO, with those values that do not depend on addresses,
+/// clocks and buffers. For CLIENT LIST it returns only names, since the other connections differ
+/// per server.
 fn client_fields(reply: &Reply) -> Vec<String> {
     let all = text(reply);
     let lines: Vec<&str> = all.lines().collect();
     let mut fields = Vec::new();
     for field in lines.first().unwrap_or(&"").split_whitespace() {
         let name = field.split('=').next().unwrap_or_default();
-        // Of Redis 7.2.
+        // Redis 7.2 added these fields.
         if ["lib-name", "lib-ver"].contains(&name) {
             continue;
         }
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn forgives_only_what_redis_leaves_open() {
+    fn tolerates_only_differences_that_redis_leaves_open() {
         let (ab, ba) = (vec![bulk("a"), bulk("b")], vec![bulk("b"), bulk("a")]);
         assert!(judged(
             "keys *",

@@ -1,4 +1,4 @@
-//! The differential tester: one stream of commands to two servers.
+//! The differential tester: sends one stream of commands to two servers.
 
 use std::fmt;
 use std::io;
@@ -14,38 +14,38 @@ use crate::resp::Reply;
 use crate::servers::Peer;
 use crate::shrink;
 
-/// A run: how much, from which seed, judged how.
+/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Commands to send.
+    /// The number of commands to send.
     pub commands: usize,
-    /// Seed of the generator.
+    /// The seed of the generator.
     pub seed: u64,
-    /// Commands sent at once; the data sets are compared after each batch.
+    /// The number of commands sent at once; the data sets are compared after each batch.
     pub batch: usize,
-    /// Families to draw from.
+    /// The command families to draw from.
     pub families: Vec<Family>,
-    /// What must be equal.
+    /// The rules that say what must be equal.
     pub rules: Rules,
 }
 
-/// What differed.
+/// A difference between the two servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// Two replies to one command.
+    /// The two replies to one command differ.
     Reply {
-        /// The command.
+        /// The command that was sent.
         command: Command,
         /// The judge's reply.
         judge: Reply,
         /// The subject's reply.
         subject: Reply,
-        /// More, where the replies do not speak for themselves.
+        /// An explanation, where the replies alone do not show the difference.
         why: String,
     },
-    /// The data sets after a batch.
+    /// The data sets differ after a batch.
     Data(audit::Finding),
-    /// The subject broke the connection, died, or sent what is not RESP.
+    /// The subject closed the connection, died, or sent malformed RESP.
     Lost(String),
 }
 
@@ -72,18 +72,18 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A failed run, shrunk.
+/// A failed run, shrunk to few commands.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// Seed of the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// Commands that were sent before the difference showed.
+    /// The number of commands sent before the difference appeared.
     pub after: usize,
-    /// What was seen first.
+    /// The first difference that was found.
     pub first: Difference,
     /// The shortest list found that shows a difference on empty servers.
     pub minimal: Vec<Command>,
-    /// What that list shows; `None` when it could not be shown again.
+    /// The difference that the minimal list shows, or `None` if it did not reappear.
     pub shown: Option<Difference>,
 }
 
@@ -122,13 +122,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Sends the plan's commands to both and compares, and those that belong to the
-/// last of them. `progress` gets the number of commands judged so far.
+/// Sends the plan's commands to both servers and compares them, finishing any sequence that the
+/// last command belongs to. `progress` receives the number of commands judged so far.
 ///
-/// `None` means that everything was equal.
+/// Returns `None` if everything was equal.
 ///
 /// # Errors
-/// When the judge fails: its connection breaks or it does not start.
+/// Returns an error if the judge fails: its connection breaks or it does not start.
 pub fn run(
     judge: &mut dyn Peer,
     subject: &mut dyn Peer,
@@ -143,8 +143,8 @@ pub fn run(
         starts.push(sent.len());
         let size = plan.batch.min(plan.commands - sent.len());
         let first = sent.len();
-        // Looking at the data comes between no commands that belong together: to
-        // Redis' SORT it makes a difference what was read last.
+        // Do not compare the data between commands that belong together: Redis' SORT depends on
+        // what was read last.
         while sent.len() < first + size || generator.is_amid() {
             sent.push(generator.command());
         }
@@ -172,19 +172,18 @@ pub fn run(
     Ok(None)
 }
 
-/// The name of a command for a second connection, which the rest of its words
-/// are sent over: `2: SET key value`.
+/// The pseudo command that sends its remaining words over a second connection: `2: SET key value`.
 pub const SECOND: &str = "2:";
 
-/// Two empty servers with three connections each: one for the commands, one for
-/// those that somebody else sends, one to look at the data.
+/// Two empty servers with three connections each: one for the commands, one for commands of a
+/// second client, and one to read the data.
 #[derive(Debug)]
 pub struct Session {
     judge: Client,
     subject: Client,
     judge_second: Client,
     subject_second: Client,
-    /// What was queued since MULTI.
+    /// The commands queued since MULTI.
     queued: Option<Vec<Command>>,
     judge_auditor: Client,
     subject_auditor: Client,
@@ -192,10 +191,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to both and empties them.
+    /// Connects to both servers and empties them.
     ///
     /// # Errors
-    /// When one of them cannot be reached or does not empty itself.
+    /// Returns an error if a server cannot be reached or emptied.
     pub fn fresh(judge: &mut dyn Peer, subject: &mut dyn Peer, rules: Rules) -> Result<Self> {
         let judge = judge.address().context("starting the judge")?;
         let subject = subject.address().context("starting the subject")?;
@@ -211,15 +210,16 @@ impl Session {
         })
     }
 
-    /// Sends the commands to both, compares reply by reply, then the data.
+    /// Sends the commands to both servers; compares each reply, then the data.
     ///
     /// # Errors
-    /// When the judge's connection breaks; the subject's is a difference.
+    /// Returns an error if the judge's connection breaks; a broken connection of the subject is a
+    /// difference.
     pub fn play(&mut self, commands: &[Command]) -> Result<Option<Difference>> {
         let mut rest = commands;
         while !rest.is_empty() {
-            // An iteration asks again and again, so it cannot be in a pipeline;
-            // nor can what another connection does in between.
+            // An iteration sends several commands, so it cannot be pipelined; neither can commands
+            // of the second connection.
             let alone = |command: &Command| is_scan(command) || is_second(command);
             let run = rest.iter().position(alone).unwrap_or(rest.len());
             let (now, later) = rest.split_at(run);
@@ -277,7 +277,7 @@ impl Session {
         Ok(None)
     }
 
-    /// One command over the second connection.
+    /// Sends one command over the second connections and compares the replies.
     fn compare_second(&mut self, command: &Command) -> Result<Option<Difference>> {
         let words = Command(command.0[1..].to_vec());
         let judged = self.judge_second.pipeline(std::slice::from_ref(&words));
@@ -290,8 +290,8 @@ impl Session {
         self.judge_one(&words, judged.remove(0), subject.remove(0))
     }
 
-    /// Judges the replies to the next command of the first connection. What
-    /// EXEC answers is judged by the commands that were queued.
+    /// Judges the replies to the next command of the first connection. A reply to EXEC is judged by
+    /// the queued commands.
     fn judge_in_turn(
         &mut self,
         command: &Command,
@@ -307,7 +307,7 @@ impl Session {
                     && a.len() == queued.len()
                 {
                     for (command, (a, b)) in queued.iter().zip(a.iter().zip(b)) {
-                        // Only a whole iteration has a fixed answer.
+                        // Only a complete iteration has a defined result.
                         if is_scan(command) {
                             continue;
                         }
@@ -350,8 +350,8 @@ impl Session {
         }))
     }
 
-    /// The value that the judge makes of a payload, in a database that the
-    /// generators never use, and the command that read it.
+    /// Returns the value that the judge restores from a payload, and the command that read it. Uses
+    /// a database that the generators never use.
     fn restored(&mut self, payload: &[u8]) -> Result<(Command, Reply)> {
         let restore = ["RESTORE", "p", "0"].map(|word| word.as_bytes().to_vec());
         let replies = self.judge_auditor.pipeline(&[
@@ -365,7 +365,7 @@ impl Session {
             .judge_auditor
             .pipeline(&[read.clone(), Command::of(["DEL", "p"])])?
             .swap_remove(0);
-        // When RESTORE failed, its error is the value: no value equals it.
+        // If RESTORE fails, its error stands for the value, which equals no other value.
         let restored = if replies[1].is_error() {
             replies[1].clone()
         } else {
@@ -395,7 +395,7 @@ fn is_scan(command: &Command) -> bool {
     cursor_place(command).is_some_and(|place| command.word(place) == "0")
 }
 
-/// Where the cursor of SCAN and its like stands.
+/// Returns the index of the cursor in the arguments of SCAN and its variants.
 fn cursor_place(command: &Command) -> Option<usize> {
     match command.word(0).as_str() {
         "SCAN" => Some(1),
@@ -404,18 +404,19 @@ fn cursor_place(command: &Command) -> Option<usize> {
     }
 }
 
-/// Iterates until the cursor is back at 0 and gives all that was found, sorted,
-/// each once; an error is given as it came.
+/// Iterates until the cursor returns to 0, and returns all items found, sorted and without
+/// duplicates. An error is returned unchanged.
 fn full_scan(client: &mut Client, command: &Command) -> io::Result<Reply> {
     let place = cursor_place(command).unwrap_or(1);
-    // A field or member comes with its value or score.
+    // HSCAN and ZSCAN return two items per element: a field and its value, or a member and its
+    // score.
     let width = match command.word(0).as_str() {
         "HSCAN" | "ZSCAN" => 2,
         _ => 1,
     };
     let mut next = command.clone();
     let mut keys: Vec<Vec<Reply>> = Vec::new();
-    // A cursor that never comes back to 0 is a fault, too.
+    // A cursor that never returns to 0 is a fault, too.
     for _ in 0..1_000_000 {
         client.send(&next)?;
         let reply = client.receive()?;

@@ -1,4 +1,4 @@
-//! Real expiry: keys that come to their end while somebody looks.
+//! Tests real expiry: keys that expire while a client watches them.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::client::{Address, Client, PATIENCE};
 use crate::resp::Reply;
 
-/// Every way to give a key a short life.
+/// Every way to give a key a short time to live.
 const WAYS: [&[&str]; 6] = [
     &["SET", "short", "v", "PX", "150"],
     &["PSETEX", "short", "150", "v"],
@@ -17,12 +17,12 @@ const WAYS: [&[&str]; 6] = [
     &["EXPIRE", "short", "1"],
 ];
 
-/// Lets a key expire, once per way of setting it, and checks that it is alive
-/// while PTTL says so, gone afterwards to every command, and never back. Waits
-/// on the server's own clock (PTTL), at most a second a way.
+/// Expires a key once per way of setting its time to live. The key must be alive while PTTL says
+/// so, then gone for every command, and never come back. Each way waits up to one second on the
+/// server's own clock (PTTL).
 ///
 /// # Errors
-/// What was expected and what came, or a broken connection.
+/// Returns an error that states the expected and the actual reply, or that the connection broke.
 pub fn keys_expire(address: &Address) -> Result<()> {
     let mut client = Client::connect(address)?;
     for way in WAYS {

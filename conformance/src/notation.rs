@@ -1,6 +1,6 @@
-//! Expected replies of the case files: RESP written for people.
+//! Expected replies of the case files: human-readable RESP.
 //!
-//! One line per element, aggregates followed by their elements:
+//! Each element takes one line, and the elements of an aggregate follow it:
 //!
 //! ```text
 //! +OK            simple string        :5       integer       $"a\x00b"  bulk string
@@ -15,29 +15,29 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::command::split_word;
 use crate::resp::Reply;
 
-/// What a reply has to look like.
+/// A pattern that a reply must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// Exactly this reply.
+    /// Matches exactly this reply.
     Is(Reply),
-    /// An error that begins with this text.
+    /// Matches an error that begins with this text.
     ErrorStart(Vec<u8>),
-    /// An integer of this range, both ends included.
+    /// Matches an integer in this range, both ends included.
     Between(i64, i64),
-    /// Any bulk or verbatim string.
+    /// Matches any bulk or verbatim string.
     AnyBulk,
-    /// A bulk or verbatim string that contains this.
+    /// Matches a bulk or verbatim string that contains these bytes.
     Contains(Vec<u8>),
-    /// Any reply.
+    /// Matches any reply.
     Any,
-    /// An aggregate (by its marker) of these.
+    /// Matches an aggregate with this marker and these items.
     Items(char, Vec<Pattern>),
-    /// The same, in any order.
+    /// Matches an aggregate with this marker and these items in any order.
     Unordered(char, Vec<Pattern>),
 }
 
 impl Pattern {
-    /// Whether the reply is as expected.
+    /// Returns whether the reply matches the pattern.
     pub fn matches(&self, reply: &Reply) -> bool {
         match self {
             Pattern::Is(expected) => expected == reply,
@@ -73,10 +73,10 @@ impl Pattern {
     }
 }
 
-/// Reads one whole pattern from the lines of an expected reply.
+/// Parses one whole pattern from the lines of an expected reply.
 ///
 /// # Errors
-/// When a line is not in the notation, or there are too few or too many lines.
+/// Returns an error if a line is not valid notation, or if there are too few or too many lines.
 pub fn parse(lines: &[&str]) -> Result<Pattern> {
     let mut rest = lines.iter();
     let pattern = next(&mut rest)?;
@@ -128,7 +128,7 @@ fn next(lines: &mut std::slice::Iter<'_, &str>) -> Result<Pattern> {
     }
 }
 
-/// Text of a line type, where escapes stand for bytes that a line cannot show.
+/// Decodes the text of a line, where escapes stand for bytes that a line cannot contain.
 fn bare(text: &str) -> Result<Vec<u8>> {
     let (word, _) = split_word(&format!("\"{}\"", text.replace('"', "\\\"")))?;
     Ok(word)
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reply_prints_matches_it_and_no_other() {
+    fn a_printed_reply_matches_itself_and_no_other() {
         let replies = [
             Reply::Simple(b"OK".to_vec()),
             Reply::Error(b"ERR unknown command 'a\"\\' ".to_vec()),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_patterns_have_edges() {
+    fn ranges_and_partial_patterns_respect_their_bounds() {
         assert!(pattern(":1..3").matches(&Reply::Integer(3)));
         assert!(!pattern(":1..3").matches(&Reply::Integer(4)));
         assert!(pattern("-~ERR a").matches(&Reply::Error(b"ERR abc".to_vec())));

@@ -1,77 +1,76 @@
 //! RESP2 and RESP3 replies, read from any buffered source.
 //!
-//! Kept as close to the bytes as is useful: doubles and big numbers stay text,
-//! RESP2's two nulls and RESP3's one stay apart, so that a comparison of two
-//! replies is a comparison of what was on the wire.
+//! The types stay close to the wire: doubles and big numbers remain text, and RESP2's two nulls
+//! stay distinct from RESP3's. Comparing two replies thus compares what was sent.
 
 use std::io::{self, BufRead, Read, Write};
 
 use crate::command::quote;
 
-/// Longest bulk string accepted, in bytes: Redis' own limit.
+/// The longest accepted bulk string, in bytes: Redis' own limit.
 const MAX_BULK: i64 = 512 * 1024 * 1024;
-/// Deepest nesting accepted; no Redis reply comes near it.
+/// The deepest accepted nesting, far above that of any Redis reply.
 const MAX_DEPTH: usize = 32;
 
 /// One reply as it was on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reply {
-    /// `+OK`
+    /// A simple string: `+OK`
     Simple(Vec<u8>),
-    /// `-ERR ...`, without the dash.
+    /// An error, `-ERR ...`, without the dash.
     Error(Vec<u8>),
-    /// `:1`
+    /// An integer: `:1`
     Integer(i64),
-    /// `$3 abc`
+    /// A bulk string: `$3 abc`
     Bulk(Vec<u8>),
-    /// `$-1`, RESP2.
+    /// RESP2's null bulk string, `$-1`.
     NullBulk,
-    /// `*-1`, RESP2.
+    /// RESP2's null array, `*-1`.
     NullArray,
-    /// `_`, RESP3.
+    /// RESP3's null, `_`.
     Null,
-    /// `#t` or `#f`.
+    /// A boolean, `#t` or `#f`.
     Boolean(bool),
-    /// `,1.5`, as text.
+    /// A double, `,1.5`, as text.
     Double(Vec<u8>),
-    /// `(123`, as text.
+    /// A big number, `(123`, as text.
     BigNumber(Vec<u8>),
-    /// `=7 txt:abc`, with its three-letter format.
+    /// A verbatim string, `=7 txt:abc`, including its three-letter format.
     Verbatim(Vec<u8>),
-    /// `!5 ERR x`
+    /// A bulk error: `!5 ERR x`
     BulkError(Vec<u8>),
-    /// `*2 ...`
+    /// An array: `*2 ...`
     Array(Vec<Reply>),
-    /// `~2 ...`
+    /// A set: `~2 ...`
     Set(Vec<Reply>),
-    /// `>2 ...`
+    /// A push message: `>2 ...`
     Push(Vec<Reply>),
-    /// `%1 ...`, keys and values in turn.
+    /// A map, `%1 ...`, with keys and values alternating.
     Map(Vec<Reply>),
 }
 
 impl Reply {
-    /// Whether this is an error of either kind.
+    /// Returns whether this is an error of either kind.
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_) | Reply::BulkError(_))
     }
 
-    /// Whether this is one of the three nulls.
+    /// Returns whether this is one of the three nulls.
     pub fn is_null(&self) -> bool {
         matches!(self, Reply::NullBulk | Reply::NullArray | Reply::Null)
     }
 
-    /// The text of a simple, bulk or verbatim string.
+    /// Returns the text of a simple, bulk or verbatim string.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Reply::Simple(b) | Reply::Bulk(b) => Some(b),
-            // The first four bytes name the format: "txt:".
+            // Skip the first four bytes, which name the format: "txt:".
             Reply::Verbatim(b) => b.get(4..),
             _ => None,
         }
     }
 
-    /// The elements of any aggregate; a map's keys and values in turn.
+    /// Returns the elements of any aggregate; for a map, keys and values alternate.
     pub fn items(&self) -> Option<&[Reply]> {
         match self {
             Reply::Array(v) | Reply::Set(v) | Reply::Push(v) | Reply::Map(v) => Some(v),
@@ -79,7 +78,7 @@ impl Reply {
         }
     }
 
-    /// The first byte on the wire, which names the type.
+    /// Returns the first byte on the wire, which identifies the type.
     pub fn marker(&self) -> char {
         match self {
             Reply::Simple(_) => '+',
@@ -99,7 +98,7 @@ impl Reply {
         }
     }
 
-    /// The reply in the notation of the case files: one line per element.
+    /// Returns the reply in the notation of the case files, one line per element.
     pub fn lines(&self) -> Vec<String> {
         let mut out = Vec::new();
         self.write_lines(0, &mut out);
@@ -109,12 +108,12 @@ impl Reply {
     fn write_lines(&self, depth: usize, out: &mut Vec<String>) {
         let marker = self.marker();
         let text = match self {
-            // Line types cannot hold control bytes on the wire; other bytes
-            // are shown escaped, without the quotes.
+            // These types cannot contain control bytes on the wire; other bytes are shown escaped,
+            // without the quotes.
             Reply::Simple(b) | Reply::Error(b) | Reply::Double(b) | Reply::BigNumber(b) => {
                 let quoted = quote(b, true);
                 let bare = quoted[1..quoted.len() - 1].replace("\\\"", "\"");
-                // A blank at the end of a line would be lost on somebody.
+                // Escape a trailing space, which editors may strip.
                 match bare.strip_suffix(' ') {
                     Some(head) => format!("{head}\\x20"),
                     None => bare,
@@ -143,7 +142,7 @@ impl std::fmt::Display for Reply {
                 text.push(' ');
             }
             text.push_str(line.trim_start());
-            // Long values are for the machine: the head says which one it is.
+            // The beginning of a long value is enough to identify it.
             if text.len() > 400 {
                 let head: String = text.chars().take(300).collect();
                 return write!(f, "{head}... (shortened)");
@@ -157,11 +156,11 @@ fn malformed(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// Reads one whole reply; blocks until it is there.
+/// Reads one whole reply, blocking until it has arrived.
 ///
 /// # Errors
-/// `UnexpectedEof` when the peer closed, `InvalidData` when the bytes are not
-/// RESP (the error says what came instead), else what the source reports.
+/// Returns `UnexpectedEof` if the peer closed the connection, and `InvalidData` with the bytes
+/// received if they are not RESP. Other errors come from the source.
 pub fn read_reply(from: &mut impl BufRead) -> io::Result<Reply> {
     read_nested(from, 0)
 }
@@ -209,7 +208,7 @@ fn read_nested(from: &mut impl BufRead, depth: usize) -> io::Result<Reply> {
 
 fn read_line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    // A line is a type byte and a number or a message; a megabyte is no line.
+    // A line is a type byte and a number or a message, so a megabyte cannot be a valid line.
     from.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -260,7 +259,7 @@ fn read_items(from: &mut impl BufRead, len: i64, depth: usize) -> io::Result<Vec
 /// Writes a command as an array of bulk strings.
 ///
 /// # Errors
-/// What the sink reports.
+/// Returns the errors of the sink.
 pub fn write_command(to: &mut impl Write, args: &[Vec<u8>]) -> io::Result<()> {
     write!(to, "*{}\r\n", args.len())?;
     for arg in args {
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not_resp() {
+    fn refuses_malformed_resp() {
         for bad in [
             &b"OK\r\n"[..],
             b"+OK\n",

@@ -1,8 +1,8 @@
-//! Starts and stops servers: a real Redis, and ours.
+//! Starts and stops servers: a real Redis, and `undercroft serve`.
 //!
-//! Each lives in a temporary directory with a port of its own on loopback and
-//! is stopped by its own process handle when dropped, and by the kernel when the
-//! thread that started it ends in any other way. Neither can fill the machine, unless it is to.
+//! Each server has a temporary directory and its own port on loopback. It is killed through its
+//! process handle when dropped, and by the kernel if the thread that started it ends otherwise.
+//! Limits keep a server from using up the machine's memory, unless a test lifts them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -18,45 +18,46 @@ use tempfile::TempDir;
 
 use crate::client::{Address, Client};
 
-/// How long a server may take to answer its first INFO.
+/// The time limit for a server to answer its first INFO.
 const START_LIMIT: Duration = Duration::from_secs(30);
-/// The file of a store, in its server's directory.
+/// The file name of the store in its server's directory.
 const STORE: &str = "store";
 
-/// What to start.
+/// The kind of server to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Debian's `redis-server` (or the program named by `REDIS_SERVER`).
+    /// Debian's `redis-server`, or the program named by `REDIS_SERVER`.
     Redis,
-    /// `undercroft serve`, see [`undercroft_binary`].
+    /// `undercroft serve`; see [`undercroft_binary`].
     Undercroft,
 }
 
 /// Settings that both kinds understand.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Most connections at a time.
+    /// The maximum number of simultaneous connections.
     pub maxclients: u32,
-    /// Password of the default user, when one is asked for.
+    /// The password of the default user, if one is required.
     pub password: Option<String>,
-    /// Private memory that it may reserve, in bytes, where that is bounded; the store that it maps is not counted. A
-    /// random script builds texts without end, and to Redis' `maxmemory` what a script holds is nothing.
+    /// The limit of the server's private memory in bytes, if any; its mapped store is not counted.
+    /// Random scripts may build texts without bound, and Redis' `maxmemory` does not count the
+    /// memory of a script.
     pub memory_max: Option<u64>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        // Above the 10,000 idle connections of the torture test.
+        // Exceeds the 10,000 idle connections of the torture test.
         Settings {
             maxclients: 12_000,
             password: None,
-            // What the tests need several times over.
+            // Several times what the tests need.
             memory_max: Some(4 << 30),
         }
     }
 }
 
-/// A running server; stopped and its directory removed when dropped.
+/// A running server; dropping it stops it and removes its directory.
 #[derive(Debug)]
 pub struct Server {
     kind: Kind,
@@ -66,15 +67,15 @@ pub struct Server {
     directory: TempDir,
 }
 
-/// Something with an address that can be made to answer again after a crash.
+/// A server that is restarted if it has crashed.
 pub trait Peer {
-    /// The address of the live server; starts it again when it has died.
+    /// Returns the address of the live server, restarting it if it has died.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if the server cannot be started.
     fn address(&mut self) -> Result<Address>;
 
-    /// What it printed last, where that is known: the panic that ended it.
+    /// Returns the server's last output, if known, such as the panic that ended it.
     fn last_words(&self) -> Option<String> {
         None
     }
@@ -103,10 +104,10 @@ impl Server {
     /// Starts a server and waits until it answers.
     ///
     /// # Errors
-    /// When the program is not there, exits early (the end of its log is in the
-    /// error) or does not answer in 30 seconds.
+    /// Returns an error if the program does not exist, exits early (the error contains the end of
+    /// its log), or does not answer within 30 seconds.
     pub fn start(kind: Kind, settings: Settings) -> Result<Self> {
-        // Another process may take the spare port between probe and bind.
+        // Another process may take the free port between probe and bind.
         let mut last = None;
         for _ in 0..3 {
             match Self::start_at(spare_port()?, kind, &settings) {
@@ -159,7 +160,7 @@ impl Server {
                 );
             }
             if let Ok(mut client) = Client::connect(&self.address) {
-                // A process that was faster to take the port answers as well.
+                // If another process took the port first, its server answers instead.
                 match self.process_at(&mut client) {
                     Ok(Some(process)) if process == self.pid() => return Ok(()),
                     Ok(Some(process)) => bail!("process {process} has the port that was chosen"),
@@ -177,7 +178,7 @@ impl Server {
         }
     }
 
-    /// The process behind a connection, where it says so.
+    /// Returns the id of the process at the other end of a connection, if the server tells it.
     fn process_at(&self, client: &mut Client) -> Result<Option<u32>> {
         if let Some(password) = &self.settings.password {
             client.call(["AUTH", password.as_str()])?;
@@ -190,24 +191,24 @@ impl Server {
         Ok(process.and_then(|number| number.parse().ok()))
     }
 
-    /// The last lines that it printed.
+    /// Returns the last 20 lines that the server printed.
     pub fn log(&self) -> String {
         let text = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> &Address {
         &self.address
     }
 
-    /// The file of its store; a Redis has none.
+    /// Returns the path of the store file; a Redis has none.
     pub fn store(&self) -> PathBuf {
         self.directory.path().join(STORE)
     }
 
-    /// Its process id.
+    /// Returns the server's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -215,14 +216,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // No data is worth keeping, so no polite shutdown; by its own handle,
-        // never by name.
+        // No data is worth keeping, so kill the server without a shutdown. Use its process handle,
+        // never its name.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A directory for log and store: ours in shared memory, where it belongs.
+/// Creates a directory for the log and the store; undercroft's is in shared memory, as a store
+/// requires.
 fn directory_for(kind: Kind) -> Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder
@@ -235,7 +237,8 @@ fn directory_for(kind: Kind) -> Result<TempDir> {
     })
 }
 
-/// A process that the kernel kills with the thread that starts it: a run that is killed leaves no server behind.
+/// Returns a process that the kernel kills with the thread that starts it, so a killed run leaves
+/// no server.
 fn mortal(program: impl AsRef<OsStr>) -> Process {
     let mut process = Process::new("setpriv");
     process.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -259,7 +262,7 @@ fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
         .args(["--save", "", "--appendonly", "no", "--databases", "16"])
         .args(["--maxclients", &settings.maxclients.to_string()])
         .args(["--enable-debug-command", "yes"])
-        // Redis leaves replies unbounded by default; ours never are.
+        // Redis does not limit replies by default, but undercroft always does.
         .args([
             "--client-output-buffer-limit",
             "normal 67108864 33554432 10",
@@ -285,7 +288,7 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
         .args(["--maxclients", &settings.maxclients.to_string()])
         .arg("--config")
         .arg(&config)
-        // Nothing of the user's configuration may reach a test.
+        // Keep the user's configuration away from the tests.
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("RUST_BACKTRACE", "1")
@@ -296,17 +299,17 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
     Ok(process)
 }
 
-/// The `undercroft` program to judge: `UNDERCROFT_BIN`, else the newer of
-/// `release/undercroft` and `debug/undercroft` in this build's target directory,
-/// provided that it knows `serve`. `None` when there is none yet.
+/// Returns the `undercroft` program to judge. This is `UNDERCROFT_BIN`, or else the newer of
+/// `release/undercroft` and `debug/undercroft` in this build's target directory, if it knows
+/// `serve`. Returns `None` if neither exists.
 pub fn undercroft_binary() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("UNDERCROFT_BIN") {
-        // The server starts in a directory of its own.
+        // Make the path absolute, because the server starts in another directory.
         return std::path::absolute(named).ok();
     }
     let test_program = std::env::current_exe().ok()?;
     let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
-    // A test runs from target/debug/deps, `conform` from target/debug.
+    // Tests run from target/debug/deps, `conform` from target/debug.
     for target in test_program.ancestors().skip(1).take(4) {
         for profile in ["release", "debug"] {
             let path = target.join(profile).join("undercroft");
@@ -325,11 +328,11 @@ pub fn undercroft_binary() -> Option<PathBuf> {
     knows_serve.then_some(newest)
 }
 
-/// Starts ours, or prints why that part is skipped and gives `None`.
+/// Starts `undercroft serve`, or prints why the test is skipped and returns `None`.
 ///
 /// # Errors
-/// When the binary is there but does not start, or when `UNDERCROFT_REQUIRED`
-/// is set (as `make test` does) and it is not there.
+/// Returns an error if the binary exists but does not start. A missing binary is an error if
+/// `UNDERCROFT_REQUIRED` is set, as `make test` does.
 pub fn start_undercroft(settings: Settings) -> Result<Option<Server>> {
     if undercroft_binary().is_none() {
         if std::env::var_os("UNDERCROFT_REQUIRED").is_some() {
@@ -345,21 +348,21 @@ fn spare_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Raises the soft limit of open descriptors to the hard one and returns it;
-/// servers started later inherit it.
+/// Raises the soft limit of open descriptors to the hard limit and returns it; servers started
+/// later inherit it.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Where it is refused the old limit stays, and that is what is reported.
+    // If raising is refused, the old limit stays in effect and is returned.
     let _ = setrlimit(Resource::Nofile, wanted);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Private memory of a process in bytes: what it allocated, without the store
-/// it maps. `None` where the system does not tell.
+/// Returns a process's private memory in bytes: its allocations without the mapped store. Returns
+/// `None` if the system does not report it.
 pub fn private_memory(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|l| l.starts_with("RssAnon:"))?;
@@ -374,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_on_a_port_of_another_s_has_not_started() {
+    fn a_server_whose_port_is_taken_has_not_started() {
         let first = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
         let Address::Tcp(address) = first.address() else {
             panic!("{} is no port", first.address());

@@ -7,18 +7,17 @@ use crate::compare::Rules;
 use crate::differential::{Difference, Session};
 use crate::servers::Peer;
 
-/// Lists tried before the best one so far is taken.
+/// The number of lists to try before settling for the best one so far.
 const TRIES: usize = 1500;
 
-/// Shrinks a failing run on servers that are emptied for each attempt.
+/// Shrinks a failing run, emptying the servers for each attempt.
 ///
-/// First the shortest run of last batches that fails (`starts` holds where each
-/// batch began), then delta debugging over the commands, then over the lengths
-/// of their arguments. Without a difference on replay, the last batch and
-/// `None` are returned.
+/// It first finds the fewest final batches that still fail (`starts` holds the start of each
+/// batch). Then it applies delta debugging to the commands, and finally shortens their arguments.
+/// If no difference reappears, it returns the last batch and `None`.
 ///
 /// # Errors
-/// When the judge fails.
+/// Returns an error if the judge fails.
 pub fn shrink(
     judge: &mut dyn Peer,
     subject: &mut dyn Peer,
@@ -69,13 +68,13 @@ impl Tester<'_> {
         Ok(fails)
     }
 
-    /// Delta debugging: drops ever smaller pieces as long as it still fails.
+    /// Delta debugging: drops ever smaller pieces as long as the list still fails.
     fn fewer_commands(&mut self, mut list: Vec<Command>) -> Result<Vec<Command>> {
         let mut pieces = 2;
         while list.len() > 1 && self.tries < TRIES {
             let size = list.len().div_ceil(pieces);
             let mut dropped = false;
-            // From the end: what comes after the difference goes first.
+            // Start from the end, so that commands after the difference are dropped first.
             let mut end = list.len();
             while end > 0 && self.tries < TRIES {
                 let start = end.saturating_sub(size);
@@ -99,11 +98,12 @@ impl Tester<'_> {
         Ok(list)
     }
 
-    /// Halves long arguments, numbers and scripts excepted, as long as it still fails.
+    /// Halves long arguments as long as the list still fails, except numbers and scripts.
     fn shorter_arguments(&mut self, mut list: Vec<Command>) -> Result<Vec<Command>> {
         for place in 0..list.len() {
             for arg in 1..list[place].0.len() {
-                // A shorter number is another number: a time would come near. So it is with scripts.
+                // A shortened number is a different number, such as a nearer expiry time. Likewise,
+                // a shortened script is a different script.
                 let other = list[place].0[arg].iter().all(u8::is_ascii_digit)
                     || arg == 1 && list[place].word(0) == "EVAL";
                 while !other && list[place].0[arg].len() > 8 && self.tries < TRIES {
@@ -117,7 +117,7 @@ impl Tester<'_> {
                 }
             }
         }
-        // The difference reported is the one of the list returned.
+        // Run the final list once more, so that the reported difference belongs to it.
         self.fails(&list)?;
         Ok(list)
     }

@@ -1,4 +1,4 @@
-//! The written cases against the real Redis, and against ours.
+//! Runs the written cases against a real Redis and against `undercroft serve`.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn a_real_redis_passes() {
 }
 
 #[test]
-fn ours_passes() {
+fn undercroft_passes() {
     if let Some(ours) = start_undercroft(Settings::default()).expect("undercroft starts") {
         let mut report = run_all(ours.address());
         run_in(&own_directory(), ours.address(), &mut report);
@@ -53,7 +53,7 @@ fn ours_passes() {
 }
 
 #[test]
-fn a_wrong_server_fails() {
+fn a_faulty_server_fails() {
     let redis = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
     for name in [
         "GETEX PERSIST keeps the expiry",
@@ -65,8 +65,8 @@ fn a_wrong_server_fails() {
             .find(|f| f.name == name)
             .expect("the fault exists");
         let proxy = canary::start(redis.address(), *fault).expect("the proxy starts");
-        // A case may wait a minute for an event that a fault keeps away: the last
-        // files, of strings, notice it by a reply.
+        // Start with the last files: the string cases detect a fault by a reply, while others may
+        // wait a minute for an event that the fault suppresses.
         let files = read_all(&directory()).expect("the case files read");
         let mut report = Report::default();
         let noticed = files.iter().rev().any(|file| {

@@ -1,4 +1,4 @@
-//! CLIENT LIST tells of a connection's memory what a real Redis tells.
+//! CLIENT LIST reports the memory of a connection as a real Redis does.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// How long a server may take to have read what was sent to it.
+/// The time limit for a server to read what was sent to it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Fields = BTreeMap<String, String>;
 
-/// A line's names in their order, and their values.
+/// Returns the field names of a line in order, and the values by name.
 fn parse(line: &str) -> (Vec<String>, Fields) {
     let pairs: Vec<(&str, &str)> = line
         .split_whitespace()
@@ -30,7 +30,8 @@ fn text(client: &mut Client, words: &[&str]) -> String {
     String::from_utf8(reply.bytes().expect("a text").to_vec()).expect("text")
 }
 
-/// The line of the connection of this name, where another thread shows it by now.
+/// Returns the line of the connection with this name, or `None` if CLIENT LIST does not show it
+/// yet.
 fn line_of(client: &mut Client, name: &str) -> Option<Fields> {
     let list = text(client, &["CLIENT", "LIST"]);
     let mut lines = list.lines().map(|line| parse(line).1);
@@ -41,7 +42,7 @@ fn number(fields: &Fields, name: &str) -> u64 {
     fields[name].parse().expect("a number")
 }
 
-/// The line of a connection once something is true of it.
+/// Returns the line of a connection once a condition holds for it.
 fn line_where(client: &mut Client, name: &str, is_so: impl Fn(&Fields) -> bool) -> Fields {
     let start = Instant::now();
     loop {
@@ -60,11 +61,12 @@ fn named(address: &Address, name: &str) -> Client {
     client
 }
 
-/// What is the same for every server: the names of the fields, and values that the protocol decides.
+/// Returns what must be the same on every server: the field names, and values that the protocol
+/// determines.
 fn told(address: &Address) -> Vec<(String, Vec<String>)> {
     let mut told = Vec::new();
     let mut note = |what: &str, values: Vec<String>| told.push((what.to_owned(), values));
-    // Whoever looked whether the server is there may be in its list for a moment yet.
+    // The connection that waited for the server's start may remain in the list for a moment.
     let mut client = named(address, "asks");
     let (names, _) = parse(
         text(&mut client, &["CLIENT", "LIST"])
@@ -72,7 +74,7 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
             .next()
             .expect("a line"),
     );
-    // The last two are of Redis 7.2.
+    // Redis 7.2 added these last two fields.
     let older = |name: &String| !["lib-name", "lib-ver"].contains(&name.as_str());
     note("fields", names.into_iter().filter(older).collect());
 
@@ -107,7 +109,7 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
         );
     }
 
-    // Part of a command. Redis has taken the words that are complete out of the buffer.
+    // Send part of a command. Redis has already removed its complete words from the buffer.
     let mut partly = named(address, "partly");
     let part = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000\r\nabc";
     partly.send_raw(part).expect("it reads");
@@ -129,7 +131,7 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
         "{fields:?}"
     );
 
-    // More than the system's buffers take.
+    // Send more than the kernel's socket buffers hold.
     let mut reads_nothing = named(address, "reads-nothing");
     reads_nothing
         .call(["SUBSCRIBE", "channel"])
@@ -153,7 +155,7 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn the_memory_of_clients_is_told_as_redis_tells_it() {
+fn client_memory_is_reported_as_by_redis() {
     let redis = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
     let theirs = told(redis.address());
     if let Some(ours) = start_undercroft(Settings::default()).expect("undercroft starts") {
@@ -162,7 +164,7 @@ fn the_memory_of_clients_is_told_as_redis_tells_it() {
 }
 
 #[test]
-fn who_has_the_reply_is_listed_as_it_says() {
+fn client_list_reflects_earlier_commands_of_each_client() {
     let Some(server) = start_undercroft(Settings::default()).expect("undercroft starts") else {
         return;
     };

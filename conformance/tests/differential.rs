@@ -1,4 +1,4 @@
-//! The differential tester at work, and the proof that it finds faults.
+//! Runs the differential tester, and proves that it detects faults.
 
 use undercroft_conformance::canary;
 use undercroft_conformance::compare::Rules;
@@ -7,7 +7,7 @@ use undercroft_conformance::expiry::keys_expire;
 use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// The seed of this run: `UNDERCROFT_SEED`, or a new one.
+/// Returns the seed of this run: `UNDERCROFT_SEED`, or a new one.
 fn seed() -> u64 {
     let named = std::env::var("UNDERCROFT_SEED").ok();
     let seed = named.map_or_else(
@@ -45,7 +45,8 @@ fn two_real_servers_agree() {
 fn every_fault_is_found_and_shrunk() {
     let mut judge = redis();
     let mut plan = plan(50_000);
-    // Of all families together, the few commands that show a fault of strings would come too rarely.
+    // With all families together, the few commands that expose a fault of strings would be too
+    // rare.
     let few = ["strings", "keys", "expire", "server"];
     plan.families.retain(|family| few.contains(&family.name));
     for fault in canary::FAULTS {
@@ -69,7 +70,7 @@ fn every_fault_is_found_and_shrunk() {
 }
 
 #[test]
-fn ours_agrees_with_redis() {
+fn undercroft_agrees_with_redis() {
     let Some(mut ours) = start_undercroft(Settings::default()).expect("undercroft starts") else {
         return;
     };
@@ -81,10 +82,10 @@ fn ours_agrees_with_redis() {
     }
 }
 
-/// Of sets and hashes DUMP follows an order that no two servers share, and of lists it tells how they came about: other
-/// runs compare the values restored.
+/// DUMP of sets and hashes follows an order that differs between servers, and DUMP of lists depends
+/// on their history. Other runs compare their restored values instead.
 #[test]
-fn payloads_are_redis_own_bytes() {
+fn payloads_equal_redis_own_bytes() {
     let Some(mut ours) = start_undercroft(Settings::default()).expect("undercroft starts") else {
         return;
     };

@@ -1,15 +1,15 @@
-//! What is left of a run that is killed: no server, neither a real Redis nor ours. And neither takes more memory than
-//! the run gives it.
+//! A killed run leaves no server running, neither a real Redis nor undercroft's. Neither server
+//! uses more memory than the run allows.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Only a test that hangs is longer at it.
+/// Only a hanging test takes longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The processes whose parent is `parent`: their ids and names.
+/// Returns the ids and names of the child processes of `parent`.
 fn children(parent: u32) -> Vec<(u32, String)> {
     let entries = fs::read_dir("/proc").expect("a list of processes");
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -20,7 +20,7 @@ fn children(parent: u32) -> Vec<(u32, String)> {
     .collect()
 }
 
-/// Name, state and parent of a process; none where it is gone.
+/// Returns the name, state and parent of a process, or `None` if it is gone.
 fn process(id: u32) -> Option<(String, char, u32)> {
     let line = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (head, tail) = line.rsplit_once(')')?;
@@ -38,7 +38,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The most bytes that a process may allocate.
+/// Returns the maximum number of bytes that a process may allocate.
 fn memory_max(id: u32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{id}/limits")).ok()?;
     let line = limits
@@ -60,7 +60,8 @@ impl Run {
         Run(run.expect("conform starts"))
     }
 
-    /// Waits for its servers, which have these names, and whose memory is bounded. Returns their ids and directories.
+    /// Waits for the run's servers with these names and with bounded memory; returns their ids and
+    /// directories.
     fn servers(&mut self, names: [&str; 2]) -> Vec<(u32, PathBuf)> {
         let mut servers = Vec::new();
         wait_until("two servers of bounded memory", || {
@@ -69,7 +70,7 @@ impl Run {
             servers = children(self.0.id());
             servers.retain(|(id, _)| memory_max(*id).is_some_and(|most| most <= 4 << 30));
             servers.retain(|(id, _)| directory(*id).is_some());
-            // Before it is a server it has the name of what makes it one.
+            // Before it executes the server program, the process has the name of its launcher.
             servers.sort_by(|left, right| left.1.cmp(&right.1));
             servers.iter().map(|(_, name)| name.as_str()).eq(names)
         });
@@ -80,7 +81,7 @@ impl Run {
     }
 }
 
-/// The directory that was made for a server, once it is there.
+/// Returns the directory made for a server, once it exists.
 fn directory(id: u32) -> Option<PathBuf> {
     let directory = fs::read_link(format!("/proc/{id}/cwd")).ok()?;
     let name = directory.file_name()?.to_str()?;
@@ -97,7 +98,7 @@ impl Drop for Run {
 fn ends_with_its_servers(against: &[&str], names: [&str; 2]) {
     let mut run = Run::start(against);
     let servers = run.servers(names);
-    // SIGKILL: nothing of its own runs any more.
+    // After SIGKILL, none of the run's own code executes any more.
     drop(run);
     for (id, directory) in servers {
         wait_until("the end of a server", || {
@@ -108,12 +109,12 @@ fn ends_with_its_servers(against: &[&str], names: [&str; 2]) {
 }
 
 #[test]
-fn a_run_that_is_killed_leaves_no_redis_behind() {
+fn a_killed_run_leaves_no_redis_running() {
     ends_with_its_servers(&["--against", "redis"], ["redis-server", "redis-server"]);
 }
 
 #[test]
-fn a_run_that_is_killed_leaves_no_server_of_ours_behind() {
+fn a_killed_run_leaves_no_undercroft_running() {
     if undercroft_conformance::servers::undercroft_binary().is_none() {
         assert!(
             std::env::var_os("UNDERCROFT_REQUIRED").is_none(),

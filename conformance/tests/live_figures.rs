@@ -1,5 +1,5 @@
-//! INFO, CONFIG GET and CLIENT LIST tell what happens: no figure that a real Redis changes under load stays the same on
-//! ours, unless this file says why.
+//! INFO, CONFIG GET and CLIENT LIST report live figures: whatever changes on a real Redis under
+//! load also changes on undercroft, unless this file says why not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use undercroft_conformance::command::Command;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Figures that stay the same on ours, and why.
+/// Figures that stay constant on undercroft, with the reason.
 const CONSTANT: &[(&str, &str)] = &[
     (
         "allocator_rss_bytes",
@@ -51,12 +51,12 @@ const CONSTANT: &[(&str, &str)] = &[
     ("events", "the event loop always waits for both"),
 ];
 
-/// How long a play lasts at least.
+/// The minimum duration of the scenario.
 const LEAST: Duration = Duration::from_millis(2100);
-/// A play that lasts for so long ends with what it has seen.
+/// The duration after which the scenario ends with what it has observed.
 const MOST: Duration = Duration::from_secs(60);
 
-/// What each field said at each moment.
+/// The values that each field has had.
 type Seen = BTreeMap<String, BTreeSet<String>>;
 
 fn note(seen: &mut Seen, name: &str, value: &str) {
@@ -72,11 +72,11 @@ fn text(reply: &Reply) -> String {
 /// A server with connections in different states.
 struct Scene {
     client: Client,
-    /// In the midst of a long command.
+    /// A connection in the middle of a long command.
     sending: Client,
-    /// That does not read its replies.
+    /// A connection that does not read its replies.
     deaf: Client,
-    /// That waits for a key.
+    /// A connection that waits for a key.
     blocked: Client,
     subscriber: Client,
     queueing: Client,
@@ -99,14 +99,14 @@ impl Scene {
         self.client.call(words).expect("a reply")
     }
 
-    /// What the server tells now.
+    /// Records the server's current figures.
     fn look(&mut self, seen: &mut Seen) {
         for line in text(&self.run(&["INFO", "everything"])).lines() {
             let Some((name, value)) = line.split_once(':') else {
                 continue;
             };
             match name.starts_with("db") && value.contains("keys=") {
-                // The fields of each database, one by one.
+                // Record each field of a database separately.
                 true => value.split(',').for_each(|pair| {
                     let (field, value) = pair.split_once('=').expect("a pair");
                     note(seen, &format!("keyspace {field}"), value);
@@ -127,7 +127,7 @@ impl Scene {
         }
     }
 
-    /// Brings the server into many states, and looks at it in each.
+    /// Brings the server into many states, and records its figures in each.
     fn play(&mut self) -> Seen {
         let mut seen = Seen::new();
         let start = Instant::now();
@@ -157,7 +157,7 @@ impl Scene {
         self.run(&["CLIENT", "SETNAME", "looker"]);
         self.look(&mut seen);
 
-        // A command that has not come to its end.
+        // Send a command that is not complete.
         let begun = format!(
             "*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$2000000\r\n{}",
             "v".repeat(1_000_000)
@@ -178,7 +178,7 @@ impl Scene {
             .call(["SET", "queued", &value])
             .expect("a reply");
         let list = |scene: &mut Scene| text(&scene.run(&["CLIENT", "LIST"]));
-        // Until the server has seen all of it.
+        // Wait until the server has seen everything.
         let has_all = |list: &str| {
             list.contains("flags=b")
                 && list.lines().any(|line| field(line, "omem") > 100_000)
@@ -193,8 +193,9 @@ impl Scene {
         self.run(&["SCRIPT", "FLUSH"]);
         self.run(&["CONFIG", "SET", "maxmemory-samples", "5"]);
         self.look(&mut seen);
-        // Some figures are whole seconds: a play is long enough for each of them to change. The kernel may count so
-        // short a run as user time alone: it lasts until some was counted as its own.
+        // Some figures count whole seconds, so the scenario is long enough for each to change. The
+        // kernel may attribute a short run to user time alone, so continue until it has counted
+        // some system time.
         let is_over = |seen: &Seen| {
             start.elapsed() > LEAST && seen["used_cpu_sys"].len() > 1 || start.elapsed() > MOST
         };
@@ -205,7 +206,7 @@ impl Scene {
     }
 }
 
-/// A figure of a line of CLIENT LIST.
+/// Returns a figure from a line of CLIENT LIST.
 fn field(line: &str, name: &str) -> u64 {
     let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
     let found = pairs.find(|(other, _)| *other == name);
@@ -213,7 +214,7 @@ fn field(line: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn no_figure_that_redis_changes_stays_the_same() {
+fn every_figure_that_changes_on_redis_changes_on_undercroft() {
     let Some(ours) = start_undercroft(Settings::default()).expect("it starts") else {
         return;
     };

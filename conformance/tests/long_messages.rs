@@ -1,12 +1,13 @@
-//! Messages longer than the ring of the store takes reach subscribers on sockets, as with a real Redis.
+//! Messages too long for the store's ring reach subscribers on sockets, as with a real Redis.
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Longer than a quarter of the default ring, and shorter than Redis' limit on what a subscriber has not read.
+/// Longer than a quarter of the default ring, and below Redis' limit for the pending output of a
+/// subscriber.
 const LENGTH: usize = 9 << 20;
 
-/// What a publisher and two subscribers are told.
+/// Returns the replies that a publisher and two subscribers receive.
 fn told(address: &Address) -> Vec<String> {
     let mut clients = [(); 3].map(|()| Client::connect(address).expect("it listens"));
     let [publisher, direct, pattern] = &mut clients;

@@ -1,11 +1,11 @@
-//! MONITOR shows what a real Redis shows, line by line.
+//! MONITOR shows the same lines as a real Redis.
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Run by one connection while another one monitors. Each is answered once.
+/// Commands that one connection runs while another one monitors; each has one reply.
 const COMMANDS: &str = r#"
     SET k v
     get k
@@ -68,7 +68,7 @@ const COMMANDS: &str = r#"
     ECHO "that is all"
 "#;
 
-/// The lines that a monitor gets, without their times and addresses.
+/// Returns the lines that a monitor receives, without times and addresses.
 fn shown(address: &Address) -> Vec<String> {
     let mut monitor = Client::connect(address).expect("it listens");
     let reply = monitor.call(["MONITOR"]).expect("a reply");
@@ -92,7 +92,8 @@ fn shown(address: &Address) -> Vec<String> {
     lines
 }
 
-/// The database and the words, once the time and the address are known to be there.
+/// Returns the database and the words of a line, after checking that the time and the address are
+/// there.
 fn without_chance(line: &str) -> String {
     let (time, rest) = line.split_once(" [").expect("a time");
     let (seconds, fraction) = time.split_once('.').expect("a fraction");
@@ -112,7 +113,7 @@ fn without_chance(line: &str) -> String {
 }
 
 #[test]
-fn ours_shows_what_redis_shows() {
+fn undercroft_shows_the_same_lines_as_redis() {
     let redis = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
     let theirs = shown(redis.address());
     assert_eq!(theirs[0], r#"0 "SET" "k" "v""#);

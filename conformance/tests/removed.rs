@@ -1,15 +1,15 @@
-//! What a server still does once the file of its store is removed.
+//! A server keeps answering after the file of its store is removed.
 
 use undercroft_conformance::client::Client;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Settings, start_undercroft};
 
 #[test]
-fn subscribers_of_a_store_that_is_gone_are_closed() {
+fn subscribers_of_a_removed_store_are_disconnected() {
     let Some(server) = start_undercroft(Settings::default()).expect("undercroft starts") else {
         return;
     };
-    // Some on each of its threads.
+    // Put some subscribers on each of the server's threads.
     let mut subscribers: Vec<Client> = Vec::new();
     for command in ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"].repeat(3) {
         let mut client = Client::connect(server.address()).expect("it listens");
@@ -22,7 +22,8 @@ fn subscribers_of_a_store_that_is_gone_are_closed() {
         let told = client.receive();
         assert!(told.is_err(), "{told:?}");
     }
-    // One that held nothing of it goes on, in the store that the name means now.
+    // A connection without state in the old store continues, in the store that the path refers to
+    // now.
     let reply = other.call(["PUBLISH", "c", "text"]).expect("a reply");
     assert!(matches!(reply, Reply::Integer(0)), "{reply:?}");
     let reply = other.call(["SUBSCRIBE", "c"]).expect("a reply");

@@ -1,11 +1,12 @@
-//! A real Redis that is told to follow our server, which has no replication yet, neither floods it nor gives up.
+//! A real Redis told to follow an undercroft server, which cannot replicate to it yet, neither
+//! floods it nor gives up.
 
 use std::time::{Duration, Instant};
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// How often the server was asked for a copy.
+/// Returns how often the server was asked for a copy.
 fn asked(client: &mut Client) -> u64 {
     let reply = client.call(["INFO", "commandstats"]).expect("a reply");
     let text = String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned();
@@ -18,7 +19,7 @@ fn asked(client: &mut Client) -> u64 {
 }
 
 #[test]
-fn a_replica_asks_once_a_second() {
+fn a_replica_asks_for_a_copy_once_a_second() {
     let Some(ours) = start_undercroft(Settings::default()).expect("it starts") else {
         return;
     };
@@ -34,7 +35,7 @@ fn a_replica_asks_once_a_second() {
     while asked(&mut own) < 4 {
         assert!(start.elapsed() < Duration::from_secs(60), "it gave up");
     }
-    // The first comes at once, the next three with the cron of each second.
+    // The first request comes at once, the next three at one-second intervals.
     assert!(
         start.elapsed() > Duration::from_millis(2500),
         "four times in {:?}",

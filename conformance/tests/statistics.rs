@@ -1,4 +1,4 @@
-//! INFO counts commands and errors as a real Redis counts them.
+//! INFO counts commands and errors as a real Redis does.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Sent one by one and in one go. Each is answered once.
+/// Commands sent one by one and in one batch; each has one reply.
 const COMMANDS: &str = r##"
     CONFIG RESETSTAT
     SET k v
@@ -99,7 +99,7 @@ fn text(client: &mut Client, section: &str) -> String {
     String::from_utf8(reply.bytes().expect("a text").to_vec()).expect("text")
 }
 
-/// What was counted, without times: by field and, within it, by name.
+/// Returns the counters without times, by field and, within a field, by name.
 fn counted(client: &mut Client) -> BTreeMap<String, String> {
     let sections = ["commandstats", "errorstats", "stats"].map(|section| text(client, section));
     let fields = sections.iter().flat_map(|section| section.lines());
@@ -145,7 +145,7 @@ fn told(address: &Address, in_one_go: bool) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn commands_and_errors_are_counted_as_redis_counts_them() {
+fn commands_and_errors_are_counted_as_in_redis() {
     let redis = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
     let ours = start_undercroft(Settings::default()).expect("undercroft starts");
     for in_one_go in [false, true] {
@@ -165,9 +165,10 @@ fn commands_and_errors_are_counted_as_redis_counts_them() {
     }
 }
 
-/// The times are those of the calls: they add up to no more than the test took, and each percentile is one of them.
+/// The reported times are those of the calls: their sum does not exceed the test's duration, and
+/// each percentile is one of them.
 #[test]
-fn times_are_told() {
+fn reported_times_are_those_of_the_calls() {
     let Some(server) = start_undercroft(Settings::default()).expect("undercroft starts") else {
         return;
     };

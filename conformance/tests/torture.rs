@@ -1,5 +1,5 @@
-//! Bad protocol input against the real Redis, which proves the tests, and
-//! against ours.
+//! Sends malformed protocol input to a real Redis, which validates the tests, and to `undercroft
+//! serve`.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ fn target(server: &Server) -> Target {
     }
 }
 
-/// Both kinds of server with these settings; ours is missing where unbuilt.
+/// Returns both kinds of server with these settings; undercroft's is missing if it is not built.
 fn subjects(settings: &Settings) -> Vec<Server> {
     let redis = Server::start(Kind::Redis, settings.clone()).expect("redis-server starts");
     let ours = start_undercroft(settings.clone()).expect("undercroft starts");
@@ -34,7 +34,7 @@ fn on_each(settings: &Settings, test: impl Fn(&Target) -> Result<String>) {
 }
 
 #[test]
-fn bad_input_hurts_nobody() {
+fn malformed_input_affects_no_other_client() {
     let named = std::env::var("UNDERCROFT_SEED").ok();
     let seed = named.map_or_else(
         || fastrand::u64(..1 << 40),
@@ -58,7 +58,7 @@ fn bad_input_hurts_nobody() {
 }
 
 #[test]
-fn one_client_too_many_is_told() {
+fn one_client_too_many_gets_an_error() {
     let settings = Settings {
         maxclients: 8,
         ..Settings::default()
@@ -79,12 +79,12 @@ fn limits_are_small_before_the_password() {
 }
 
 #[test]
-fn a_subscriber_that_does_not_read_is_closed() {
+fn a_subscriber_that_does_not_read_is_disconnected() {
     on_each(&Settings::default(), subscriber_beyond_the_hard_limit);
     on_each(&Settings::default(), subscriber_beyond_the_soft_limit);
 }
 
-/// A server that answers +PONG to whatever comes, three times.
+/// Starts a server that answers any input with +PONG, three times.
 fn careless_server() -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a spare port");
     let address = listener.local_addr().expect("its address").to_string();

@@ -1,4 +1,5 @@
-/* A cache that all processes of a machine share: what one has computed, the others find.
+/*
+ * A cache shared by all processes of a machine: what one process computes, the others find.
  *
  * cc cache.c $(pkg-config --cflags --libs undercroft) && ./a.out undercroft://pages 7
  */
@@ -14,20 +15,23 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* What takes long. */
+/* Stands for an expensive computation. */
 static size_t render(const char *page, char *text, size_t room)
 {
     return (size_t)snprintf(text, room, "<h1>Page %s</h1>", page);
 }
 
-/* The page, from the store or made anew. Returns its text, which is freed by free(). */
+/* Returns the page's text from the store, or renders it. The caller frees the text with free(). */
 static char *find_page(uc_store *store, const char *page, size_t *length, int *is_new)
 {
     uc_set_options options = UC_SET_OPTIONS_INIT;
     char key[64], *text = NULL;
     size_t key_length = (size_t)snprintf(key, sizeof key, "page:%s", page), room = 0;
     int status;
-    /* The first call finds the length; more only follow where others change the page in between. */
+    /*
+     * The first call finds the length; further calls follow only if another process changes the
+     * page meanwhile.
+     */
     while ((status = uc_get(store, key, key_length, text, room, length)) == UC_TOO_SMALL) {
         room = *length;
         text = (char *)realloc(text, room);

@@ -1,4 +1,5 @@
-/* Workers that take jobs from a queue, and a program that sees what they finish in its event loop.
+/*
+ * Workers take jobs from a queue, and a program watches their results in its event loop.
  *
  * cc jobs.c $(pkg-config --cflags --libs undercroft) && ./a.out undercroft://jobs
  */
@@ -21,7 +22,7 @@ static void check(int status, const char *what)
     }
 }
 
-/* Takes jobs until one says that it is the last. A child may use what it inherited. */
+/* Takes jobs until an empty one says that it is the last. A child may use the inherited store. */
 static void work(uc_store *store)
 {
     uc_bytes words[3];
@@ -78,7 +79,7 @@ int main(int argc, char **argv)
         }
     }
 
-    /* All jobs in one call, and an empty one for each worker behind them. */
+    /* Push all jobs in one call, followed by an empty one for each worker. */
     for (i = 0; i < JOBS + WORKERS; i++) {
         words[i][0] = uc_text("RPUSH");
         words[i][1] = uc_text("jobs");

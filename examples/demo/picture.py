@@ -1,11 +1,11 @@
-"""The picture and the table at the end of the demo: a death, the survivors, the speed."""
+"""Draws the picture and the table at the end of the demo: a death, the survivors, the speed."""
 
 import sys
 from dataclasses import dataclass
 
 from .screen import heading, line
 
-# Blocks of an eighth of a line to a whole one.
+# Block characters from an eighth of a line to a full one.
 STEPS = " " + "".join(map(chr, range(0x2581, 0x2589)))
 FULL, CROSS = "\u2588", "\u2715"
 WIDTH = 40  # columns of the longest bar
@@ -13,12 +13,12 @@ WIDTH = 40  # columns of the longest bar
 
 @dataclass
 class Story:
-    """The findings of a run of the demo."""
+    """The results of a run of the demo."""
 
     before: list[float]
-    """Names a second, in equal steps of time up to the kill."""
+    """Names per second, in equal time steps up to the kill."""
     after: list[float]
-    """The same from the kill on."""
+    """Names per second, in equal time steps after the kill."""
     step: float
     """The length of a step in seconds."""
     victim: str
@@ -40,20 +40,20 @@ def _encodes(text: str) -> bool:
 
 
 def _course(values: list[float], most: float) -> str:
-    """Return a column for each value, as high as its part of the most."""
+    """Return a column for each value, scaled to the largest one."""
     steps = STEPS if _encodes(STEPS) else " .:-=+*%#"
     last = len(steps) - 1
     return "".join(steps[max(1, min(last, round(value / most * last)))] for value in values)
 
 
 def _bar(value: float, most: float) -> str:
-    """Return a bar as long as a value's part of the most, but never nothing."""
+    """Return a bar for a value, scaled to the largest one and never empty."""
     full = FULL if _encodes(FULL) else "#"
     return full * max(1, round(value / most * WIDTH))
 
 
 def show(story: Story) -> None:
-    """Draw the picture, and below it the table."""
+    """Draw the picture, and the table below it."""
     heading("Summary")
     most = max(1.0, *story.before, *story.after)
     mark = CROSS if _encodes(CROSS) else "X"

@@ -1,4 +1,4 @@
-"""Processes of the demo: started, awaited, and stopped whatever happens."""
+"""Starts the demo's processes, waits for them, and always stops them."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def running(*command: str | Path, log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Run a process until the block ends; its output is kept for ``result``."""
+    """Run a process until the block ends; keep its output for ``result``."""
     with contextlib.ExitStack() as stack:
         errors = stack.enter_context(log.open("w")) if log else None
         process = subprocess.Popen(
@@ -32,7 +32,7 @@ def running(*command: str | Path, log: Path | None = None) -> Iterator[subproces
 
 
 def result(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Return what a process prints at its end."""
+    """Return the JSON that a process prints at its end."""
     output, _ = process.communicate(timeout=20)
     if process.returncode:
         raise RuntimeError(f"{process.args!r} ended with status {process.returncode}")
@@ -41,7 +41,7 @@ def result(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def wait_for(happened: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    """Wait until something has happened."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:
@@ -50,7 +50,7 @@ def wait_for(happened: Callable[[], bool], what: str, seconds: float = 20) -> No
 
 
 def output_of(*command: str | Path) -> str:
-    """Return what a command prints; raise its error where it fails."""
+    """Return a command's output; raise an error if the command fails."""
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     if run.returncode:
         raise RuntimeError(f"{command[0]} ended with {run.returncode}: {run.stdout}{run.stderr}")

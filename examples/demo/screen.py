@@ -19,22 +19,22 @@ def heading(text: str) -> None:
 
 
 def line(name: str, text: str) -> None:
-    """Show a fact under its name, with the names in a column."""
+    """Show a fact next to its name, with the names in a column."""
     print(f"  {name:<16} {text}", flush=True)
 
 
 def verdict(name: str, good: bool, text: str) -> bool:
-    """Show a fact that is either as it must be or not, and return which."""
+    """Show a fact that is right or wrong, and return which."""
     word = _styled("ok", "32") if good else _styled("WRONG", "31")
     line(name, f"{word}: {text}")
     return good
 
 
 class Progress:
-    """A bar that moves on a terminal, and is not there in a log."""
+    """A progress bar that is drawn on a terminal and omitted in a log."""
 
     def __init__(self, total: int) -> None:
-        """Begin at nothing."""
+        """Start at zero."""
         self.total = total
         self.shown = 0.0
 
@@ -49,13 +49,13 @@ class Progress:
         print(f"\r  [{bar}] {100 * done // self.total:3} %", end="", flush=True)
 
     def clear(self) -> None:
-        """Take the bar away, so that a line of text can stand in its place."""
+        """Erase the bar to make room for a line of text."""
         if TERMINAL:
             print("\r\x1b[K", end="", flush=True)
 
 
 def table(rows: list[list[str]]) -> None:
-    """Show rows of which the first is the heading; numbers are aligned to the right."""
+    """Show rows, the first of which is the heading; numbers are right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for number, row in enumerate(rows):
         cells = [row[0].ljust(widths[0])]

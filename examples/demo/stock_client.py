@@ -1,4 +1,4 @@
-"""A stock redis-py client of the demo: knows nothing of Undercroft, only a socket."""
+"""An unmodified redis-py client, which needs only a socket and knows nothing of Undercroft."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import redis
 
 
 def main() -> None:
-    """Read the workers' results through the server at the socket named first."""
+    """Read the workers' results through the server whose socket is the first argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
     r = redis.Redis(unix_socket_path=sys.argv[1], decode_responses=True)
@@ -20,7 +20,7 @@ def main() -> None:
     views = torn = 0
     while not r.exists("stop") and os.getppid() == parent:
         results = r.mget(random.choice(blocks))
-        # One block is written by one MSET: all of its results are of the same turn.
+        # One MSET writes a block, so all of its results are from the same turn.
         torn += len({result and result.split(" ")[0] for result in results}) > 1
         views += 1
         r.incr("views")

@@ -1,8 +1,8 @@
-"""A worker of the demo: looks names up and counts their words, until told to stop.
+"""A worker of the demo, which looks names up and counts their words until it is told to stop.
 
-The work is shared by a counter in the store: whoever increments it has the next block of
-names. The results of a block are written by one MSET, marked with the number of the turn,
-so that readers can tell a torn write. Nothing here guards against the death of a worker.
+A counter in the store distributes the work: the worker that increments it gets the next block of
+names. One MSET writes the results of a block, marked with the number of the turn, so that readers
+can detect a torn write. Nothing here guards against the death of a worker.
 """
 
 import json
@@ -16,8 +16,8 @@ import undercroft
 
 
 def main() -> None:
-    """Work on the store named first, as the worker numbered second."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the demo's; it stops its workers
+    """Work on the store in the first argument, as the worker numbered by the second."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the demo handles Ctrl-C and stops its workers
     parent = os.getppid()
     r = undercroft.Redis(sys.argv[1], decode_responses=True)
     own = f"names:worker {sys.argv[2]}"

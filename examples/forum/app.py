@@ -1,4 +1,4 @@
-"""The pages of the forum. Each is rendered on the server, and works without JavaScript."""
+"""The forum's pages, rendered on the server. They work without JavaScript."""
 
 import time
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from generate import opening_of
 from werkzeug.wrappers import Response
 
 TITLE_MOST, NAME_MOST, TEXT_MOST = 120, 40, 10_000
-# What a moderator can do, and what the button says where it is done already.
+# A moderator's actions, with the button labels to do and to undo each.
 ACTIONS = {"pinned": ("Pin", "Unpin"), "locked": ("Lock", "Unlock"), "solved": ("Solve", "Reopen")}
 
 
 def create_app(store: str = "undercroft://forum") -> Flask:
-    """Return the forum of a store; each process that makes one maps the store itself."""
+    """Return the application for a store; each process that creates one maps the store itself."""
     app = Flask(__name__)
     forum = Forum(undercroft.Redis.from_url(store, decode_responses=True))
     app.jinja_env.globals |= {"boards": BOARDS, "link": link, "ago": ago, "actions": ACTIONS}
@@ -25,7 +25,7 @@ def create_app(store: str = "undercroft://forum") -> Flask:
 
     @app.before_request
     def refuse_other_sites() -> None:
-        """Let no form of another site do anything in the name of our reader."""
+        """Reject forms sent from another site, which could act in a reader's name."""
         origin = request.headers.get("Origin")
         if request.method == "POST" and origin and urlsplit(origin).netloc != request.host:
             abort(403, "This form belongs to another site.")
@@ -110,19 +110,19 @@ def create_app(store: str = "undercroft://forum") -> Flask:
 
 
 def board_of(name: str) -> Board:
-    """Return the board of a name, or end the request."""
+    """Return the board with a name, or end the request."""
     board = next((board for board in BOARDS if board.name == name), None)
     return board or abort(404, "There is no such board.")
 
 
 def whole_number(fields: Mapping[str, str], name: str, default: int) -> int:
-    """Return a number from an address; what is none means the first one."""
+    """Return a number from an address, or the default if it is not a number."""
     text = fields.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
 def text_of(field: str, most: int) -> str:
-    """Return what somebody wrote into a form, or end the request."""
+    """Return the text that a visitor entered in a form field, or end the request."""
     text = request.form.get(field, "").strip()
     if not text or len(text) > most:
         abort(400, f"Expected {field} of 1 to {most:,} characters, got {len(text):,}.")
@@ -130,7 +130,7 @@ def text_of(field: str, most: int) -> str:
 
 
 def back_to(board: Board) -> str:
-    """Return the page of ours from which a form came."""
+    """Return the page of this site from which a form was sent."""
     came = urlsplit(request.headers.get("Referer", ""))
     if came.netloc != request.host:
         return link(board)
@@ -138,7 +138,7 @@ def back_to(board: Board) -> str:
 
 
 def link(board: Board, view: View | None = None, page: int = 1) -> str:
-    """Return the address of a page of a board."""
+    """Return the URL of a page of a board."""
     fields = [("only", word) for word in view.words()] if view else []
     if page > 1:
         fields.append(("page", str(page)))
@@ -147,7 +147,7 @@ def link(board: Board, view: View | None = None, page: int = 1) -> str:
 
 
 def ago(thread: Thread) -> str:
-    """Return how long ago something was written."""
+    """Return how long ago a thread was last written to."""
     seconds = max(0, int(time.time() - thread.time))
     for size, unit in ((31_536_000, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
         count = seconds // size

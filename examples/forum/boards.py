@@ -1,9 +1,9 @@
-"""The boards of the forum: what is kept in the store, and what can be done with it.
+"""The forum's boards: how the store keeps them, and the operations on them.
 
-- ``board:<name>`` is a feed: the numbers of the threads of the board, the one with the newest post
-  first, each with three attributes. Whatever page is asked for, of whichever kind, is one range.
+- ``board:<name>`` is a feed of the numbers of the board's threads, the one with the newest post
+  first, each with three attributes. Any page of any view is one range.
 - ``thread:<number>`` is a hash: title, author, number of replies, time of the newest post.
-- ``posts:<number>`` is a list: what was written since the forum was filled.
+- ``posts:<number>`` is a list of the posts written since the forum was filled.
 - ``numbers`` counts the threads of all boards.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import undercroft
 
 DIGITS = 8
-# An attribute of each thread, of one bit.
+# The one-bit attributes of each thread.
 MARKS = ("pinned", "locked", "solved")
 PER_PAGE = 25
 PINNED_SHOWN = 5
@@ -26,12 +26,12 @@ Seen = Literal["visible", "hidden"]
 
 @dataclass(frozen=True)
 class Board:
-    """A board, as its readers know it."""
+    """A board, as readers see it."""
 
     name: str
     title: str
     about: str
-    # Its share of all threads that a forum is filled with.
+    # The board's share of all generated threads.
     share: float
 
 
@@ -44,7 +44,7 @@ BOARDS = (
 
 @dataclass(frozen=True)
 class View:
-    """Which threads of a board a reader wants to see."""
+    """The threads of a board that a reader wants to see."""
 
     only: frozenset[str] = frozenset()
 
@@ -52,7 +52,7 @@ class View:
 
     @classmethod
     def of(cls, words: Iterable[str]) -> "View":
-        """Return the view that the words in an address mean; others mean nothing."""
+        """Return the view for the words in an address, ignoring unknown words."""
         only = {word for word in words if word in cls.KNOWN}
         if {"solved", "unsolved"} <= only:
             only.remove("unsolved")
@@ -60,23 +60,23 @@ class View:
 
     @property
     def seen(self) -> Seen:
-        """Which threads are seen by whether they were hidden."""
+        """Whether visible or hidden threads are shown."""
         return "hidden" if "hidden" in self.only else "visible"
 
     @property
     def where(self) -> str | None:
-        """The filter: a condition for each mark, blank where it does not matter."""
+        """The filter: a condition for each mark, empty where the mark does not matter."""
         parts = ["1" if mark in self.only else "" for mark in MARKS]
         if "unsolved" in self.only:
             parts[2] = "0"
         return ":".join(parts) if any(parts) else None
 
     def words(self) -> list[str]:
-        """Return the words that mean this view, in their order."""
+        """Return the words that stand for this view, in a fixed order."""
         return [word for word in self.KNOWN if word in self.only]
 
     def toggled(self, word: str) -> "View":
-        """Return the view with a word more, or less."""
+        """Return the view with a word added or removed."""
         if word in self.only:
             return View(self.only - {word})
         opposite = {"solved": "unsolved", "unsolved": "solved"}.get(word)
@@ -85,7 +85,7 @@ class View:
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread, with what a list of threads shows of it."""
+    """A thread, with the fields that a list of threads shows."""
 
     number: int
     title: str
@@ -98,7 +98,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Post:
-    """Something that somebody wrote in a thread."""
+    """A post in a thread."""
 
     author: str
     text: str
@@ -113,22 +113,22 @@ class Page:
     pages: int
     total: int
     threads: list[Thread]
-    # Those that stand above the first page of a board.
+    # Pinned threads, shown above the first page of a board.
     pinned: list[Thread]
-    # Seconds that the store took for all of it.
+    # The total time in seconds that the store took.
     took: float
 
 
 class MissingError(Exception):
-    """There is no such thread."""
+    """The thread does not exist."""
 
 
 class LockedError(Exception):
-    """Nobody may write to a thread that is locked."""
+    """The thread is locked and accepts no posts."""
 
 
 def value_of(number: int) -> str:
-    """Return what stands in a feed for a thread."""
+    """Return the value that represents a thread in a feed."""
     return f"{number:0{DIGITS}d}"
 
 
@@ -136,7 +136,7 @@ class Forum:
     """The boards of one store."""
 
     def __init__(self, r: undercroft.Redis) -> None:
-        """Use a client that decodes what it receives."""
+        """Use a client that decodes replies."""
         self.r = r
 
     def feed(self, board: Board) -> Any:
@@ -144,16 +144,16 @@ class Forum:
         return self.r.feed(f"board:{board.name}")
 
     def create(self) -> None:
-        """Make the boards, without threads."""
+        """Create the boards, without threads."""
         for board in BOARDS:
             self.feed(board).create(DIGITS, [1 for _ in MARKS])
 
     def is_there(self) -> bool:
-        """Return whether the boards were made."""
+        """Return whether the boards exist."""
         return bool(self.r.exists(*(f"board:{board.name}" for board in BOARDS)) == len(BOARDS))
 
     def front(self) -> list[tuple[Board, int, Thread | None]]:
-        """Return each board with the number of its threads, and the one with the newest post."""
+        """Return each board with its number of threads and its most recent thread."""
         found = []
         for board in BOARDS:
             newest = self._threads(self.feed(board).range(0, 1, attributes=True))
@@ -161,7 +161,7 @@ class Forum:
         return found
 
     def page(self, board: Board, number: int, view: View) -> Page:
-        """Return a page of a board; the last one where there are not so many."""
+        """Return a page of a board, or the last page if the number is too large."""
         feed, where, seen = self.feed(board), view.where, view.seen
         since = time.perf_counter()
         total = feed.count(where=where, seen=seen)
@@ -181,7 +181,7 @@ class Forum:
     def _threads(
         self, items: list[tuple[str, tuple[int, ...]]], hidden: bool = False
     ) -> list[Thread]:
-        """Return the threads that stand in a feed."""
+        """Return the threads for items of a feed."""
         with self.r.pipeline(transaction=False) as pipe:
             for value, _ in items:
                 pipe.hgetall(f"thread:{int(value)}")
@@ -200,13 +200,13 @@ class Forum:
         ]
 
     def thread(self, board: Board, number: int) -> tuple[Thread, list[Post]]:
-        """Return a thread of a board and what was written in it."""
+        """Return a thread of a board and its posts."""
         feed, value = self.feed(board), value_of(number)
         for seen in ("visible", "hidden"):
             position = feed.position(value, seen=seen)
             if position is not None:
                 items = feed.range(position, 1, seen=seen, attributes=True)
-                # Another reply may have moved it in between.
+                # Another reply may have moved the thread in between.
                 if items and items[0][0] == value:
                     (thread,) = self._threads(items, hidden=seen == "hidden")
                     posts = self.r.lrange(f"posts:{number}", 0, -1)
@@ -214,7 +214,7 @@ class Forum:
         raise MissingError
 
     def start(self, board: Board, title: str, author: str, text: str) -> int:
-        """Begin a thread, on top of its board. Return its number."""
+        """Start a thread at the top of its board, and return its number."""
         number = int(self.r.incr("numbers"))
         now = time.time()
         with self.r.pipeline() as pipe:
@@ -226,12 +226,12 @@ class Forum:
         return number
 
     def reply(self, board: Board, number: int, author: str, text: str) -> None:
-        """Write to a thread, which moves it to the top of its board."""
+        """Add a post to a thread, which moves it to the top of its board."""
         thread, _ = self.thread(board, number)
         if "locked" in thread.marks:
             raise LockedError
         now = time.time()
-        # All of it at one moment: no reader finds a thread moved that has no new post.
+        # Use one transaction, so that no reader sees a moved thread without its new post.
         with self.r.pipeline() as pipe:
             pipe.rpush(f"posts:{number}", _post(author, text, now))
             pipe.hincrby(f"thread:{number}", "replies", 1)
@@ -240,13 +240,13 @@ class Forum:
             pipe.execute()
 
     def mark(self, board: Board, number: int, mark: str, on: bool) -> None:
-        """Set or take away a mark of a thread."""
+        """Set or remove a mark of a thread."""
         marks = [int(on) if each == mark else None for each in MARKS]
         if not self.feed(board).set_attributes(value_of(number), marks):
             raise MissingError
 
     def hide(self, board: Board, number: int, hide: bool) -> None:
-        """Hide a thread, or show it again. Pages close up, or make room for it."""
+        """Hide a thread, or show it again. Later threads move up, or make room for it."""
         feed = self.feed(board)
         (feed.hide if hide else feed.show)(value_of(number))
 

@@ -1,4 +1,4 @@
-"""Fills the forum: as many threads as are wanted, the same ones for the same seed."""
+"""Fills the forum with any number of threads, the same ones for the same seed."""
 
 import itertools
 import time
@@ -36,7 +36,7 @@ OPENINGS = (
 
 
 def titles() -> list[str]:
-    """Return all titles that there are."""
+    """Return all possible titles."""
     found = [
         question.format(one, other)
         for question in QUESTIONS
@@ -46,12 +46,12 @@ def titles() -> list[str]:
 
 
 def opening_of(number: int) -> str:
-    """Return what a thread begins with that was made here; it is not kept."""
+    """Return the first post of a generated thread, which is not stored."""
     return OPENINGS[number % len(OPENINGS)]
 
 
 def fill_board(forum: Forum, board: Board, count: int, seed: int) -> None:
-    """Add threads to a board, the newest first, and hide a few as moderators do."""
+    """Add threads to a board, the newest first, and hide a few as a moderator does."""
     chance = np.random.default_rng([seed, BOARDS.index(board)])
     now, all_titles, feed = time.time(), titles(), forum.feed(board)
     last = int(forum.r.incrby("numbers", count))
@@ -59,7 +59,7 @@ def fill_board(forum: Forum, board: Board, count: int, seed: int) -> None:
     for start in range(first, last + 1, CHUNK):
         numbers = np.arange(start, min(start + CHUNK, last + 1))
         many = len(numbers)
-        # Ten years, most of them long ago.
+        # Spread the threads over ten years.
         times = now - 120 - 3_650 * DAY * ((numbers - first) / count) ** 1.5
         replies = np.minimum(chance.pareto(0.9, many), 4_000)
         with forum.r.pipeline(transaction=False) as pipe:
@@ -75,18 +75,18 @@ def fill_board(forum: Forum, board: Board, count: int, seed: int) -> None:
                 facts |= {"replies": reply, "time": moment}
                 pipe.hset(f"thread:{number}", mapping=facts)
             pipe.execute()
-        # Few threads are pinned or locked, many are solved.
+        # Few threads are pinned or locked; many are solved.
         shares = (min(0.01, 4 / count), 0.02, 0.4)
         marks = np.stack([chance.random(many) < share for share in shares], axis=1)
         values = np.char.zfill(numbers.astype(f"S{DIGITS}"), DIGITS)
-        # Behind those that are there: the first one is the newest.
+        # Append to the existing threads: the first one is the newest.
         feed.add_many(-1, values, marks)
         hidden = values[chance.random(many) < 0.001].tolist()
         feed.hide(*hidden, bytes(values[-1]))
 
 
 def fill(forum: Forum, threads: int, seed: int = 1) -> None:
-    """Make the boards, with so many threads in the largest one."""
+    """Create the boards, with this many threads in the largest one."""
     forum.create()
     for board in BOARDS:
         fill_board(forum, board, max(1, int(threads * board.share)), seed)

@@ -1,4 +1,4 @@
-// Undercroft from Go, by cgo and nothing else.
+// Undercroft from Go, with nothing but cgo.
 //
 //	PKG_CONFIG_PATH=/usr/local/lib/pkgconfig go run . undercroft://demo
 package main
@@ -19,11 +19,11 @@ import (
 	"unsafe"
 )
 
-// Store is an open store. All goroutines may use it.
+// Store is an open store, which all goroutines may use.
 type Store struct{ handle *C.uc_store }
 
-// call runs a call of the library. What it says about a failure belongs to its thread, so that
-// the goroutine stays there until the words are taken.
+// call runs a call of the library. The library keeps the error text per thread, so the goroutine
+// stays on its thread until the text is copied.
 func call(work func() C.int) (C.int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -45,7 +45,7 @@ func Open(url string) (*Store, error) {
 	return store, err
 }
 
-// Close ends the use of a store.
+// Close closes a store.
 func (store *Store) Close() { C.uc_close(store.handle) }
 
 // Set sets a key to a string.
@@ -56,7 +56,7 @@ func (store *Store) Set(key, value []byte) error {
 	return err
 }
 
-// Get returns the string that a key holds, nil where there is none.
+// Get returns the string that a key holds, or nil if the key does not exist.
 func (store *Store) Get(key []byte) ([]byte, error) {
 	buffer := make([]byte, 64)
 	for {

@@ -1,4 +1,4 @@
-// Undercroft from Node, by koffi and nothing else.
+// Undercroft from Node, with nothing but koffi.
 //
 //     npm install && LIBRARY=/usr/local/lib/libundercroft.so node main.mjs undercroft://demo
 

@@ -1,4 +1,4 @@
-"""Visit the guest book in a headless Chromium, as ``browse.py URL``; fail where it is wrong."""
+"""Visit the guest book in a headless Chromium, as ``browse.py URL``; fail on a wrong page."""
 
 import sys
 import tempfile
@@ -15,7 +15,7 @@ LIMIT = 30.0
 
 
 def profile() -> tempfile.TemporaryDirectory[str]:
-    """Return a directory for a browser's profile."""
+    """Return a temporary directory for a browser's profile."""
     return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 
 
@@ -39,10 +39,10 @@ def write(browser: Browser, text: str) -> None:
 
 
 def main() -> None:
-    """Visit the site as two visitors."""
+    """Visit the site as two different visitors."""
     site = sys.argv[1]
     wait_for(site)
-    # Some of a browser's processes still write when it has ended.
+    # Some of a browser's processes may still write after it has exited.
     with profile() as first, profile() as second:
         ada, bob = Browser(Path(first)), Browser(Path(second))
         try:
@@ -62,7 +62,7 @@ def main() -> None:
             ada.go(site)
             assert ada.texts("#entries li")[0] == "somebody third"
             assert ada.texts("#writers li") == ["Ada <3: 2", "somebody: 1"]
-            # The first visit was this program's, to see whether the site is there.
+            # This program itself made the first visit, to see whether the site is up.
             assert int(ada.text("#visits")) >= 6
         finally:
             ada.close()

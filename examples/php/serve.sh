@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: serve.sh PLACE PORT URL [EXTENSION]
-# Serves the guest book by PHP-FPM behind nginx on a port of this machine, with its data at URL. PLACE is a directory
-# for what the servers write. It runs until it is interrupted.
+# Serves the guest book by PHP-FPM and nginx on a local port, with its data at URL. The servers
+# write to the directory PLACE. The script runs until it is interrupted.
 
 set -euo pipefail
 
@@ -11,7 +11,7 @@ if (($# < 3)); then
 fi
 place=$1 port=$2 url=$3 extension=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
-# Where none is installed, compgen fails, and says nothing.
+# If none is installed, compgen fails silently.
 fpm=$(compgen -c php-fpm | sort | tail -n 1) || fpm=
 for program in "${fpm:-php-fpm}" nginx; do
     if ! command -v "$program" >/dev/null; then

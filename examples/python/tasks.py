@@ -1,11 +1,11 @@
-"""Tasks for a Celery worker: where they are queued and where results go, two variables say.
+"""Tasks for a Celery worker; two variables name the queue and the place of the results.
 
     undercroft serve --store undercroft://queue --port 6379 &
     celery --app tasks worker &
     python tasks.py
 
-Queues lie in a store that is served, because workers wait for them by the Redis protocol;
-results lie in a store in shared memory, which programs and workers open themselves.
+Queues are in a store that is served, because workers wait for them by the Redis protocol. Results
+are in a store in shared memory, which programs and workers open themselves.
 """
 
 import os
@@ -21,7 +21,7 @@ app = Celery(
 
 @app.task(name="tasks.length")
 def length(text: str) -> int:
-    """Return how long a text is."""
+    """Return the length of a text."""
     return len(text)
 
 
@@ -33,12 +33,12 @@ def total(numbers: list[int]) -> int:
 
 @app.task(name="tasks.fail")
 def fail() -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("as it was asked to")
 
 
 def main() -> None:
-    """Give the worker something to do, and show what came of it."""
+    """Queue tasks for the worker, and print the results."""
     print("one:", length.delay("undercroft").get())
     words = ["lists", "sets", "hashes"]
     print("many:", group(length.s(word) for word in words)().get())

@@ -1,4 +1,4 @@
-"""A program whose types are checked: mypy --strict knows what each call takes and gives.
+"""A type-checked program: mypy --strict knows the arguments and result of each call.
 
 python typed.py undercroft://links
 mypy --strict typed.py
@@ -27,13 +27,13 @@ class Links:
     """Links in a store or on a server."""
 
     def __init__(self, client: undercroft.Redis) -> None:
-        """Keep them with this client."""
+        """Store links through this client."""
         self._client = client
 
     @classmethod
     @contextmanager
     def at(cls, url: str) -> Iterator["Links"]:
-        """Return the links at a URL."""
+        """Yield the links at a URL."""
         with undercroft.Redis.from_url(url) as client:
             assert_type(client, undercroft.Redis)
             yield cls(client)
@@ -44,7 +44,7 @@ class Links:
         return bool(added)
 
     def follow(self, name: str) -> str | None:
-        """Return a link's address, and count that it was asked for."""
+        """Return a link's address, and count the request."""
         address = self._client.get(f"link:{name}")
         assert_type(address, bytes | str | None)
         if address is None:
@@ -58,19 +58,19 @@ class Links:
 
 
 def text(value: bytes | str) -> str:
-    """Return text, which a client gives as bytes unless it was told to decode."""
+    """Return a value as text, decoding the bytes of a client that does not decode."""
     return value if isinstance(value, str) else value.decode()
 
 
 async def popular(client: undercroft.asyncio.Redis, count: int) -> list[str]:
-    """Return the names that were asked for most."""
+    """Return the most requested names."""
     asked = await client.hgetall("asked")
     assert_type(asked, dict[bytes | str, bytes | str])
     return [text(name) for name in sorted(asked, key=lambda name: -int(asked[name]))][:count]
 
 
 async def main(url: str) -> None:
-    """Add some links, follow them, and tell which are liked best."""
+    """Add some links, follow them, and print the most popular ones."""
     with Links.at(url) as links:
         both = [Link("docs", "https://example.org/docs"), Link("shop", "https://example.org/shop")]
         print([links.add(link) for link in (*both, both[0])])

@@ -1,7 +1,7 @@
-"""Several worker processes share a cache and counters, with no server between them.
+"""Several worker processes share a cache and counters, without a server between them.
 
-Each worker takes pages from a list, looks every page up in the store, "renders" those
-that nobody has rendered yet, and counts what it did:
+Each worker takes pages from a list, looks every page up in the store, "renders" missing pages, and
+counts its work:
 
     python workers.py undercroft://pages
 """
@@ -17,19 +17,19 @@ PAGES = [f"/page/{number % 50}" for number in range(1000)]
 
 
 def render(page: str) -> str:
-    """Return what stands for a page that takes long to make."""
+    """Return a page's HTML, as a stand-in for an expensive rendering."""
     return f"<h1>{page}</h1>" * 100
 
 
 def work(url: str) -> None:
-    """Serve pages until none is left."""
+    """Serve pages until none are left."""
     with undercroft.Redis.from_url(url, decode_responses=True) as r:
         while (ticket := r.incr("tickets")) <= len(PAGES):
             page = PAGES[ticket - 1]
             html = r.get(page)
             if html is None:
                 html = render(page)
-                # The first one fills the cache; the page is made anew in a minute.
+                # The first worker fills the cache; the page expires after a minute.
                 r.set(page, html, ex=60, nx=True)
                 r.incr("misses")
             assert html == render(page)
@@ -37,7 +37,7 @@ def work(url: str) -> None:
 
 
 def main(url: str) -> None:
-    """Start the workers on a store, wait for them, and print what they did together."""
+    """Start the workers on a store, wait for them, and print their combined results."""
     with undercroft.Redis.from_url(url, decode_responses=True) as r:
         r.delete("tickets", "served", "misses", *r.keys("/page/*"))
         processes = [multiprocessing.Process(target=work, args=(url,)) for _ in range(WORKERS)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the C library below PREFIX (default /usr/local): header, shared and static library,
-# pkg-config file. DESTDIR goes in front of every path, for packages. BUILT names the directory
-# of a build that is there already.
+# Installs the C library in PREFIX (default /usr/local): header, shared and static library,
+# pkg-config file. DESTDIR is put in front of every path, for packages. BUILT names the directory of
+# an existing build.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"
@@ -24,7 +24,8 @@ soname=libundercroft.so.$((abi >> 16))
 to=${DESTDIR:-}$prefix
 install -d "$to/include" "$to/lib/pkgconfig"
 install -m 644 "$header" "$to/include/undercroft.h"
-# One object that shows only the names of the interface: a program may have a Lua or Rust code of its own.
+# Join everything into one object that exposes only the interface's names, because a program may
+# have its own Lua or Rust code.
 for tool in ld objcopy ar; do
     have "$tool" || fail "expected $tool, of binutils, for the static library"
 done
@@ -32,13 +33,13 @@ joined=$(mktemp)
 trap 'rm -f "$joined"' EXIT
 mapfile -t names <clients/c/tests/exports.txt
 ld -r "${names[@]/#/--undefined=}" -o "$joined" "$built/libundercroft_c.a"
-# The sections that go are code for other compilations, which joined make no sense.
+# The removed sections contain code for other compilations, which is useless in a joined object.
 objcopy --wildcard --keep-global-symbol='uc_*' --remove-section=.llvmbc --remove-section=.llvmcmd "$joined"
 rm -f "$to/lib/libundercroft.a"
 ar rcs "$to/lib/libundercroft.a" "$joined"
 chmod 644 "$to/lib/libundercroft.a"
 install -m 755 "$built/libundercroft_c.so" "$to/lib/$soname.$((abi & 0xffff))"
-# Of what the compiler knows for debuggers only the names of functions stay.
+# Of the debug information, keep only the names of functions.
 ! have strip || strip --strip-debug "$to/lib/libundercroft.a" "$to/lib/$soname.$((abi & 0xffff))"
 ln -sf "$soname.$((abi & 0xffff))" "$to/lib/$soname"
 ln -sf "$soname" "$to/lib/libundercroft.so"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/packaging/installed.sh WHEEL
-# Installs a wheel, or a source distribution, in an empty virtual environment and runs there
-# what README.md shows first, in Python and with the command.
+# Installs a wheel or a source distribution in an empty virtual environment, and runs the first
+# samples of README.md there, in Python and with the command.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"
@@ -16,7 +16,7 @@ venv=target/test/installed
 
 "$venv/bin/python" scripts/testing/readme.py README.md
 
-# The command, the module and the distribution are of one version.
+# The command, the module and the distribution must have the same version.
 python=$root/$venv/bin/python
 cd /
 version=$("$python" -c 'import undercroft; print(undercroft.__version__)')

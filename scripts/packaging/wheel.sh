@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a wheel for this machine, without fail points and debug assertions, and tries
-# it in an empty environment. `make dist` makes the one for others.
+# Builds a wheel for this machine, without fail points and debug assertions, and tries it in an
+# empty environment. `make dist` builds a wheel for other machines.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Usage: scripts/setup/packages.sh GROUP
-# Sees to it that the Debian packages of a group are there. As root it installs
-# what is missing; otherwise, or where apt-get fails, it says what to type and
-# returns normally: whatever needs the package is skipped with a word.
+# Ensures that the Debian packages of a group are installed. As root, it installs missing packages.
+# Otherwise, or if apt-get fails, it prints what to type and returns normally; tests that need the
+# packages are then skipped with a message.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"
 
-# Each line: the command or the file that must be there, and the package that brings it.
+# Each line names a required command or file, and the package that provides it.
 case "${1:?which group of packages: test, demo, php, lint, fuzz or bench}" in
     test) wanted='redis-server redis-server
 redis-cli redis-tools
@@ -67,8 +67,8 @@ if ((EUID != 0)); then
     exit 0
 fi
 
-# Debian starts a server when its package is installed. The tests start their
-# own on a spare port, so for the time of the installation services are denied.
+# Debian starts a server when its package is installed. The tests start their own servers on free
+# ports, so services are denied during the installation.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
     trap 'rm -f "$policy"' EXIT
@@ -83,13 +83,13 @@ install() {
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends \
         "${missing[@]}" </dev/null >>"$log" 2>&1
 }
-# The package lists are fetched only where the ones that are there do not do.
+# Update the package lists only if the installation fails with the existing ones.
 if ! install && ! { apt-get update --quiet </dev/null >>"$log" 2>&1 && install; }; then
     skip "what needs ${missing[*]}: apt-get failed, see $log"
     exit 0
 fi
 
-# Nor may the server just installed start with the machine.
+# A server installed here must not start at boot, either.
 for package in "${missing[@]}"; do
     case $package in
         redis-server) service=redis-server ;;

@@ -1,8 +1,8 @@
 """The runner of `make test` and `make soak`.
 
-- `jobs`: which jobs there are.
-- `lanes`: running several at a time.
-- `oldest`: the job of the oldest redis-py.
-- `readme`: the job that runs the samples in Python of all pages, each twice.
+- `jobs`: the list of jobs.
+- `lanes`: runs several jobs at a time.
+- `oldest`: the job that tests the oldest redis-py.
+- `readme`: the job that runs the Python samples of all pages, each twice.
 - `summary`: the report at the end.
 """

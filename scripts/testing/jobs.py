@@ -1,4 +1,4 @@
-"""Every job of `make test` and `make soak`: a program that exits with 0 if its tests passed."""
+"""The jobs of `make test` and `make soak`: programs that exit with 0 if their tests passed."""
 
 import json
 import os
@@ -14,23 +14,22 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PYTHON = str(ROOT / ".venv/bin/python")
 PYTHON_TESTS = "clients/python/tests"
-# The whole workspace is compiled once, and every job uses what that leaves in target/debug. The
-# features are those that any job needs: fail points and interrupted reads are compiled in, and idle
-# unless a test arms them.
+# The whole workspace is compiled once, and every job uses the results in target/debug. The features
+# are the union of what the jobs need: fail points and interrupted reads are compiled in, but
+# inactive unless a test arms them.
 FEATURES = "undercroft/full,undercroft-c/races,undercroft-python/races"
 TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
 BUILD = ["cargo", "build", *TARGETS, "--locked", "--features", FEATURES]
 
-# Packages whose tests do not run again with the first run of every write rolled back (rule W10):
-# those below the engine, and those that open no store.
+# Packages whose tests are not repeated with the first run of every write rolled back (rule W10),
+# because they are below the engine or open no store.
 NOT_RERUN_PACKAGES = (
     "undercroft-bench",
     "undercroft-memory",
     "undercroft-testkit",
     "undercroft-tidy",
 )
-# Tests that count runs or steps, and those about local variables, which a run that starts again
-# finds changed.
+# Tests that a repeated run breaks: they count runs or steps, or check local variables.
 NOT_RERUN = (
     "the_work_of_",
     "death_at_every_undo_log_step",
@@ -86,35 +85,35 @@ SOAK_IN_PYTHON = (
     "robustness/taking",
     "robustness/taking_pipelines",
 )
-# The tests of the Python client run in so many jobs.
+# The number of jobs among which the Python client's tests are divided.
 PARTS = 4
 
-# Seconds of each job on two cores, as `--write-times` has measured them: long jobs start first, and
-# those are chosen that end in time.
+# The seconds of each job on two cores, as measured by `--write-times`. Long jobs start first, and
+# `--quick` and the soak choose jobs that fit into their time.
 TIMES = Path(__file__).parent / "times.json"
 
 
 @dataclass(frozen=True)
 class Job:
-    """A program that tests something."""
+    """A program that runs tests."""
 
     stage: str
-    """Its line in the summary: rust, reruns, python ..."""
+    """The name of the job's line in the summary: rust, reruns, python ..."""
     name: str
     command: list[str]
     directory: Path = ROOT
     variables: dict[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
-    """Beginnings of the paths that it tests, relative to the root."""
+    """Prefixes of the paths that the job tests, relative to the root."""
 
     @property
     def title(self) -> str:
-        """Its stage and name, which no other job has."""
+        """Return the job's stage and name, which are unique."""
         return self.stage if self.name == self.stage else f"{self.stage} {self.name}"
 
     @property
     def log(self) -> Path:
-        """Where its output is kept."""
+        """Return the path of the job's log."""
         return ROOT / "target/test" / f"{self.title.replace(' ', '-').replace('/', '-')}.log"
 
 
@@ -130,7 +129,7 @@ def compiled() -> list[dict[str, Any]]:
 
 
 def programs(messages: Iterable[dict[str, Any]]) -> list[Job]:
-    """Return a job for each Rust test program."""
+    """Return one job per Rust test program."""
     found = []
     for message in messages:
         manifest = Path(message["manifest_path"])
@@ -145,7 +144,7 @@ def programs(messages: Iterable[dict[str, Any]]) -> list[Job]:
 
 
 def reruns(rust: Iterable[Job]) -> list[Job]:
-    """Return the Rust test programs that run again, with the first run of a write rolled back."""
+    """Return the Rust test programs to repeat with the first run of each write rolled back."""
     skipped = [f"--skip={test}" for test in NOT_RERUN]
     return [
         replace(
@@ -160,18 +159,18 @@ def reruns(rust: Iterable[Job]) -> list[Job]:
 
 
 def script(stage: str, *sources: str) -> Job:
-    """Return the job of a script that is named as its stage."""
+    """Return the job of a script that has the name of its stage."""
     return Job(stage, stage, [f"scripts/{stage}.sh"], sources=sources)
 
 
 def file_of(test: str) -> str:
-    """Return the file of a test of the Python client, which is named by folder and subject."""
+    """Return the file of a Python client test, given its folder and subject."""
     folder, subject = test.split("/")
     return f"{PYTHON_TESTS}/{folder}/test_{subject}.py"
 
 
 def python() -> list[Job]:
-    """Return the jobs of the Python client, and of the programs in Python."""
+    """Return the jobs of the Python client, and of programs written in Python."""
     client = "clients/python/"
     pytest = [PYTHON, "-m", "pytest"]
     again = [*pytest, "-p", "no:cacheprovider"]
@@ -184,7 +183,7 @@ def python() -> list[Job]:
         str(ROOT / "scripts/testing/stubs.allow"),
     ]
     stubs = [*stubtest, "undercroft"]
-    # Parts, so that the other jobs do not end long before.
+    # Divide the files, so that these tests do not outlast the other jobs by far.
     found = sorted((ROOT / PYTHON_TESTS).rglob("test_*.py"))
     files = [str(file.relative_to(ROOT)) for file in found]
     parts = [files[first::PARTS] for first in range(PARTS)]
@@ -194,7 +193,7 @@ def python() -> list[Job]:
             for number, part in enumerate(parts, 1)
         ),
         Job("reruns", "python", again, variables={"UNDERCROFT_RERUN": "1"}, sources=(client,)),
-        # Outside of the root, whose mypy settings are for checking sources.
+        # Run outside the repository's root, whose mypy settings are for checking sources.
         Job("stubs", "stubs", stubs, ROOT / "target/test", {"MYPYPATH": ""}, (client,)),
         Job(
             "readme",
@@ -224,7 +223,7 @@ def every(messages: Iterable[dict[str, Any]]) -> list[Job]:
 
 
 def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
-    """Return all jobs of `make soak`, each in a longer form than that of `make test`."""
+    """Return all jobs of `make soak`, each in a longer form than in `make test`."""
     long = {"UNDERCROFT_CRASH": "soak"}
     scripts = (("packaging/wheel.sh",), ("sanitize.sh",), ("c.sh", "storm"), ("php.sh", "storm"))
     tests = [
@@ -244,16 +243,16 @@ def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
 
 @cache
 def commit() -> str:
-    """Return the hash of the commit that is checked out."""
+    """Return the hash of the checked-out commit."""
     head = ["git", "rev-parse", "HEAD"]
     return subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def seeded(job: Job, turn: int = 0) -> Job:
-    """Return a job with a seed, unless the caller's environment has one.
+    """Return a job with a seed, unless the caller's environment sets one.
 
-    The seed is random; in CI the commit, the job and its turn determine it, so that a failure
-    repeats. A test that draws its own seed prints it, but that output is lost in an abort.
+    The seed is random. In CI, the commit, the job and its turn determine it, so that a failure
+    repeats. Tests that draw their own seed print it, but an abort loses that output.
     """
     if "UNDERCROFT_SEED" in os.environ:
         return job
@@ -263,12 +262,12 @@ def seeded(job: Job, turn: int = 0) -> Job:
 
 
 def named(some: list[Job], text: str) -> list[Job]:
-    """Return the jobs of a stage of that name, or else those with the text in their title."""
+    """Return the jobs of the stage with this name, or else those whose title contains the text."""
     return [job for job in some if job.stage == text] or [job for job in some if text in job.title]
 
 
 def changed() -> set[str]:
-    """Return the files that differ from the last commit or, if none does, those of that commit."""
+    """Return the files that differ from the last commit or, if none does, that commit's files."""
 
     def output(*words: str) -> set[str]:
         git = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -280,13 +279,13 @@ def changed() -> set[str]:
 
 
 def times() -> dict[str, float]:
-    """Return how many seconds each job took, except the shortest."""
+    """Return the recorded seconds of all jobs except the shortest."""
     measured: dict[str, float] = json.loads(TIMES.read_text(encoding="utf-8"))
     return measured
 
 
 def write_times(measured: dict[str, float]) -> None:
-    """Keep how many seconds jobs took, beside what is known of the others."""
+    """Record the seconds of the measured jobs, and keep those of the others."""
     known = times() | {title: round(seconds) for title, seconds in measured.items()}
     known = {title: seconds for title, seconds in known.items() if seconds > 0}
     TIMES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")

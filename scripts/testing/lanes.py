@@ -13,32 +13,32 @@ from dataclasses import dataclass
 
 from .jobs import Job
 
-# Only a hang takes as long.
+# The time limit of a job in seconds, which only a hanging job reaches.
 LONGEST = 45 * 60
 TERMINAL = sys.stdout.isatty()
 
 
 @dataclass
 class Result:
-    """How a job ended."""
+    """The result of a job."""
 
     job: Job
     status: int
-    """Its exit status, negative if a signal ended it."""
+    """The exit status of the job, negative if a signal ended it."""
     seconds: float
     cpu: float
-    """Processor seconds of it and of all that it started and waited for."""
+    """CPU seconds of the job, including processes that it started and waited for."""
 
     @property
     def passed(self) -> bool:
-        """Whether all of it passed."""
+        """Return whether the whole job passed."""
         return self.status == 0
 
 
 class _Screen:
-    """One line for each job that ends and, on a terminal, a last line with those that run.
+    """Prints one line per finished job and, on a terminal, a last line with the running jobs.
 
-    The line has the job's seed if it failed or, where there is no total, always.
+    The line contains the job's seed if the job failed, or always if there is no total.
     """
 
     def __init__(self, total: int | None) -> None:
@@ -72,10 +72,10 @@ class _Screen:
 
 
 class Lanes:
-    """A number of jobs that run at the same time."""
+    """Runs a fixed number of jobs at the same time."""
 
     def __init__(self, next_job: Callable[[], Job | None], count: int, total: int | None) -> None:
-        """Take each job when a lane is free, until there is None; the total is for the screen."""
+        """Start the next job when a lane is free, until it is None; the total is only displayed."""
         self._next = next_job
         self._count = count
         self._screen = _Screen(total)
@@ -85,7 +85,7 @@ class Lanes:
         self.results: list[Result] = []
 
     def run(self) -> None:
-        """Run all jobs to their end, or until an interrupt, which ends those that run."""
+        """Run until all jobs have finished, or until an interrupt, which stops the running ones."""
         threads = [threading.Thread(target=self._lane) for _ in range(self._count)]
         for thread in threads:
             thread.start()
@@ -148,7 +148,7 @@ def _kill(group: int) -> None:
 
 
 def run(jobs: list[Job], count: int) -> list[Result]:
-    """Run jobs in their order, so many at a time; return how each ended, the first to end first."""
+    """Run jobs in order, `count` at a time; return the results in the order of completion."""
     waiting = iter(jobs)
     lanes = Lanes(lambda: next(waiting, None), count, len(jobs))
     lanes.run()

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs the tests of the Python client that stand on redis-py's insides with the oldest
-# redis-py that it works with; with the newest they run in .venv.
+# Tests the Python client with the oldest supported redis-py, running only tests that depend on
+# redis-py's internals. The tests in .venv use the newest redis-py.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"
 
 requirements=scripts/setup/requirements-oldest.txt
 venv=target/redis-oldest
-# It is made anew with other requirements, with another Python, and where its Python is gone.
+# The environment is recreated if the requirements or the Python version change, or if its Python is
+# gone.
 stamp() { cat "$requirements" && .venv/bin/python --version; }
 if ! cmp --silent <(stamp) "$venv/stamp" || ! "$venv/bin/python" -c '' 2>/dev/null; then
     say "installing $requirements"
@@ -21,6 +22,6 @@ fi
 export PYTHONPATH="$root/clients/python"
 cd clients/python/tests
 exec "$root/$venv/bin/python" -m pytest -q -p no:cacheprovider \
-    asyncio/test_asyncio.py asyncio/test_asyncio_{crowded,kinds,replies,rescue,sharing,store,turns}.py \
+    asyncio/test_asyncio_clients_work_over_tls.py asyncio/test_asyncio_{crowded,kinds,replies,rescue,sharing,store,turns}.py \
     embedded/test_{client,like_redis,pipeline,pubsub,rows}.py \
     remote/test_{fast_path,line,remote,spelling,topology}.py "$@"

@@ -1,15 +1,14 @@
-"""Run the samples of Markdown files twice and compare what they print.
+"""Run the samples of Markdown files twice and compare their output.
 
-Without an argument the samples of every page in the repository are run; arguments name
-pages. All samples of a run share their stores, as they do for a reader who tries one page
-after another. Each sample runs twice, because readers do that too: both times it has to
-print what the page says.
+Without arguments, the samples of every page in the repository are run; arguments name pages. All
+samples of a run share their stores, as they do for a reader who tries one page after another. Each
+sample runs twice, because readers do that too, and must print what the page says both times.
 
-A fenced block marked ``python`` is a program. A block marked ``text`` that follows it is its
-exact output; a program without one prints nothing. A block marked ``python fragment`` is part
-of a larger program and does not run. In a block marked ``console`` the lines that begin with
-``$`` are commands, each followed by its output. The stores that programs and commands name
-are files in a temporary directory.
+A fenced block marked ``python`` is a program. A block marked ``text`` that follows it is its exact
+output; a program without one prints nothing. A block marked ``python fragment`` is part of a larger
+program and does not run. In a block marked ``console``, the lines that begin with ``$`` are
+commands, each followed by its output. The stores that programs and commands name are files in a
+temporary directory.
 """
 
 import difflib
@@ -23,30 +22,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# Only white space may stand between a program and its output.
+# Only white space may separate a program from its output.
 BLOCK = re.compile(
     r"^```python\n(?P<program>.*?)^```\n(?:\s*^```text\n(?P<output>.*?)^```\n)?"
     r"|^```console\n(?P<session>.*?)^```\n",
     re.MULTILINE | re.DOTALL,
 )
 STORE = re.compile(r"undercroft://([a-z]+)")
-# A container's /tmp is often an overlay, where a store may not live.
+# A container's /tmp is often an overlay file system, on which a store is refused.
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 class Sample(NamedTuple):
-    """A block of a page that runs."""
+    """A runnable block of a page."""
 
     page: Path
     line: int
     program: str | None
     output: str
-    """Output of the program, or the commands together with theirs."""
+    """The output of the program, or the commands with their outputs."""
 
     def run(self, directory: str) -> list[str]:
-        """Run it on the stores of a directory and return what it prints."""
+        """Run the sample on the stores in a directory, and return its output."""
         environment = os.environ | {
-            # The command that belongs to this interpreter's package.
+            # Find the `undercroft` command that belongs to this interpreter's package first.
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "UNDERCROFT_STORE": f"{directory}/default",
         }
@@ -70,14 +69,14 @@ def samples_of(page: Path) -> Iterator[Sample]:
 
 
 def every_page() -> list[Path]:
-    """Return the Markdown files of the repository."""
+    """Return all Markdown files of the repository."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
     listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return [ROOT / name for name in listed.stdout.splitlines()]
 
 
 def lines_of(command: list[str], directory: str, environment: dict[str, str]) -> list[str]:
-    """Return what a command prints, which has no input, and its exit status if it fails."""
+    """Return the output of a command without input, and its exit status if it fails."""
     run = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -93,7 +92,7 @@ def lines_of(command: list[str], directory: str, environment: dict[str, str]) ->
 
 
 def wrong_of(samples: list[Sample]) -> int:
-    """Run all samples, then all of them again; return how many print something else."""
+    """Run all samples, then all of them again; return how many print something unexpected."""
     wrong: set[str] = set()
     with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         for time in ("first", "second"):
@@ -115,7 +114,7 @@ def wrong_of(samples: list[Sample]) -> int:
 
 
 def main() -> int:
-    """Check the pages named on the command line; the exit status says the result."""
+    """Check the pages named on the command line; return the exit status."""
     named = [Path(page) for page in sys.argv[1:]]
     samples = [sample for page in named or every_page() for sample in samples_of(page)]
     empty = [page for page in named if not any(sample.page == page for sample in samples)]

@@ -1,4 +1,4 @@
-"""Servers in the event loop of a test, and asyncio clients that send them nothing of their own."""
+"""Servers in a test's event loop, and asyncio clients that send no commands of their own."""
 
 import asyncio
 import inspect
@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 async def answer_gets(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, received: list[bytes] | None = None
 ) -> None:
-    """Answer every GET with v, and keep what was received at once."""
+    """Answer every GET with `v`, and record the data of each read."""
     while data := await reader.read(1 << 20):
         if received is not None:
             received.append(data)
@@ -22,7 +22,7 @@ async def answer_gets(
 
 
 def plain(server: Any, retries: int = 0, **options: Any) -> Any:
-    """Return a client that says nothing of its own to a server."""
+    """Return a client that sends a server only what the test asks for."""
     known = inspect.signature(redis.asyncio.Redis.__init__).parameters
     named = "driver_info" in known
     silent = {"driver_info": None} if named else {"lib_name": None, "lib_version": None}

@@ -1,11 +1,11 @@
-"""Forked children that do some work and tell by their exit status whether it went well."""
+"""Forked children whose exit status tells whether their work succeeded."""
 
 import os
 from collections.abc import Callable
 
 
 def fork(work: Callable[[], None]) -> int:
-    """Run some work in a forked child; return its process id."""
+    """Run a function in a forked child; return the child's process id."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -18,10 +18,10 @@ def fork(work: Callable[[], None]) -> int:
 
 
 def status_of(child: int) -> int:
-    """Wait for a child's end; return its exit status."""
+    """Wait for a child to exit; return its exit status."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def in_child(work: Callable[[], None]) -> int:
-    """Run some work in a forked child; return its exit status."""
+    """Run a function in a forked child; return the child's exit status."""
     return status_of(fork(work))

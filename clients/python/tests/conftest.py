@@ -1,4 +1,4 @@
-"""What the tests share: a store of their own, and a real Redis server to compare with."""
+"""Shared fixtures: a fresh store for each test, and a real Redis server to compare with."""
 
 import asyncio
 import importlib.util
@@ -13,17 +13,17 @@ import pytest
 import redis.asyncio
 import undercroft
 
-# What runs a coroutine on an event loop of its own.
+# A function that runs a coroutine on a new event loop.
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
-# A container's /tmp is often an overlay, where a store may not live.
+# A container's /tmp is often an overlay file system, on which a store is refused.
 SCRATCH = "/dev/shm"
 
 
 def wait_for_every_reply() -> None:
-    """Take the default time limit of five seconds from redis-py's clients.
+    """Remove the default timeout of five seconds from redis-py's clients.
 
-    A busy machine exceeds it. A reply that never comes is ended by the limit of the test.
+    A busy machine exceeds it. The time limit of the test catches a reply that never arrives.
     """
     limits = ("socket_timeout", "socket_connect_timeout")
     for kind in (
@@ -51,28 +51,28 @@ wait_for_every_reply()
 
 @pytest.fixture
 def path() -> Iterator[str]:
-    """Return a path at which a store may be made."""
+    """Yield a path at which a store can be created."""
     with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         yield f"{directory}/store"
 
 
 @pytest.fixture
 def r(path: str) -> Iterator[undercroft.Redis]:
-    """Return a client of a fresh store."""
+    """Yield a client of a fresh store."""
     with undercroft.Redis(path) as client:
         yield client
 
 
 @pytest.fixture
 def d(path: str) -> Iterator[undercroft.Redis]:
-    """Return a client of the same store as ``r`` that decodes replies."""
+    """Yield a client of the same store as ``r`` that decodes replies."""
     with undercroft.Redis(path, decode_responses=True) as client:
         yield client
 
 
 @pytest.fixture(params=[False, True], ids=["bytes", "str"])
 def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]:
-    """Two clients of stores that hold the same."""
+    """Yield two clients of stores with the same contents."""
     decode = request.param
     with (
         undercroft.Redis(f"{path}-ours", decode_responses=decode) as ours,
@@ -83,7 +83,7 @@ def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]
 
 @pytest.fixture(scope="session")
 def server_socket() -> Iterator[str]:
-    """Return the socket of a Redis server that the tests start, and stop."""
+    """Yield the socket of a Redis server that lives as long as the tests."""
     binary = shutil.which("redis-server")
     if binary is None:
         pytest.skip("redis-server is not installed: nothing to compare with")
@@ -107,7 +107,7 @@ def server_socket() -> Iterator[str]:
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Return what runs a coroutine on a fresh event loop of one kind."""
+    """Yield a function that runs a coroutine on a fresh event loop of the chosen kind."""
     if request.param == "asyncio":
         yield asyncio.run
         return

@@ -1,4 +1,4 @@
-"""A process that is stopped while it holds locks of a store."""
+"""Processes that are stopped while they hold locks of a store."""
 
 import os
 import random
@@ -11,9 +11,10 @@ import pytest
 import redis
 import undercroft
 
-# A process that does nothing but write, so that every other stop finds it holding a lock:
-# long values would be copied before it is taken. Every key exists before it says so: a stop
-# inside the first MSET would show readers a store without them.
+# A program that does nothing but write, so that every other stop finds it holding a lock. Its
+# values are short because long values would be copied before the lock is taken. Every key exists
+# before it prints `ready`: readers would otherwise see a store without keys after a stop inside the
+# first MSET.
 HOLDER = """
 import sys, undercroft
 r = undercroft.Redis(sys.argv[1])
@@ -37,14 +38,14 @@ class Holder:
         assert self.process.stdout.readline() == "ready\n"
 
     def stop(self, quick: undercroft.Redis) -> None:
-        """Stop the process, again and again until it is inside a transaction."""
+        """Stop the process, repeatedly until it is inside a transaction."""
         seed = random.randrange(2**32)
         moments = random.Random(seed)
         for _ in range(500):
             rounds = quick.get("rounds")
             while quick.get("rounds") == rounds:
                 pass
-            # Not by another look at the store: that would wait for a transaction to end.
+            # Do not open the store a second time to check: opening waits for a transaction to end.
             time.sleep(moments.random() / 1000)
             self.process.send_signal(signal.SIGSTOP)
             os.waitpid(self.process.pid, os.WUNTRACED)

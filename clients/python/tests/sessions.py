@@ -1,4 +1,4 @@
-"""The calls in ``sessions.txt``, and what each gives on a client."""
+"""Runs the calls in ``sessions.txt`` and gives their results on a client."""
 
 import datetime
 import enum
@@ -32,12 +32,12 @@ SESSIONS = [
     if (lines := [line for line in paragraph.splitlines() if not line.startswith("#")])
 ]
 
-# Their results differ from one run to the next, on one server as well.
+# Calls whose results differ between two runs even on the same server.
 VOLATILE = re.compile(r"client_id|client_list|client_info|info\(|time\(\)|randomkey|memory_stats")
 
 
 def evaluate(expression: str, client: Any) -> tuple[str, Any]:
-    """Return what an expression gives: a value with its type, or an exception."""
+    """Return the outcome of an expression: a value with its type, or an exception."""
     run: Callable[..., Any] = eval
     if expression.startswith("r[") and "=" in expression:
         run = exec

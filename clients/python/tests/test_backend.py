@@ -1,4 +1,4 @@
-"""Installing a checkout compiles it once, and fetches no Rust toolchain unless it was asked to."""
+"""Tests that installing a checkout compiles it once and fetches no Rust toolchain uninvited."""
 
 import importlib.util
 import shutil
@@ -15,7 +15,7 @@ NAME = "undercroft-0.1.0-cp311-abi3-linux_x86_64.whl"
 
 
 class Checkout:
-    """A repository with sources, and a maturin that counts the wheels it builds."""
+    """A repository with sources, and a fake maturin that counts the wheels it builds."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -45,7 +45,7 @@ class Checkout:
         return NAME
 
     def install(self, place: Path, settings: dict[str, str] | None = None) -> str:
-        """Install as pip does, and return the metadata of what was installed."""
+        """Install as pip does, and return the metadata of the installed wheel."""
         metadata, wheels = place / "metadata", place / "wheels"
         for folder in (metadata, wheels):
             folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def test_the_same_sources_are_compiled_once(checkout: Checkout, tmp_path: Path) 
     assert checkout.backend.get_requires_for_build_wheel() == []
     metadata = tmp_path / "two/metadata/undercroft-0.1.0.dist-info/METADATA"
     assert metadata.read_text() == "Build: 1"
-    # No test and no wheel looks at this file.
+    # The README affects neither the tests nor the wheel.
     (checkout.root / "README.md").write_text("other words")
     assert checkout.install(tmp_path / "three") == "Build: 1"
     assert checkout.built == 1
@@ -113,11 +113,11 @@ def test_other_sources_are_compiled(
             settings = {"build-args": "--no-default-features"}
     assert checkout.install(tmp_path / "two", settings) == "Build: 2"
     assert checkout.install(tmp_path / "three", settings) == "Build: 2"
-    # One wheel is kept.
+    # Only one wheel is kept.
     assert len(list((checkout.root / "target/wheels").rglob("*.whl"))) == 1
 
 
-def test_a_wheel_that_was_built_otherwise_is_kept(checkout: Checkout, tmp_path: Path) -> None:
+def test_a_wheel_built_by_other_means_is_kept(checkout: Checkout, tmp_path: Path) -> None:
     checkout.build_wheel(str(tmp_path))
     program = checkout.root / "clients/python/backend" / SOURCE.name
     subprocess.run([sys.executable, program, tmp_path / NAME], check=True)
@@ -143,7 +143,7 @@ def test_without_cargo_a_kept_wheel_is_installed(
 
 
 @pytest.mark.usefixtures("without_cargo")
-def test_no_toolchain_is_fetched_without_being_asked(
+def test_no_toolchain_is_fetched_unless_asked(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = checkout.backend

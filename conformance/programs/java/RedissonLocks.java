@@ -23,7 +23,7 @@ import org.redisson.api.RateType;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
-/** Redisson: locks of several kinds that clients contend for, queues, delays, topics, limits. */
+/** Redisson: locks of several kinds under contention, queues, delays, topics, rate limits. */
 public final class RedissonLocks {
     private static RedissonClient client(String url) {
         Config config = new Config();
@@ -38,7 +38,7 @@ public final class RedissonLocks {
         }
     }
 
-    /** Adds to a number that only a lock protects, in threads of two clients. */
+    /** Increments a number that only a lock protects, in threads of two clients. */
     private static void contend(RLock one, RLock two, RBucket<Integer> number) throws Exception {
         number.set(0);
         ExecutorService threads = Executors.newFixedThreadPool(6);
@@ -159,7 +159,7 @@ public final class RedissonLocks {
         check(granted == 3, "a limit of 3 granted " + granted);
     }
 
-    /** Runs all of it at the URL given. */
+    /** Runs all parts at the given URL. */
     public static void main(String[] arguments) {
         String url = arguments[0].replaceAll("/0$", "");
         try {
@@ -172,7 +172,7 @@ public final class RedissonLocks {
             there.shutdown();
         } catch (Throwable error) {
             error.printStackTrace();
-            // The clients' threads would keep the process.
+            // Exit explicitly: the clients' threads would keep the process alive.
             System.exit(1);
         }
     }

@@ -1,4 +1,5 @@
-// BullMQ: workers run jobs by priority, later, again and in flows, no faster than a rate, and are heard of.
+// BullMQ: workers run jobs by priority, delayed, repeated and in flows, within a rate limit, and
+// emit events.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -37,7 +38,7 @@ async function main() {
   const events = new QueueEvents("queue", settings);
   await events.waitUntilReady();
 
-  // What waits before a worker is there is taken by priority.
+  // Jobs queued before a worker starts are taken by priority.
   for (const [name, priority] of [["low", 9], ["high", 1], ["middle", 5]]) {
     await queue.add("note", { name }, { priority });
   }
@@ -69,7 +70,7 @@ async function main() {
   assert.equal(await heard, 50);
   assert.deepEqual((await queue.getJobLogs(progress.id)).logs, ["half of it"]);
 
-  // The same job twice is one job; a job of a flow waits for its children.
+  // Adding a job twice with one id creates one job; a flow's parent waits for its children.
   const once = await queue.add("add", { one: 1, two: 1 }, { jobId: "once", delay: 60_000 });
   assert.equal((await queue.add("add", { one: 1, two: 1 }, { jobId: "once" })).id, once.id);
   assert.equal(await once.getState(), "delayed");
@@ -80,7 +81,7 @@ async function main() {
   assert.equal(await done(later), 42);
   assert.ok(Date.now() - begun >= 1000);
 
-  // A scheduler makes jobs again and again.
+  // A scheduler creates jobs repeatedly.
   await queue.upsertJobScheduler("every", { every: 200 }, { name: "note", data: { name: "tick" } });
   await new Promise((resolve) => {
     worker.on("completed", () => order.filter((name) => name === "tick").length > 2 && resolve());
@@ -91,7 +92,7 @@ async function main() {
   await Promise.all([worker, events, flows, queue].map((each) => each.close()));
 }
 
-// Ten jobs at three in half a second take more than a second and a half.
+// Ten jobs at three per half second take more than 1.5 seconds.
 async function limited() {
   const queue = new Queue("limited", settings);
   const events = new QueueEvents("limited", settings);

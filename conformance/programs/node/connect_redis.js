@@ -1,4 +1,5 @@
-// connect-redis: express-session keeps who has logged in, over HTTP, until they log out or it expires.
+// connect-redis: express-session remembers a login over HTTP until the logout or the session's
+// expiry.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -51,7 +52,7 @@ async function main() {
   assert.equal(await ann("/"), "undefined undefined");
   assert.equal(await bob("/"), "bob 3");
 
-  // What a shop may ask its store besides.
+  // Call the store's other methods, too.
   const [length, all, ids, clear, set, get, touch] = ["length", "all", "ids", "clear", "set", "get", "touch"].map(
     (name) => promisify(store[name].bind(store)),
   );

@@ -1,8 +1,8 @@
-"""Where the data of a program is: what all programs below this directory begin with.
+"""The place of a program's data, which all programs below this directory import first.
 
-`PYTHONPATH=. python FOLDER/PROGRAM.py URL` runs one here, with the URL of a Redis server or of a
-store (`undercroft://NAME`), which redis-py learns here. What a program starts beside itself, its
-workers, finds the same place in the environment.
+`PYTHONPATH=. python FOLDER/PROGRAM.py URL` runs one program, with the URL of a Redis server or of a
+store (`undercroft://NAME`), whose scheme this module registers in redis-py. Worker processes that a
+program starts find the same place through the environment.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-# A program's packages may read the URL while they are imported, so that it is known before.
+# Set the URL early, because a program's packages may read it while they are imported.
 URL = os.environ.setdefault("PROGRAM_URL", sys.argv[1] if len(sys.argv) > 1 else "")
 if not URL:
     sys.exit(f"usage: python {sys.argv[0]} redis://HOST:PORT/0 | undercroft://NAME")
@@ -31,19 +31,19 @@ import redis.asyncio  # noqa: E402
 
 
 def client(**options: Any) -> redis.Redis:
-    """Return a client of redis-py's; at a store, of a pool whose commands run here."""
+    """Return a redis-py client; for a store, its pool runs commands in this process."""
     pools: Any = undercroft if EMBEDDED else redis
     return redis.Redis.from_pool(pools.ConnectionPool.from_url(URL, **options))
 
 
 def asynchronous(**options: Any) -> redis.asyncio.Redis:
-    """Return the same for asyncio."""
+    """Return a redis-py asyncio client of the same place."""
     pools: Any = undercroft.asyncio if EMBEDDED else redis.asyncio
     return redis.asyncio.Redis.from_pool(pools.ConnectionPool.from_url(URL, **options))
 
 
 def in_threads(number: int, work: Callable[[], None]) -> None:
-    """Do some work in so many threads at the same time; an error of one is raised here."""
+    """Run work in `number` threads at the same time; re-raise the error of any."""
     with ThreadPoolExecutor(number) as threads:
         for done in [threads.submit(work) for _ in range(number)]:
             done.result()
@@ -51,7 +51,7 @@ def in_threads(number: int, work: Callable[[], None]) -> None:
 
 @contextmanager
 def processes(number: int, work: Callable[[], None]) -> Iterator[None]:
-    """Have some work done by so many new processes beside what is done within."""
+    """Run work in `number` new processes while the block runs."""
     start = multiprocessing.get_context("spawn").Process
     workers = [start(target=work) for _ in range(number)]
     for worker in workers:
@@ -63,13 +63,13 @@ def processes(number: int, work: Callable[[], None]) -> Iterator[None]:
 
 
 def in_processes(number: int, work: Callable[[], None]) -> None:
-    """Do some work in so many new processes at the same time."""
+    """Run work in `number` new processes at the same time."""
     with processes(number, work):
         pass
 
 
 def eventually(check: Callable[[], Any], seconds: float = 20) -> Any:
-    """Return what a check returns once that is true, where nothing is there to wait for."""
+    """Poll a check until its result is true, and return it, where no event announces it."""
     end = time.monotonic() + seconds
     while not (found := check()):
         assert time.monotonic() < end, f"not within {seconds} s: {check.__qualname__}"
@@ -79,7 +79,7 @@ def eventually(check: Callable[[], Any], seconds: float = 20) -> Any:
 
 @contextmanager
 def refused(kind: type[BaseException], words: str = "") -> Iterator[None]:
-    """Fail unless what is done within raises an error of a kind, with these words in it."""
+    """Fail unless the block raises an error of this kind whose text contains the words."""
     found = ""
     try:
         yield

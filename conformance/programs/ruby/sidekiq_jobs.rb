@@ -1,21 +1,22 @@
-# Sidekiq: a process of its own runs jobs from two queues, later, again after a failure, and in bulk.
+# Sidekiq: a separate process runs jobs from two queues, delayed, retried after a failure, and in
+# bulk.
 
 require "sidekiq"
 require "sidekiq/api"
 
-# Debian's redis is newer than what this Sidekiq was written for, and says so at each call.
+# Debian's redis gem is newer than this Sidekiq expects, and warns at each call.
 Redis.silence_deprecations = true
 
 URL = ENV["PROGRAM_URL"] ||= ARGV.fetch(0)
 Sidekiq.configure_client { |config| config.redis = { url: URL } }
 Sidekiq.configure_server do |config|
   config.redis = { url: URL }
-  # How often it looks for jobs whose time has come, in seconds.
+  # The interval in seconds at which Sidekiq looks for jobs that are due.
   config.options[:poll_interval_average] = 0.2
   config.logger.level = Logger::FATAL
 end
 
-# Keeps a sum where the other process sees it.
+# Keeps a sum in Redis, where the other process can read it.
 class Add
   include Sidekiq::Worker
 
@@ -36,7 +37,7 @@ class FailOnce
   end
 end
 
-# Fails, and is kept among the dead.
+# Fails, and is kept in the dead set.
 class Fail
   include Sidekiq::Worker
   sidekiq_options retry: 0
@@ -50,7 +51,7 @@ def check(holds, words)
   abort(words) unless holds
 end
 
-# Waits for what nothing tells of.
+# Polls until a condition holds, where no event announces it.
 def eventually(words)
   last = Time.now + 20
   until yield

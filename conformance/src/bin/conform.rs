@@ -1,4 +1,4 @@
-//! `conform`: the long runs of the judge.
+//! `conform`: long runs that compare a server with the judge.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Peer, Server, Settings, undercroft_binary};
 use undercroft_conformance::torture;
 
-/// Compares a server with a real Redis 7.0, started for the purpose.
+/// Compares a server with a real Redis 7.0, which it starts.
 ///
-/// Without a subcommand the same random commands are sent to both; replies and
-/// data must be equal. A failing run is shrunk to a few redis-cli lines.
+/// Without a subcommand, it sends the same random commands to both servers, whose replies and data
+/// must be equal. A failing run is shrunk to a few redis-cli lines.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -39,15 +39,15 @@ struct Options {
     what: Option<What>,
     #[command(flatten)]
     random: Random,
-    /// Address of the subject: host:port or a socket's path; `redis` starts a
-    /// second real Redis.
+    /// Address of the subject: host:port or the path of a socket; `redis` starts a second real
+    /// Redis.
     #[arg(long, global = true, value_name = "ADDR")]
     against: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct Random {
-    /// How many commands to send.
+    /// Number of commands to send.
     #[arg(long, default_value_t = 1_000_000)]
     commands: usize,
     /// Seed; the same seed sends the same commands [default: a new one].
@@ -59,13 +59,13 @@ struct Random {
     /// Families of commands to draw from [default: all].
     #[arg(long, value_delimiter = ',')]
     families: Vec<String>,
-    /// DUMP payloads must be equal byte for byte.
+    /// Require DUMP payloads to be equal byte for byte.
     #[arg(long)]
     dump_bytes: bool,
     /// Do not compare OBJECT ENCODING.
     #[arg(long)]
     any_encoding: bool,
-    /// Judge a server with this built-in fault instead (0, 1, ...).
+    /// Test the judge with this built-in fault instead (0, 1, ...).
     #[arg(long, conflicts_with = "against")]
     canary: Option<usize>,
 }
@@ -86,18 +86,18 @@ enum What {
         /// Directory of the case files.
         #[arg(long, default_value_os_t = cases::directory())]
         directory: PathBuf,
-        /// Writes the replies of a real Redis where the written ones are
-        /// missing or wrong; read the difference before committing it.
+        /// Writes the replies of a real Redis where the expected ones are missing or wrong; review
+        /// the diff before committing it.
         #[arg(long, conflicts_with = "against")]
         bless: bool,
     },
-    /// Sends the commands of a file, one redis-cli line each, as a failed run
-    /// prints them, to both.
+    /// Sends the commands of a file to both servers, one redis-cli line each, as a failed run
+    /// prints them.
     Replay {
-        /// The file.
+        /// The file with the commands.
         file: PathBuf,
     },
-    /// Sends bad protocol input, opens many connections, reads nothing.
+    /// Sends malformed protocol input, opens many connections, and leaves replies unread.
     Torture {
         /// Idle connections to open.
         #[arg(long, default_value_t = 10_000)]
@@ -185,11 +185,11 @@ fn run(options: &Options) -> Result<bool> {
     }
 }
 
-/// The servers that are judged.
+/// A server to be judged.
 enum Subject {
     Started(Server),
     Named(Address),
-    /// A proxy's address, and the server behind it, which has to outlive it.
+    /// A proxy's address, and the server it forwards to, which must outlive the proxy.
     Proxy(
         Address,
         #[expect(dead_code, reason = "held until the end")] Server,

@@ -1,4 +1,5 @@
-//! Commands that wait for keys, for a millisecond at most, and pushes that give them something.
+//! Generates blocking commands with timeouts of at most one millisecond, and pushes that serve
+//! them.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -16,7 +17,8 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Mostly one that is over soon; where it is none, the command is refused. None is 0, which would wait for ever.
+/// Returns a timeout, mostly a short one; invalid ones make the command fail. It is never 0, which
+/// means no timeout.
 fn timeout(g: &mut Generator) -> Vec<u8> {
     let timeouts: [&[u8]; 12] = [
         b"0.001", b"0.001", b"0.001", b"1e-3", b"0.0005", b"0x1p-10", b"-1", b"abc", b"", b"inf",

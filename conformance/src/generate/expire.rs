@@ -1,4 +1,4 @@
-//! Deadlines of keys: setting, reading and removing them.
+//! Generates commands that set, read and remove expiry times of keys.
 
 use super::{Family, Generator, command};
 use crate::command::Command;

@@ -1,4 +1,4 @@
-//! Every command on positions of Redis 7.0, with all of its options.
+//! Generates every geo command of Redis 7.0, with all of its options.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -21,7 +21,7 @@ fn member(g: &mut Generator) -> Vec<u8> {
     vec![g.pick(b"abcdefghijklmnopqrst")]
 }
 
-/// Degrees: mostly around a few places, so that something is near.
+/// Returns degrees, mostly around a few places, so that some positions are close together.
 fn degrees(g: &mut Generator, center: f64, limit: f64) -> Vec<u8> {
     let fraction = (g.below(2_000_001) as f64 - 1_000_000.0) / 1_000_000.0;
     match g.below(24) {
@@ -83,7 +83,7 @@ fn geodist(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("GEODIST", args));
 }
 
-/// How far: nothing, a few meters, around the world.
+/// Returns a distance, from zero to around the world.
 fn length(g: &mut Generator) -> Vec<u8> {
     match g.below(14) {
         0 => g.odd(),

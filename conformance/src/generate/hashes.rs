@@ -1,4 +1,4 @@
-//! Every hash command of Redis 7.0, with all of its options.
+//! Generates every hash command of Redis 7.0, with all of its options.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -26,8 +26,8 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Fields of the pool, few so that commands meet; around 64 bytes, where Redis
-/// changes its encoding.
+/// Returns a field from a small pool, so that commands hit the same fields; some are around 64
+/// bytes long, where Redis changes its encoding.
 fn field(g: &mut Generator) -> Vec<u8> {
     match g.below(40) {
         0 => Vec::new(),
@@ -39,7 +39,7 @@ fn field(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Mostly short, so that hashes stay small.
+/// Returns a value, mostly a short one, so that hashes stay small.
 fn value(g: &mut Generator) -> Vec<u8> {
     match g.below(16) {
         0 if g.one_in(6) => g.value(),
@@ -128,7 +128,7 @@ fn hincrbyfloat(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("HINCRBYFLOAT", [g.key(), field(g), change]));
 }
 
-/// The choice is chance; its number is not.
+/// Which fields come back is random, but their number is defined.
 fn hrandfield(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -137,7 +137,7 @@ fn hrandfield(g: &mut Generator, out: &mut Vec<Command>) {
         _ => args.push((g.below(30) as i64 - 10).to_string().into()),
     }
     if args.len() == 2 && (args[1].len() > 4 || args[1] == b"inf") {
-        // Neither server is to answer with quintillions of fields.
+        // Do not make the servers return quintillions of fields.
         args[1] = b"9223372036854775808".to_vec();
     }
     if args.len() == 2 && g.one_in(2) {
@@ -150,12 +150,12 @@ fn hscan(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("HSCAN", walk(g)));
 }
 
-/// A key, the first cursor and options.
+/// Returns the arguments of a scan: a key, the cursor 0 and options.
 pub(super) fn walk(g: &mut Generator) -> Vec<Vec<u8>> {
     let cursor = if g.one_in(20) { g.odd() } else { b"0".to_vec() };
     let mut args = vec![g.key(), cursor];
     if g.one_in(2) {
-        // Everything in one call: how much one shows is each server's own.
+        // Request everything in one call: the number of items per call differs between servers.
         args.extend(["COUNT".into(), "100000".into()]);
     } else if g.one_in(20) {
         args.extend(["COUNT".into(), g.pick(&["0", "-1", "x"]).into()]);
@@ -170,7 +170,8 @@ pub(super) fn walk(g: &mut Generator) -> Vec<Vec<u8>> {
     args
 }
 
-/// Beyond the number of fields at which Redis changes its encoding, and back.
+/// Generates a hash that exceeds the number of fields at which Redis changes its encoding, and
+/// shrinks again.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let count = g.pick(&[511, 512, 513, 600]);

@@ -1,4 +1,4 @@
-//! HyperLogLogs, sparse and dense, whole and damaged.
+//! Generates HyperLogLog commands, on sparse and dense values, intact and damaged.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -16,7 +16,8 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Mostly keys that hold nothing else: a string makes an error of everything.
+/// Returns a key, mostly one that holds only HyperLogLogs: with any other string, every command
+/// fails.
 fn key(g: &mut Generator) -> Vec<u8> {
     if g.one_in(8) {
         return g.key();
@@ -24,8 +25,8 @@ fn key(g: &mut Generator) -> Vec<u8> {
     own_key(g)
 }
 
-/// A key that no other family damages: of several elements Redis leaves those
-/// added that come before the one at which it finds the damage.
+/// Returns a key that no other family damages. Of several elements, Redis keeps those added before
+/// the element at which it detects the damage.
 fn own_key(g: &mut Generator) -> Vec<u8> {
     g.pick(&["h1", "h2", "h3", "h4"]).into()
 }
@@ -50,7 +51,7 @@ fn pfadd(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("PFADD", args));
 }
 
-/// Enough elements to make a sparse value dense.
+/// Adds enough elements to make a sparse value dense.
 fn pfadd_many(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![own_key(g)];
     let start = g.below(1_000_000);
@@ -74,8 +75,8 @@ fn pfdebug(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("PFDEBUG", [what.into(), key(g)]));
 }
 
-/// A sparse value whose runs are not all there, long enough to be a raw string
-/// from the start, asked for its count and thrown away.
+/// Stores a sparse value with missing runs, long enough to be a raw string from the start; then
+/// counts and deletes it.
 fn damaged(g: &mut Generator, out: &mut Vec<Command>) {
     let mut value = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
     value.extend((0..g.below(60) + 30).map(|_| g.below(256) as u8));
@@ -88,7 +89,7 @@ fn damaged(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("DEL", [name]));
 }
 
-/// The bytes themselves, in which both must agree.
+/// Reads the bytes themselves, which must be the same on both servers.
 fn range(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command(g.pick(&["GET", "DUMP", "STRLEN"]), [key(g)]));
 }

@@ -1,4 +1,4 @@
-//! Commands on keys of any type and on whole databases.
+//! Generates commands on keys of any type and on whole databases.
 
 use super::{DATABASES, Family, Generator, command, payload};
 use crate::command::Command;
@@ -27,7 +27,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Patterns that match some of the pool, each a feature of the matcher.
+/// Patterns that match some keys of the pool, each using a feature of the matcher.
 const PATTERNS: [&str; 18] = [
     "*", "a", "?", "key:*", "key:?", "*:1*", "[ab]", "[^a]", "[a-c]", "[c-a]", "k\\[1\\]",
     "k[[]1]", "**d*", "", "[", "\\", "*\\*r", "[a-",
@@ -113,7 +113,7 @@ fn restore(g: &mut Generator, out: &mut Vec<Command>) {
     let value = g.value();
     let mut body = payload::string(&value);
     if g.one_in(6) {
-        // Any damage must be noticed by the checksum or the version.
+        // The checksum or the version check must detect any damage.
         let place = g.below(body.len());
         body[place] ^= 1 << g.below(8);
     } else if g.one_in(20) {
@@ -123,8 +123,8 @@ fn restore(g: &mut Generator, out: &mut Vec<Command>) {
         0..=3 => ("0".to_owned(), false),
         4 => ((g.seconds() * 1000).to_string(), false),
         5 => ((g.future_instant() * 1000).to_string(), true),
-        // Long past, and far ahead should the generator drop ABSTTL: a key that
-        // expires within the run is there for one server and gone for the other.
+        // The time is long past, or far in the future if the generator drops ABSTTL. A key that
+        // expired within the run could exist on one server only.
         6 => ("1000000000".to_owned(), true),
         _ => (
             g.pick(&["-1", "x", "", "9223372036854775808"]).to_owned(),

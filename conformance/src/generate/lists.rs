@@ -1,4 +1,4 @@
-//! Every command on lists that does not wait, with all of its options.
+//! Generates every list command that does not block, with all of its options.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -24,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// An element: few different ones, so that they are found again; now and then any value.
+/// Returns an element from a small pool, so that searches find it, or occasionally any value.
 fn element(g: &mut Generator) -> Vec<u8> {
     match g.below(12) {
         0 => g.value(),
@@ -44,7 +44,7 @@ fn side(g: &mut Generator) -> Vec<u8> {
     g.pick(&["LEFT", "RIGHT", "left", "Right"]).into()
 }
 
-/// A position: mostly a small one, from either end.
+/// Returns a position, mostly a small one, from either end.
 fn place(g: &mut Generator) -> Vec<u8> {
     match g.below(20) {
         0 => g.odd(),
@@ -60,7 +60,7 @@ fn push(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command(g.pick(&["LPUSH", "RPUSH"]), args));
 }
 
-/// So many elements that a list outgrows its leaves.
+/// Pushes enough elements that a list outgrows its leaves.
 fn push_many(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     let (kind, count) = (g.below(4), g.pick(&[60, 130, 400, 900]));

@@ -1,7 +1,8 @@
-//! Scripts in Lua: random expressions and statements, and commands within them, sound and not.
+//! Generates Lua scripts: random expressions and statements, with valid and invalid commands in
+//! them.
 //!
-//! Whatever has no order in Lua or in Redis is left out: tables have one field that is no position, and no command
-//! answers a set.
+//! Results without a defined order in Lua or Redis are avoided: tables have at most one non-integer
+//! field, and no command returns a set.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -16,7 +17,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Levels of an expression.
+/// The maximum nesting depth of an expression.
 const DEPTH: usize = 3;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -59,7 +60,7 @@ const TEXTS: [&str; 16] = [
     "'1e3'",
 ];
 
-/// An expression of any type.
+/// Returns an expression of any type.
 fn expression(g: &mut Generator, depth: usize) -> String {
     if depth == 0 {
         return leaf(g);
@@ -141,7 +142,7 @@ fn expression(g: &mut Generator, depth: usize) -> String {
             deeper(g)
         ),
         21 => format!("table.concat({}, {})", deeper(g), deeper(g)),
-        // Few times: what is repeated may be made of what was repeated.
+        // Repeat only a few times, since repetitions may be nested.
         22 => format!(
             "string.rep({}, {})",
             deeper(g),
@@ -177,7 +178,7 @@ fn leaf(g: &mut Generator) -> String {
     }
 }
 
-/// A command in a script.
+/// Returns a command call in a script.
 fn call(g: &mut Generator, depth: usize) -> String {
     let how = pick(g, &["call", "call", "pcall"]);
     let key = match g.below(4) {
@@ -246,7 +247,7 @@ fn statement(g: &mut Generator) -> String {
 }
 
 fn script(g: &mut Generator) -> String {
-    // A table without `err` that is raised ends Redis 7.0.15.
+    // Raising a table without `err` crashes Redis 7.0.15.
     const BEGIN: &str = "local a, b, c, d = ARGV[1], ARGV[2], 3, {}\n\
                          local function fit(v) if type(v) == 'table' and type(v.err) ~= 'string' then return 'none' end return v end";
     let mut lines = vec![BEGIN.to_owned()];
@@ -300,7 +301,7 @@ fn read_only(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(call_of(g, name, text.into_bytes()));
 }
 
-/// Commands one after another, whose words are arguments.
+/// Generates a script that runs a series of commands given by its arguments.
 fn many_commands(g: &mut Generator, out: &mut Vec<Command>) {
     let text = "local all, at = {}, 1\nwhile at <= #ARGV do\n  local n = math.max(tonumber(ARGV[at]) or 0, 0)\n  \
                 all[#all + 1] = redis.pcall(unpack(ARGV, at + 1, at + n))\n  at = at + n + 1\nend\nreturn all";

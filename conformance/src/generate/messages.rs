@@ -1,5 +1,5 @@
-//! Messages to nobody. SUBSCRIBE and its like answer more than once and change what the connection may do: the cases
-//! have them.
+//! Generates published messages without receivers. SUBSCRIBE and its variants reply more than once
+//! and restrict the connection, so the written cases test them.
 
 use super::{Family, Generator, command};
 use crate::command::Command;

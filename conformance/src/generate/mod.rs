@@ -1,23 +1,23 @@
 //! Random commands: one file per family, one function per command.
 //!
-//! Few keys, so that commands meet; values and options of every kind, valid and
-//! not. Two properties make runs comparable between servers whose clocks are
-//! never read at the same instant: every relative expiry differs from all
-//! others by far more than a run lasts, so that "greater than" has one answer,
-//! and nothing expires in the middle of a run.
+//! Few keys are used, so that commands interact, with valid and invalid values and options of every
+//! kind. Two servers never read their clocks at the same instant; two properties keep their runs
+//! comparable. Relative expiry times differ from each other by far more than a run lasts, so
+//! "greater than" has one answer. And nothing expires during a run.
 //!
 //! - `bitmaps`, `geo`, `hashes`, `hyperloglog`, `lists`, `sets`, `sort`, `sorted`, `strings`:
 //!   commands of one type of value each, with all of their options.
-//! - `keys`, `expire`: commands on keys of any type, and their deadlines.
-//! - `blocking`: commands that wait for keys, for a millisecond at most, and pushes that give them
-//!   something.
+//! - `keys`, `expire`: commands on keys of any type, and on their expiry times.
+//! - `blocking`: blocking commands with timeouts of at most one millisecond, and pushes that serve
+//!   them.
 //! - `lua`: scripts in Lua.
-//! - `messages`: messages to nobody.
+//! - `messages`: published messages without receivers.
 //! - `payload`: DUMP payloads, written independently of the product.
-//! - `scripting`: scripts of programs that are much used.
+//! - `scripting`: scripts of widely used programs.
 //! - `server`: commands about connection and server that leave the connection usable.
-//! - `streams`: commands on streams, groups and consumers; those that wait do so for a millisecond at most.
-//! - `transactions`: random commands queued, some of them wrong, with and without watched keys.
+//! - `streams`: commands on streams, groups and consumers; blocking ones wait for at most one
+//!   millisecond.
+//! - `transactions`: random commands queued, some of them invalid, with and without watched keys.
 
 mod bitmaps;
 mod blocking;
@@ -41,18 +41,18 @@ mod transactions;
 
 use crate::command::Command;
 
-/// A function that appends one command, or a few that belong together.
+/// A function that appends one command, or several that belong together.
 type Make = fn(&mut Generator, &mut Vec<Command>);
 
 /// The generators of one family, each with its weight.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// Name as given on the command line.
+    /// The name used on the command line.
     pub name: &'static str,
     makers: &'static [(u32, Make)],
 }
 
-/// Every family there is.
+/// All families.
 pub const FAMILIES: &[Family] = &[
     strings::FAMILY,
     bitmaps::FAMILY,
@@ -75,10 +75,10 @@ pub const FAMILIES: &[Family] = &[
     lua::FAMILY,
 ];
 
-/// Databases in use; few, so that they fill up.
+/// The databases in use, few so that they fill up.
 const DATABASES: [&str; 4] = ["0", "1", "2", "9"];
 
-/// Plain keys and hard ones: empty, binary, with a space, with glob characters.
+/// Plain and difficult keys: empty, binary, with a space, with glob characters.
 const KEYS: [&[u8]; 14] = [
     b"a",
     b"b",
@@ -96,8 +96,8 @@ const KEYS: [&[u8]; 14] = [
     b"UPPER",
 ];
 
-/// Arguments that are almost integers, or the largest and smallest ones. None
-/// is a small positive number: as an expiry it would come true during the run.
+/// Arguments that are almost integers, or extreme ones. None is a small positive number, because as
+/// an expiry time it would take effect during the run.
 const ODD: [&[u8]; 22] = [
     b"0",
     b"-1",
@@ -123,7 +123,7 @@ const ODD: [&[u8]; 22] = [
     b"*",
 ];
 
-/// Produces commands from a seed.
+/// A generator of commands from a seed.
 #[derive(Debug)]
 pub struct Generator {
     rng: fastrand::Rng,
@@ -134,7 +134,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator of all the given families.
+    /// Creates a generator of all the given families.
     pub fn new(seed: u64, families: &[Family]) -> Self {
         let makers: Vec<_> = families
             .iter()
@@ -151,12 +151,12 @@ impl Generator {
         }
     }
 
-    /// Whether the next command belongs to the one before it.
+    /// Returns whether the next command belongs to the previous one.
     pub fn is_amid(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The next command.
+    /// Returns the next command.
     pub fn command(&mut self) -> Command {
         loop {
             if let Some(command) = self.ready.pop_front() {
@@ -174,12 +174,12 @@ impl Generator {
             if let Some(make) = maker {
                 make(self, &mut made);
             }
-            // Commands that belong together are not spoilt: the second one
-            // clears away what the first must not leave behind.
+            // Commands that belong together are not corrupted, because the second one removes what
+            // the first must not leave.
             if let [only] = made.as_mut_slice() {
                 self.spoil(only);
             }
-            // Ids of the clock's are not the same on two servers.
+            // Ids generated from the clock differ between two servers.
             made.retain(|Command(words)| {
                 !words[0].eq_ignore_ascii_case(b"XADD") || !words.contains(&b"*".to_vec())
             });
@@ -187,18 +187,19 @@ impl Generator {
         }
     }
 
-    /// Now and then breaks a command: arity, order, an odd argument, the case.
+    /// Occasionally corrupts a command: its arity, order, case, or one argument.
     fn spoil(&mut self, command: &mut Command) {
         let args = &mut command.0;
-        // A setting that it happened to make would hold for all that follows.
+        // A setting that a corrupted command changed would affect all later commands.
         if args[0].eq_ignore_ascii_case(b"CONFIG") {
             return;
         }
-        // Nor may it wait for ever.
+        // A corrupted command must not block without a timeout either.
         let waits = ["BL", "BR", "BZ", "XREAD"]
             .iter()
             .any(|start| args[0].starts_with(start.as_bytes()));
-        // And the members of these sets have one score: else Redis specifies no range by text.
+        // The members of these sets must keep one score, since Redis defines lexical ranges only
+        // then.
         let has_one_score = args[0] == b"ZADD" && args[1].starts_with(b"text:");
         let is_lex = args[0].windows(3).any(|part| part == b"LEX");
         let by_text = is_lex || args.iter().any(|word| word == b"BYLEX");
@@ -232,22 +233,22 @@ impl Generator {
         }
     }
 
-    /// True once in `n` times.
+    /// Returns true with a probability of 1 in `n`.
     pub(crate) fn one_in(&mut self, n: u32) -> bool {
         self.rng.u32(0..n) == 0
     }
 
-    /// Any number of the range.
+    /// Returns a random number below `n`.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.rng.usize(0..n)
     }
 
-    /// One of the choices.
+    /// Returns one of the choices.
     pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.rng.usize(0..choices.len())]
     }
 
-    /// A key of the pool; rarely a long one.
+    /// Returns a key of the pool, or rarely a long one.
     pub(crate) fn key(&mut self) -> Vec<u8> {
         if self.one_in(60) {
             return vec![b'L'; self.pick(&[45, 255, 256, 5000])];
@@ -255,12 +256,12 @@ impl Generator {
         self.pick(&KEYS).to_vec()
     }
 
-    /// One to four keys, repeats allowed.
+    /// Returns one to four keys, possibly repeated.
     pub(crate) fn keys(&mut self) -> Vec<Vec<u8>> {
         (0..self.rng.usize(1..=4)).map(|_| self.key()).collect()
     }
 
-    /// A database number, rarely an impossible one.
+    /// Returns a database number, rarely an invalid one.
     pub(crate) fn database(&mut self) -> Vec<u8> {
         if self.one_in(12) {
             return self
@@ -270,12 +271,12 @@ impl Generator {
         self.pick(&DATABASES).into()
     }
 
-    /// An argument that is almost an integer, or an extreme one.
+    /// Returns an argument that is almost an integer, or an extreme one.
     pub(crate) fn odd(&mut self) -> Vec<u8> {
         self.pick(&ODD).to_vec()
     }
 
-    /// A value: short or long text, integers and floats, binary, empty.
+    /// Returns a value: short or long text, an integer, a float, binary, or empty.
     pub(crate) fn value(&mut self) -> Vec<u8> {
         match self.rng.u32(0..100) {
             0..=4 => Vec::new(),
@@ -285,8 +286,8 @@ impl Generator {
             45..=49 => (0..self.rng.usize(0..30))
                 .map(|_| self.rng.u8(..))
                 .collect(),
-            // Few letters, so that LCS finds something; around 44 bytes, where
-            // Redis changes its encoding.
+            // Few distinct letters let LCS find matches; lengths are around 44 bytes, where Redis
+            // changes its encoding.
             50..=74 => (0..self.rng.usize(1..20))
                 .map(|_| self.pick(b"abc "))
                 .collect(),
@@ -301,7 +302,7 @@ impl Generator {
         }
     }
 
-    /// An integer as text: small, at the edges of its range, or any.
+    /// Returns an integer as text: small, at the limits of its range, or any.
     pub(crate) fn integer(&mut self) -> Vec<u8> {
         let number = match self.rng.u32(0..10) {
             0..=4 => self.rng.i64(-20..200),
@@ -313,7 +314,7 @@ impl Generator {
         number.to_string().into_bytes()
     }
 
-    /// A float as text, plain or in scientific notation.
+    /// Returns a float as text, plain or in scientific notation.
     pub(crate) fn float(&mut self) -> Vec<u8> {
         let whole = self.rng.i64(-1000..1000);
         match self.rng.u32(0..8) {
@@ -333,7 +334,7 @@ impl Generator {
         .into_bytes()
     }
 
-    /// A position in a string: small, negative, beyond the end, not a number.
+    /// Returns a position in a string: small, negative, beyond the end, or not a number.
     pub(crate) fn position(&mut self) -> Vec<u8> {
         match self.rng.u32(0..20) {
             0 => self.odd(),
@@ -342,21 +343,21 @@ impl Generator {
         }
     }
 
-    /// Seconds from now to a far expiry that no other expiry of the run is near
-    /// to: a multiple of 1000 s, each used once in a million.
+    /// Returns a time to live in seconds that is far in the future and far from any other of the
+    /// run: a multiple of 1000 s, each used once in a million.
     pub(crate) fn seconds(&mut self) -> u64 {
         self.expiries += 1;
-        // An odd factor modulo a power of two visits every residue once.
+        // Multiplying by an odd factor modulo a power of two visits every residue once.
         let scattered = self.expiries.wrapping_mul(0x9E37_79B1) % (1 << 20);
         1_000_000 + scattered * 1000
     }
 
-    /// An absolute time in seconds, beyond every relative one (year 2096 on).
+    /// Returns an absolute time in seconds, later than every relative one (from the year 2096).
     pub(crate) fn future_instant(&mut self) -> u64 {
         4_000_000_000 + self.rng.u64(0..8) * 100
     }
 
-    /// An absolute time in seconds that is long past.
+    /// Returns an absolute time in seconds that is long past.
     pub(crate) fn past_instant(&mut self) -> u64 {
         self.pick(&[1, 1000, 1_000_000_000])
     }
@@ -385,8 +386,8 @@ mod tests {
 
     #[test]
     fn every_command_is_generated_often() {
-        // SHUTDOWN, QUIT and DEBUG would end or halt a run, and PFSELFTEST takes Redis
-        // more than a second: the cases have them.
+        // SHUTDOWN, QUIT and DEBUG would end or halt a run, and PFSELFTEST takes Redis more than a
+        // second; the written cases test them.
         let names = "GET SET GETEX GETDEL GETSET SETNX SETEX PSETEX MGET MSET MSETNX APPEND STRLEN \
             GETRANGE SETRANGE SUBSTR INCR DECR INCRBY DECRBY INCRBYFLOAT LCS SETBIT GETBIT BITCOUNT \
             BITPOS BITOP BITFIELD BITFIELD_RO PFADD PFCOUNT PFMERGE PFDEBUG DEL UNLINK EXISTS TYPE \

@@ -1,9 +1,9 @@
 //! DUMP payloads, written independently of the product: RDB version 10.
 
-/// The RDB version that Redis 7.0 writes and the newest that it accepts.
+/// The RDB version that Redis 7.0 writes, which is also the newest it accepts.
 pub const RDB_VERSION: u16 = 10;
 
-/// The payload of a string value, uncompressed, as `RESTORE` accepts it.
+/// Returns the payload of a string value, uncompressed, as `RESTORE` accepts it.
 pub fn string(value: &[u8]) -> Vec<u8> {
     let mut out = vec![0];
     match value.len() {
@@ -18,7 +18,7 @@ pub fn string(value: &[u8]) -> Vec<u8> {
     seal(out)
 }
 
-/// Adds version and checksum to a type byte and body.
+/// Appends version and checksum to a type byte and body.
 pub fn seal(mut body: Vec<u8>) -> Vec<u8> {
     body.extend(RDB_VERSION.to_le_bytes());
     let sum = crc64(&body);
@@ -26,9 +26,9 @@ pub fn seal(mut body: Vec<u8>) -> Vec<u8> {
     body
 }
 
-/// CRC-64/Jones, reflected, zero start: the polynomial that Redis uses.
+/// Computes Redis' checksum: CRC-64/Jones, reflected, with an initial value of zero.
 fn crc64(bytes: &[u8]) -> u64 {
-    // 0xad93d23594c935a9 with its bits reversed.
+    // The polynomial 0xad93d23594c935a9 with its bits reversed.
     const POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
     let mut crc = 0u64;
     for byte in bytes {

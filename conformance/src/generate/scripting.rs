@@ -1,13 +1,14 @@
-//! Scripts of programs that are much used: redis-py's locks, kombu and Celery. Their texts are those of the cases.
+//! Generates calls of scripts from widely used programs: redis-py's locks, kombu and Celery. The
+//! texts are those of the written cases.
 //!
-//! A script is never alone, so that it is not spoilt: another text would be another script.
+//! Each script is paired with other commands, so that it is not corrupted into a different script.
 
 use std::sync::LazyLock;
 
 use super::{Family, Generator, command};
 use crate::command::Command;
 
-/// Those that are known without Lua.
+/// Scripts that are recognized without Lua.
 pub(super) const LOCKS_FAMILY: Family = Family {
     name: "locks",
     makers: &[(6, lock)],
@@ -28,7 +29,7 @@ const LOCKS: &str = include_str!("../../cases/scripting.case");
 const KOMBU: &str = include_str!("../../cases/scripting-kombu.case");
 const CELERY: &str = include_str!("../../cases/scripting-celery.case");
 
-/// The texts in the order in which the cases load them first.
+/// The script texts, in the order in which the cases first load them.
 static TEXTS: LazyLock<[Vec<Vec<u8>>; 3]> = LazyLock::new(|| [LOCKS, KOMBU, CELERY].map(texts));
 
 fn texts(cases: &str) -> Vec<Vec<u8>> {
@@ -47,7 +48,8 @@ fn texts(cases: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// What Lua makes a number of or not. None is a time that would come true during the run.
+/// Texts that Lua converts to numbers or refuses to. None is an expiry time that would take effect
+/// during the run.
 const NUMBERS: [&[u8]; 14] = [
     b"0",
     b"-1",
@@ -72,13 +74,13 @@ fn number(g: &mut Generator) -> Vec<u8> {
     g.seconds().to_string().into()
 }
 
-/// A key of the script's own, now and then any.
+/// Returns the script's own key, or occasionally any other.
 fn key(g: &mut Generator, own: &str) -> Vec<u8> {
     if g.one_in(12) { g.key() } else { own.into() }
 }
 
-/// A call with these keys and arguments, now and then with some too few or one too many, between another command on
-/// one of the keys and a look at them.
+/// Calls a script with these keys and arguments, occasionally with too few or too many. Another
+/// command on one of the keys precedes the call, and a read of the keys follows.
 fn call(
     g: &mut Generator,
     out: &mut Vec<Command>,
@@ -130,7 +132,7 @@ fn lock(g: &mut Generator, out: &mut Vec<Command>) {
     call(g, out, text, vec![name], vec![token.into(), time, replaces]);
 }
 
-/// The clocks of two servers differ, so times are added to them that are large enough that it does not show.
+/// The clocks of two servers differ; the generated times are large enough to hide the difference.
 fn refresh(g: &mut Generator, out: &mut Vec<Command>) {
     let exchange = g.pick(&["", "a", "b", "c"]);
     let keys = vec![key(g, &format!("table:{exchange}")), key(g, "deadlines")];

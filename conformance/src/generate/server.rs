@@ -1,4 +1,4 @@
-//! Connection and server commands that leave the connection usable.
+//! Generates connection and server commands that leave the connection usable.
 
 use super::{Family, Generator, command};
 use crate::command::Command;

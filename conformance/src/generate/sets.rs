@@ -1,4 +1,4 @@
-//! Every set command of Redis 7.0, with all of its options.
+//! Generates every set command of Redis 7.0, with all of its options.
 
 use super::hashes::walk;
 use super::{Family, Generator, command};
@@ -28,7 +28,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Members of the pool: mostly integers, so that sets of integers only occur.
+/// Returns a member of the pool, mostly an integer, so that pure integer sets occur.
 fn member(g: &mut Generator) -> Vec<u8> {
     match g.below(24) {
         0 => Vec::new(),
@@ -72,12 +72,12 @@ fn smembers(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SMEMBERS", [g.key()]));
 }
 
-/// The choice is chance: only calls that leave both servers alike. Never alone,
-/// so that it is not spoilt into a choice.
+/// Generates SPOP calls that leave both servers alike despite its random choice. They come with
+/// other commands, so that they are not corrupted into calls with a choice.
 fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
-        // The set of one member has no choice.
+        // A set with one member leaves no choice.
         0..=2 => {
             out.push(command("DEL", [args[0].clone()]));
             out.push(command("SADD", [args[0].clone(), member(g)]));
@@ -92,7 +92,7 @@ fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(left);
 }
 
-/// The choice is chance; its number is not.
+/// Which members come back is random, but their number is defined.
 fn srandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -162,7 +162,8 @@ fn sscan(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SSCAN", walk(g)));
 }
 
-/// Beyond the number of integers at which Redis changes its encoding, and back.
+/// Generates a set that exceeds the number of integers at which Redis changes its encoding, and
+/// shrinks again.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let count = g.pick(&[511, 512, 513, 600]);

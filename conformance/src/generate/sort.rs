@@ -1,8 +1,7 @@
-//! SORT and SORT_RO, with all of their options.
+//! Generates SORT and SORT_RO, with all of their options.
 //!
-//! Each value is made just before it is sorted: only so is it known which
-//! order Redis leaves open, and that a sorted set is not one of those whose
-//! encoding Redis changes when it sorts them.
+//! Each value is created just before it is sorted. Only then is it known which order Redis leaves
+//! undefined, and that a sorted set is not one whose encoding SORT changes.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -19,7 +18,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Elements that are numbers for the most part, few, so that weights are found.
+/// Returns an element, mostly a number, from a small pool, so that its weight is found.
 fn element(g: &mut Generator, numbers: bool) -> Vec<u8> {
     match g.below(if numbers { 20 } else { 30 }) {
         0 => g
@@ -31,7 +30,7 @@ fn element(g: &mut Generator, numbers: bool) -> Vec<u8> {
     }
 }
 
-/// Strings and hashes that patterns lead to.
+/// Creates strings and hashes that patterns refer to.
 fn weights(g: &mut Generator, out: &mut Vec<Command>) {
     for _ in 0..4 {
         let element = g.below(30).to_string();
@@ -54,7 +53,7 @@ fn element_text(g: &mut Generator) -> String {
     g.pick(&["ten", "", "1.5", "a", "ab", "nan"]).into()
 }
 
-/// A pattern; with an asterisk, or of any kind.
+/// Returns a pattern, mostly one with an asterisk.
 fn pattern(g: &mut Generator) -> Vec<u8> {
     match g.below(12) {
         0 => b"#".into(),
@@ -66,7 +65,7 @@ fn pattern(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// What decides nothing about the order: LIMIT, GET, ASC and DESC.
+/// Adds options that do not make the order ambiguous: LIMIT, GET, ASC and DESC.
 fn options(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     while g.one_in(3) {
         args.push(b"GET".into());
@@ -86,10 +85,10 @@ fn options(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// The command, with what makes it store its result or not.
+/// Emits the command, optionally with STORE.
 fn finish(g: &mut Generator, mut args: Vec<Vec<u8>>, out: &mut Vec<Command>) {
-    // Redis' SORT fails where a number was out of range in any command before
-    // it, unless one in between reads a score.
+    // Redis' SORT fails if a number was out of range in any earlier command, unless a command in
+    // between reads a score.
     out.push(command("ZADD", ["no such set", "XX", "1", "x"]));
     match g.below(6) {
         0 | 1 => {
@@ -126,8 +125,7 @@ fn sort_list(g: &mut Generator, out: &mut Vec<Command>) {
     finish(g, args, out);
 }
 
-/// Of a set the order is settled where all is compared, or its members are
-/// integers.
+/// Sorts a set. Its order is defined if all elements are compared, or if its members are integers.
 fn sort_set(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let integers = g.one_in(2);
@@ -153,7 +151,7 @@ fn sort_set(g: &mut Generator, out: &mut Vec<Command>) {
 
 fn sort_zset(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
-    // A member too long for Redis' small sorted sets.
+    // One member is too long for Redis' compact sorted sets.
     let mut args = vec![key.clone(), b"1".to_vec(), vec![b'l'; 70]];
     for _ in 0..g.below(12) {
         args.push(g.below(20).to_string().into());
@@ -171,7 +169,7 @@ fn sort_zset(g: &mut Generator, out: &mut Vec<Command>) {
     finish(g, args, out);
 }
 
-/// Nothing, or what cannot be sorted.
+/// Sorts a missing key, or a value that cannot be sorted.
 fn sort_other(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     out.push(command("DEL", [key.clone()]));
@@ -185,7 +183,7 @@ fn sort_other(g: &mut Generator, out: &mut Vec<Command>) {
     finish(g, args, out);
 }
 
-/// Options that are not right.
+/// Generates SORT with invalid options.
 fn wrong(g: &mut Generator, out: &mut Vec<Command>) {
     let key = b"no such list".to_vec();
     let options: &[&str] = g.pick(&[

@@ -1,7 +1,7 @@
-//! Every sorted set command of Redis 7.0, with all of its options.
+//! Generates every sorted set command of Redis 7.0, with all of its options.
 //!
-//! Ranges by text are defined only where all scores are equal, so they are asked
-//! of sets of one score: of small ones in keys of their own, and of large ones.
+//! Lexical ranges are defined only where all scores are equal. They are requested from sets with a
+//! single score: small ones under separate keys, and large ones.
 
 use super::hashes::walk;
 use super::{Family, Generator, command};
@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Members of the pool.
+/// Returns a member of the pool.
 fn member(g: &mut Generator) -> Vec<u8> {
     match g.below(24) {
         0 => Vec::new(),
@@ -49,7 +49,7 @@ fn member(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// A score: mostly a small integer, so that scores are equal.
+/// Returns a score, mostly a small integer, so that scores coincide.
 pub(super) fn score(g: &mut Generator) -> Vec<u8> {
     match g.below(30) {
         0 => g.odd(),
@@ -122,7 +122,7 @@ fn rank(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command(name, [g.key(), member(g)]));
 }
 
-/// An end of a range of scores.
+/// Returns an end of a score range.
 fn score_end(g: &mut Generator) -> Vec<u8> {
     match g.below(10) {
         0 => [b"(".to_vec(), score(g)].concat(),
@@ -134,7 +134,7 @@ fn score_end(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// An end of a range of texts.
+/// Returns an end of a lexical range.
 fn text_end(g: &mut Generator) -> Vec<u8> {
     match g.below(10) {
         0 => member(g),
@@ -156,7 +156,7 @@ fn zlexcount(g: &mut Generator, out: &mut Vec<Command>) {
     ));
 }
 
-/// A key whose set is always small and of one score.
+/// Returns a key whose set is always small and has a single score.
 fn text_key(g: &mut Generator) -> Vec<u8> {
     g.pick(&["text:1", "text:2", "text:3"]).into()
 }
@@ -183,7 +183,7 @@ fn limit(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// The ends of a range, and the options that say what they are.
+/// Adds the ends of a range and the options that say how to interpret them.
 fn range(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     match g.below(3) {
         0 => args.extend([g.position(), g.position()]),
@@ -268,7 +268,7 @@ fn zpop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command(name, args));
 }
 
-/// Keys with their number in front, which now and then is wrong.
+/// Returns keys preceded by their number, which is occasionally wrong.
 fn counted_keys(g: &mut Generator) -> Vec<Vec<u8>> {
     let keys = g.keys();
     let number = match g.below(16) {
@@ -290,7 +290,7 @@ fn zmpop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("ZMPOP", args));
 }
 
-/// The choice is chance; its number is not.
+/// Which members come back is random, but their number is defined.
 fn zrandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -304,7 +304,7 @@ fn zrandmember(g: &mut Generator, out: &mut Vec<Command>) {
     if args.len() > 1 {
         options(g, &mut args, &["WITHSCORES", "withscores", "WITHVALUES"]);
     }
-    // A huge number of members, each chosen anew, would be just that.
+    // A huge negative count would return that many members, repetitions included.
     if args.get(1).is_some_and(|count| count.starts_with(b"-92")) {
         args.truncate(2);
     }
@@ -367,7 +367,7 @@ fn zintercard(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("ZINTERCARD", args));
 }
 
-/// So many members, all of one score, that the set is no longer small.
+/// Adds so many members with one score that the set is no longer compact.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     out.push(command("DEL", [key.clone()]));
@@ -414,7 +414,7 @@ fn many(g: &mut Generator, out: &mut Vec<Command>) {
             b"WITHSCORES".to_vec(),
         ],
     ));
-    // Ranges by text of other scores would be chance now.
+    // Remove the members with other scores, for which lexical ranges are undefined.
     out.push(command(
         "ZREMRANGEBYRANK",
         [key, b"60".to_vec(), b"-1".to_vec()],

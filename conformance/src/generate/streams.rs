@@ -1,4 +1,5 @@
-//! Every command on streams, with all of its options; those that wait do so for a millisecond at most.
+//! Generates every stream command, with all of its options; blocking ones wait for at most one
+//! millisecond.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -25,7 +26,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// One of few keys, so that their streams grow; now and then any.
+/// Returns one of a few keys, so that their streams grow, or occasionally any key.
 fn key(g: &mut Generator) -> Vec<u8> {
     match g.below(20) {
         0 => g.key(),
@@ -33,7 +34,7 @@ fn key(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// An id, mostly one that may be there.
+/// Returns an id, mostly one that may exist.
 fn id(g: &mut Generator) -> Vec<u8> {
     match g.below(40) {
         0 => g.odd(),
@@ -62,7 +63,7 @@ fn count(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Milliseconds since a delivery: everything, or nothing that this run delivered.
+/// Returns an idle time in milliseconds that covers every delivery of this run, or none.
 fn idle(g: &mut Generator) -> Vec<u8> {
     g.pick(&["0", "0", "0", "0", "100000000", "-1", "x"]).into()
 }
@@ -77,7 +78,8 @@ fn consumer(g: &mut Generator) -> Vec<u8> {
         .into()
 }
 
-/// Texts of which few fill a node of 4,096 bytes, or one does nearly, whatever each of them takes.
+/// Adds texts sized so that a few fill a node of 4,096 bytes, or one nearly does, whatever the
+/// overhead of each.
 fn filling(g: &mut Generator, out: &mut Vec<Vec<u8>>) {
     let [most_pairs, most_bytes] = [1 << g.below(9), 8 << g.below(10)];
     let texts = 2 * (1 + g.below(most_pairs));
@@ -137,7 +139,7 @@ fn add(g: &mut Generator, out: &mut Vec<Command>) {
     }
     args.push(match g.below(10) {
         0 => id(g),
-        // Behind the last one, whichever it is, until the last one there can be.
+        // The ids lie anywhere between the last one and the largest possible one.
         1..=3 => format!("{}-*", g.below(300)).into(),
         _ => format!("{}-{}", g.below(300), g.below(4)).into(),
     });
@@ -145,7 +147,7 @@ fn add(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("XADD", args));
 }
 
-/// So many entries that a stream has several leaves, behind one that is made anew.
+/// Adds enough entries that a stream has several leaves, sometimes after recreating it.
 fn add_many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = key(g);
     if g.below(2) == 0 {
@@ -158,8 +160,9 @@ fn add_many(g: &mut Generator, out: &mut Vec<Command>) {
     }
 }
 
-/// Entries of which those at the end of a node are deleted, and trimming near there, which counts them as well. No node
-/// without entries stays: behind XSETID to an id before its first one a Redis has entries out of order.
+/// Adds entries, deletes some at the end of a node, and trims near there, where deleted entries
+/// still count. No node becomes empty: after XSETID to an id before such a node's first id, Redis
+/// would hold entries out of order.
 fn delete_at_the_end(g: &mut Generator, out: &mut Vec<Command>) {
     let key = key(g);
     out.push(command("DEL", [key.clone()]));
@@ -169,7 +172,7 @@ fn delete_at_the_end(g: &mut Generator, out: &mut Vec<Command>) {
     out.extend((1..=entries).map(add));
     let mut last = entries;
     for _ in 0..=g.below(5) {
-        // By default a node has 100 entries.
+        // By default, a node has 100 entries.
         let end = g.pick(&[100, 200, last, last]).min(last);
         let near = |g: &mut Generator| (end + 1).saturating_sub(g.below(4));
         match g.below(4) {
@@ -235,7 +238,7 @@ fn set_id(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("XSETID", args));
 }
 
-/// Keys, and an id for each.
+/// Adds keys, and an id for each.
 fn streams(g: &mut Generator, ids: &[&str], args: &mut Vec<Vec<u8>>) {
     if g.one_in(8) {
         args.extend([b"BLOCK".to_vec(), g.pick(&["1", "1", "-1", "x"]).into()]);

@@ -1,4 +1,4 @@
-//! Every string command of Redis 7.0, with all of its options.
+//! Generates every string command of Redis 7.0, with all of its options.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -28,7 +28,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// `EX`, `PX`, `EXAT` or `PXAT` with a time that stays in the future, or wrong.
+/// Adds `EX`, `PX`, `EXAT` or `PXAT` with a time that stays in the future, or an invalid one.
 fn expiry_option(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     let (name, time) = match g.below(5) {
         0 => ("EX", g.seconds().to_string()),
@@ -68,8 +68,8 @@ fn set(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SET", args));
 }
 
-/// Redis keeps such a key until somebody looks; looking right away makes the
-/// outcome the same everywhere.
+/// Sets a key that has already expired. Redis keeps it until the next access, so the key is
+/// accessed at once to make the outcome the same everywhere.
 fn set_in_the_past(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let (name, time) = if g.one_in(2) {
@@ -160,7 +160,7 @@ fn getrange(g: &mut Generator, out: &mut Vec<Command>) {
 }
 
 fn setrange(g: &mut Generator, out: &mut Vec<Command>) {
-    // Below 512 MiB a large offset would be allowed, and slow.
+    // A large offset below 512 MiB would be valid, but slow.
     let offset = match g.below(24) {
         0 => "536870912".to_owned(),
         1 => "9223372036854775807".to_owned(),

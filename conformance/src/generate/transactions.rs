@@ -1,5 +1,5 @@
-//! Transactions: random commands queued, some of them wrong, with and without
-//! watched keys that somebody changes.
+//! Generates transactions of random commands, some of them invalid, with and without watched keys
+//! that another client changes.
 
 use super::{
     Family, Generator, bitmaps, command, expire, geo, hashes, hyperloglog, keys, lists, scripting,
@@ -34,7 +34,7 @@ const QUEUED: [Family; 11] = [
     scripting::LOCKS_FAMILY,
 ];
 
-/// One command of the families above, now and then a wrong one.
+/// Generates one command of the families above, occasionally an invalid one.
 fn any(g: &mut Generator, out: &mut Vec<Command>) {
     loop {
         let makers = g.pick(&QUEUED).makers;
@@ -44,7 +44,7 @@ fn any(g: &mut Generator, out: &mut Vec<Command>) {
         if let [only] = made.as_mut_slice() {
             g.spoil(only);
         }
-        // Only a whole iteration has a fixed answer.
+        // Only a complete iteration has a defined result.
         if !made.iter().any(|command| command.word(0).ends_with("SCAN")) {
             out.append(&mut made);
             return;
@@ -92,7 +92,8 @@ fn transaction(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SELECT", [g.pick(&super::DATABASES)]));
 }
 
-/// Somebody may change what is watched, before MULTI or behind it.
+/// Generates a transaction with watched keys, which another client may change before or after
+/// MULTI.
 fn watched(g: &mut Generator, out: &mut Vec<Command>) {
     let database = g.pick(&super::DATABASES);
     out.push(command("SELECT", [database]));
@@ -139,7 +140,7 @@ fn watched(g: &mut Generator, out: &mut Vec<Command>) {
     end(g, out);
 }
 
-/// The commands of a transaction where there is none.
+/// Generates transaction commands outside a transaction.
 fn stray(g: &mut Generator, out: &mut Vec<Command>) {
     let words: &[&str] = g.pick(&[
         &["EXEC"][..],
@@ -150,7 +151,7 @@ fn stray(g: &mut Generator, out: &mut Vec<Command>) {
         &["UNWATCH", "x"],
     ]);
     out.push(Command::of(words.iter().copied()));
-    // Commands that were spoilt stay out of the way of what follows.
+    // End what a corrupted command may have begun, so that it does not affect later commands.
     out.push(Command::of(["UNWATCH"]));
 }
 

@@ -1,4 +1,4 @@
-//! Many connections.
+//! Tests with many connections.
 
 use anyhow::{Context, Result, ensure};
 
@@ -7,14 +7,13 @@ use crate::client::Client;
 use crate::resp::Reply;
 use crate::servers::raise_descriptor_limit;
 
-/// Opens idle connections (fewer where the descriptor limit does not allow as
-/// many, which the note then says), and checks that a new client and the idle
-/// ones are served.
+/// Opens idle connections, and checks that a new client and the idle ones are served. If the
+/// descriptor limit allows fewer connections, the note says so.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual reply.
 pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
-    // One descriptor each, here and in a server that inherited the limit.
+    // Each connection takes one descriptor here and one in the server, which inherited the limit.
     let possible = usize::try_from(raise_descriptor_limit().saturating_sub(500))?;
     let count = wanted.min(possible);
     ensure!(
@@ -25,7 +24,7 @@ pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
     for number in 0..count {
         let mut client = Client::connect(&target.address)
             .with_context(|| format!("idle connection {number} of {count}"))?;
-        // Answered once, so it is accepted and not just in the backlog.
+        // A reply proves that the connection was accepted and is not just in the backlog.
         let reply = client.call(["PING"])?;
         ensure!(
             reply == Reply::Simple(b"PONG".to_vec()),
@@ -51,11 +50,11 @@ pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
     })
 }
 
-/// Connections that each sent half a command; they are answered when the other
-/// half comes.
+/// Opens connections that each send half a command, and checks that they are answered once the
+/// other half arrives.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual reply.
 pub fn half_sent_commands(target: &Target, count: usize) -> Result<Note> {
     let mut waiting = Vec::with_capacity(count);
     for _ in 0..count {
@@ -75,11 +74,11 @@ pub fn half_sent_commands(target: &Target, count: usize) -> Result<Note> {
     Ok(format!("{count} connections"))
 }
 
-/// With a limit of `limit` clients, one more is told so and closed, and may
-/// come in when another has left.
+/// Checks that with a limit of `limit` clients, one more gets an error and is closed, and is
+/// admitted after another one leaves.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual reply.
 pub fn clients_beyond_the_limit(target: &Target, limit: usize) -> Result<Note> {
     let mut inside = Vec::new();
     // The connection that waited for the server's start may still be counted.
@@ -104,7 +103,7 @@ pub fn clients_beyond_the_limit(target: &Target, limit: usize) -> Result<Note> {
     let expected = Reply::Error(b"ERR max number of clients reached".to_vec());
     ensure!(refused == Some(expected), "got {refused:?}");
     inside.pop();
-    // The server sees the leaving when it sees it; a refusal is no failure yet.
+    // The server may notice the departure late, so a refusal is not a failure yet.
     for _ in 0..10_000 {
         let mut client = Client::connect(&target.address)?;
         match client.call(["PING"]) {

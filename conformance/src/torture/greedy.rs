@@ -1,4 +1,4 @@
-//! Clients that want the server's memory.
+//! Tests with clients that try to use up the server's memory.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::command::Command;
 use crate::resp;
 use crate::servers::private_memory;
 
-/// Growth of private memory that a server may show under these attacks, in
-/// bytes: well above the output limit that Redis is started with (64 MiB) and
-/// an allocator's slack, well below what is asked for.
+/// The growth of private memory, in bytes, that a server may show under these attacks. It is well
+/// above Redis' configured output limit (64 MiB) plus allocator slack, and well below the memory
+/// that the attacks request.
 const BOUND: u64 = 320 << 20;
 
 fn memory(target: &Target) -> Option<u64> {
@@ -35,12 +35,11 @@ fn within_bound(before: Option<u64>, after: Option<u64>, what: &str) -> Result<N
     Ok(format!("{} MiB more memory at most", grown >> 20))
 }
 
-/// Asks for 4 GiB of replies and reads none. The server may close the
-/// connection or stop taking commands from it; its memory stays bounded and the
-/// others are served.
+/// Requests 4 GiB of replies and reads none of them. The server may close the connection or stop
+/// reading from it, but its memory must stay bounded and other clients must be served.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual outcome.
 pub fn client_that_never_reads(target: &Target) -> Result<Note> {
     let mut owner = Client::connect(&target.address)?;
     owner.call([
@@ -51,7 +50,7 @@ pub fn client_that_never_reads(target: &Target) -> Result<Note> {
     let before = memory(target);
     let mut most = before;
     let mut socket = Socket::connect(&target.address)?;
-    // Longer than a server needs to take a few bytes, shorter than patience.
+    // Longer than a server needs to accept a few bytes, but shorter than [`PATIENCE`].
     socket.set_timeouts(Duration::from_secs(3))?;
     let mut request = Vec::new();
     resp::write_command(&mut request, &Command::of(["GET", "torture:large"]).0)?;
@@ -89,11 +88,11 @@ fn stalled(error: &io::Error) -> bool {
     )
 }
 
-/// Connections that announce the longest bulk string and the longest command,
-/// and send little of it: what is announced must not be allocated and touched.
+/// Opens connections that announce the longest bulk string and the longest command, and send little
+/// of it. The server must not allocate and touch the announced length.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual outcome.
 pub fn announced_lengths(target: &Target) -> Result<Note> {
     let before = memory(target);
     let mut open = Vec::new();

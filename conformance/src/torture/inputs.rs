@@ -1,4 +1,4 @@
-//! Byte strings to send, and what a server answers to them.
+//! Byte strings to send, and the server's answers to them.
 
 use std::io::{self, Read, Write};
 
@@ -7,25 +7,25 @@ use anyhow::Result;
 use crate::client::{Address, Socket};
 use crate::command::quote;
 
-/// Everything a server sends in answer to some bytes, until it closes.
+/// Everything that a server sends in answer to some bytes, until it closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// The bytes.
+    /// The bytes received.
     pub(super) bytes: Vec<u8>,
-    /// The connection was reset: the server closed without reading all, and
-    /// the system may have thrown away the end of its answer.
+    /// Whether the connection was reset. The server closed it without reading everything, so the
+    /// system may have discarded the end of the answer.
     pub(super) reset: bool,
 }
 
 impl Answer {
-    /// The answer as text, cut to a readable length.
+    /// Returns the answer as text, truncated to a readable length.
     pub(super) fn show(&self) -> String {
         let head = &self.bytes[..self.bytes.len().min(300)];
         let reset = if self.reset { " and a reset" } else { "" };
         format!("{}{reset} ({} bytes)", quote(head, true), self.bytes.len())
     }
 
-    /// Whether it ends by telling a protocol error.
+    /// Returns whether the answer ends with a protocol error.
     pub(super) fn tells_protocol_error(&self) -> bool {
         let text = self.bytes.windows(20).rev().take(300);
         text.into_iter()
@@ -33,11 +33,11 @@ impl Answer {
     }
 }
 
-/// Sends the pieces one write each, says that no more will come, and reads to
-/// the end. So the answer is whole and nothing has to be waited for by time.
+/// Sends each piece in a separate write, closes the sending half, and reads to the end. So the
+/// answer is complete, and no timeout is needed.
 ///
 /// # Errors
-/// When the server neither answers nor closes.
+/// Returns an error if the server neither answers nor closes the connection.
 pub(super) fn exchange(address: &Address, pieces: &[&[u8]]) -> Result<Answer> {
     let mut socket = Socket::connect(address)?;
     let mut reader = socket.try_clone()?;
@@ -48,7 +48,7 @@ pub(super) fn exchange(address: &Address, pieces: &[&[u8]]) -> Result<Answer> {
     let sent = pieces.iter().try_for_each(|piece| socket.write_all(piece));
     let sent = sent.and_then(|()| socket.shutdown_write());
     if let Err(error) = sent {
-        // The server may refuse the rest: that is for the answer to tell.
+        // The server may refuse the remaining input; its answer then shows why.
         if !is_closed(&error) {
             return Err(error.into());
         }
@@ -63,7 +63,7 @@ pub(super) fn exchange(address: &Address, pieces: &[&[u8]]) -> Result<Answer> {
     Ok(answer)
 }
 
-/// HELLO tells the connection's number, which no two servers share.
+/// Masks the connection id in the reply to HELLO, which differs between servers.
 fn mask_connection_id(bytes: &mut Vec<u8>) {
     const LABEL: &[u8] = b"$2\r\nid\r\n:";
     let mut from = 0;
@@ -78,7 +78,7 @@ fn mask_connection_id(bytes: &mut Vec<u8>) {
     }
 }
 
-/// Whether the error says that the other end has closed.
+/// Returns whether the error means that the peer has closed the connection.
 pub(super) fn is_closed(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -89,8 +89,8 @@ pub(super) fn is_closed(error: &io::Error) -> bool {
     )
 }
 
-/// Well-formed input that uses every way to write a command; its answer does
-/// not depend on the time or on earlier data.
+/// Returns well-formed input with every way to write a command. The answer does not depend on the
+/// time or on earlier data.
 pub(super) fn well_formed() -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(b"*1\r\n$4\r\nPING\r\n");
@@ -110,7 +110,7 @@ pub(super) fn well_formed() -> Vec<u8> {
     bytes
 }
 
-/// Malformed inputs, each with a name. All answers are determined by the bytes.
+/// Returns named malformed inputs, whose answers depend on the bytes alone.
 pub(super) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
     let plain: [(&'static str, &[u8]); 46] = [
         ("nothing", b""),

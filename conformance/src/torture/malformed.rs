@@ -1,4 +1,4 @@
-//! Malformed input: the known ways to be wrong, and damage at random.
+//! Malformed input: known kinds of errors, and random damage.
 
 use anyhow::{Result, ensure};
 
@@ -7,9 +7,8 @@ use super::{Note, Target, others_are_served};
 use crate::client::{Address, Client};
 use crate::command::quote;
 
-/// Whether the subject's answer will do where the judge gave another: it lost
-/// its tail to a reset, or it is stricter and says so with a protocol error
-/// after a common beginning.
+/// Returns whether the subject's answer is acceptable although the judge's differs. Either a reset
+/// cut it off, or the subject is stricter and reports a protocol error after the common start.
 fn acceptable(judge: &Answer, subject: &Answer) -> bool {
     if judge.reset || subject.reset {
         return judge.bytes.starts_with(&subject.bytes) || subject.bytes.starts_with(&judge.bytes);
@@ -23,19 +22,19 @@ fn acceptable(judge: &Answer, subject: &Answer) -> bool {
     subject.tells_protocol_error() && subject.bytes[common..].len() < 200
 }
 
-/// Every input of the list gets the bytes that Redis answers.
+/// Checks that every known input gets the same bytes as from Redis.
 ///
 /// # Errors
-/// All inputs with another answer.
+/// Returns an error that lists all inputs with another answer.
 pub fn known_inputs(target: &Target, judge: &Address) -> Result<Note> {
     compare_all(target, judge, malformed())
 }
 
-/// On servers that ask for a password: limits before AUTH are small. Both
-/// servers must have been started with one.
+/// Checks inputs on servers that require a password, where limits before AUTH are small. Both
+/// servers must have been started with a password.
 ///
 /// # Errors
-/// All inputs with another answer.
+/// Returns an error that lists all inputs with another answer.
 pub fn unauthenticated_inputs(target: &Target, judge: &Address) -> Result<Note> {
     let inputs: [(&'static str, &[u8]); 9] = [
         ("a command", b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"),
@@ -86,15 +85,15 @@ fn compare_all(
     Ok(format!("{count} inputs answered as by Redis"))
 }
 
-/// Good input with a few bytes changed, dropped, doubled or cut. The answer is
-/// Redis', or a protocol error at another place, and the server lives on.
+/// Sends good input with a few bytes changed, dropped, doubled or cut off. The answer must be
+/// Redis' answer or a protocol error at another place, and the server must survive.
 ///
 /// # Errors
-/// The first input with an unacceptable answer, and the seed.
+/// Returns an error with the first input whose answer is unacceptable, and the seed.
 pub fn damaged_inputs(target: &Target, judge: &Address, count: usize, seed: u64) -> Result<Note> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut stricter = 0;
-    // Damage makes keys; both sides start without those of earlier runs.
+    // Damaged input may create keys, so remove those of earlier runs from both servers.
     Client::connect(judge)?.call(["FLUSHALL"])?;
     Client::connect(&target.address)?.call(["FLUSHALL"])?;
     for number in 0..count {

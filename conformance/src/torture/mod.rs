@@ -1,16 +1,16 @@
-//! Bad protocol input, many connections, and clients that do not read.
+//! Malformed protocol input, many connections, and clients that do not read.
 //!
-//! Each test runs against any address. Where Redis' answer is determined by the
-//! bytes alone, a real Redis gives the expected one; elsewhere the demand is
-//! that memory stays bounded and everyone else is served.
+//! Each test runs against any address. Where the bytes alone determine Redis' answer, a real Redis
+//! supplies the expected one. Elsewhere, memory must stay bounded and all other clients must be
+//! served.
 //!
-//! - `crowd`: many connections.
-//! - `greedy`: clients that want the server's memory.
-//! - `inputs`: byte strings to send, and what a server answers to them.
-//! - `malformed`: malformed input: the known ways to be wrong, and damage at random.
+//! - `crowd`: tests with many connections.
+//! - `greedy`: clients that try to use up the server's memory.
+//! - `inputs`: byte strings to send, and the server's answers to them.
+//! - `malformed`: malformed input: known kinds of errors, and random damage.
 //! - `pipelines`: very long pipelines.
-//! - `slices`: the same bytes in other pieces: where a read ends must not matter.
-//! - `subscribers`: subscribers that do not read, against the limits of their output.
+//! - `slices`: the same bytes in other pieces: read boundaries must not matter.
+//! - `subscribers`: subscribers that do not read, against the limits on their output.
 
 mod crowd;
 mod greedy;
@@ -36,31 +36,31 @@ use crate::servers::Settings;
 /// The server under test.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where it listens.
+    /// The address on which the server listens.
     pub address: Address,
-    /// Its process, for measuring memory; `None` when it runs elsewhere.
+    /// The server's process id, for measuring memory; `None` if it runs on another machine.
     pub pid: Option<u32>,
 }
 
-/// How much to do.
+/// The amount of work in a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// Idle connections.
+    /// The number of idle connections.
     pub idle: usize,
-    /// Inputs damaged at random.
+    /// The number of randomly damaged inputs.
     pub damaged: usize,
-    /// Seed of the damage.
+    /// The seed of the damage.
     pub seed: u64,
 }
 
-/// What a test found worth saying beside "passed".
+/// A remark to print with the result of a passed test.
 pub type Note = String;
 
-/// Runs everything that needs no special settings of the server, prints a line
-/// for each test and returns how many failed.
+/// Runs every test that needs no special server settings, prints a line for each, and returns the
+/// number of failures.
 ///
 /// # Errors
-/// Never for a failing test; when the output cannot be produced.
+/// Returns an error only if output cannot be written, never for a failing test.
 pub fn run_all(target: &Target, judge: &Address, load: &Load) -> Result<usize> {
     type Test<'a> = (&'a str, Box<dyn Fn() -> Result<Note> + 'a>);
     let tests: Vec<Test<'_>> = vec![
@@ -112,8 +112,9 @@ pub fn run_all(target: &Target, judge: &Address, load: &Load) -> Result<usize> {
     Ok(failed)
 }
 
-/// Settings of a server that is tortured: a Redis reserves what clients announce, half a gigabyte each, and touches
-/// little of it; what it touches is measured.
+/// Returns the settings of a server under torture, without a memory limit. Redis reserves the
+/// lengths that clients announce, half a gigabyte each, but touches little of that; only touched
+/// memory is measured.
 pub fn settings() -> Settings {
     Settings {
         memory_max: None,
@@ -121,10 +122,10 @@ pub fn settings() -> Settings {
     }
 }
 
-/// A new connection gets its commands done.
+/// Checks that the commands of a new connection are served.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual reply.
 pub fn others_are_served(address: &Address) -> Result<()> {
     let mut other = Client::connect(address)?;
     for (command, expected) in [

@@ -1,4 +1,4 @@
-//! Very long pipelines.
+//! Tests with very long pipelines.
 
 use anyhow::{Context, Result, ensure};
 
@@ -24,10 +24,10 @@ fn counting(count: usize) -> Vec<Command> {
     vec![Command::of(["INCR", "torture:counter"]); count]
 }
 
-/// Sends a pipeline while reading its replies, which come whole and in order.
+/// Sends a pipeline while reading its replies, which must be complete and in order.
 ///
 /// # Errors
-/// The first reply that is out of order, or a broken connection.
+/// Returns an error for the first reply that is out of order, or for a broken connection.
 pub fn many_commands_at_once(target: &Target, count: usize) -> Result<Note> {
     let mut client = Client::connect(&target.address)?;
     client.call(["DEL", "torture:counter"])?;
@@ -37,10 +37,11 @@ pub fn many_commands_at_once(target: &Target, count: usize) -> Result<Note> {
     Ok(format!("{count} replies in order"))
 }
 
-/// Sends a pipeline whole before it reads the first reply, as many clients do.
+/// Sends a whole pipeline before reading the first reply, as many clients do.
 ///
 /// # Errors
-/// As above, and when the server stops reading before it is read from.
+/// Returns an error for a reply that is out of order, for a broken connection, or if the server
+/// stops reading before its replies are read.
 pub fn many_commands_unread(target: &Target, count: usize) -> Result<Note> {
     let mut client = Client::connect(&target.address)?;
     client.call(["DEL", "torture:counter"])?;

@@ -1,4 +1,4 @@
-//! The same bytes in other pieces: where a read ends must not matter.
+//! The same bytes in other pieces: read boundaries must not matter.
 
 use anyhow::{Result, ensure};
 
@@ -6,14 +6,13 @@ use super::inputs::{exchange, malformed, well_formed};
 use super::{Note, Target};
 use crate::client::Address;
 
-/// Good and bad input, one write per byte, gets the answer that Redis gives to
-/// the whole.
+/// Checks that good and bad input, sent one byte per write, gets Redis' answer to the whole input.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual answer.
 pub fn one_byte_at_a_time(target: &Target, judge: &Address) -> Result<Note> {
     let mut inputs = vec![("well-formed input", well_formed())];
-    // The long ones test a limit, not the splitting.
+    // Skip long inputs: they test a limit rather than splitting.
     inputs.extend(
         malformed()
             .into_iter()
@@ -34,10 +33,10 @@ pub fn one_byte_at_a_time(target: &Target, judge: &Address) -> Result<Note> {
     Ok(format!("{count} inputs"))
 }
 
-/// Good input in two writes, split at every place.
+/// Checks good input in two writes, split at every position.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual answer.
 pub fn split_everywhere(target: &Target, judge: &Address) -> Result<Note> {
     let bytes = well_formed();
     let expected = exchange(judge, &[&bytes])?;

@@ -1,4 +1,4 @@
-//! Subscribers that do not read, against the limits of their output.
+//! Subscribers that do not read, against the limits on their output.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use crate::client::Client;
 use crate::resp::Reply;
 
 const CHANNEL: &str = "torture:channel";
-/// Bytes of a message.
+/// The length of a message in bytes.
 const LENGTH: usize = 64 << 10;
-/// Messages that are more than the sockets between two processes hold.
+/// Enough messages to overflow the socket buffers between two processes.
 const MESSAGES: usize = 600;
-/// How long a server may take to find out that a limit was passed.
+/// The time limit for a server to notice that an output limit was exceeded.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A publisher, one subscriber that reads at once and one that never does.
+/// A publisher, a subscriber that reads at once, and one that never reads.
 struct Audience {
     owner: Client,
     reads: Client,
@@ -45,8 +45,8 @@ impl Audience {
         })
     }
 
-    /// Publishes one message, which must reach those that read. Returns whether the
-    /// other is still subscribed.
+    /// Publishes one message, which must reach the reading subscriber. Returns whether the slow one
+    /// is still subscribed.
     fn publish(&mut self, length: usize) -> Result<bool> {
         let payload = vec![b'x'; length];
         let command = [b"PUBLISH".to_vec(), CHANNEL.into(), payload.clone()];
@@ -67,7 +67,7 @@ impl Audience {
         }
     }
 
-    /// Reads what the slow one was sent until its connection ends.
+    /// Reads the messages sent to the slow subscriber until its connection ends.
     fn end(mut self) -> Result<usize> {
         let whole = read_to_the_end(|| self.slow.receive())?;
         ensure!(
@@ -78,8 +78,8 @@ impl Audience {
     }
 }
 
-/// Reads messages until the server has closed the connection. Returns how many
-/// came whole.
+/// Reads messages until the server has closed the connection. Returns the number of complete
+/// messages.
 fn read_to_the_end(mut receive: impl FnMut() -> io::Result<Reply>) -> Result<usize> {
     let mut whole = 0;
     loop {
@@ -98,11 +98,11 @@ fn set_limit(owner: &mut Client, limit: &str) -> Result<()> {
     Ok(())
 }
 
-/// A subscriber that does not read is closed when more waits for it than the hard
-/// limit; one that reads gets everything.
+/// Checks that a subscriber that does not read is disconnected when its pending output exceeds the
+/// hard limit, while one that reads gets everything.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual outcome.
 pub fn subscriber_beyond_the_hard_limit(target: &Target) -> Result<Note> {
     let mut audience = Audience::new(target, "pubsub 1048576 0 0")?;
     let start = Instant::now();
@@ -120,11 +120,10 @@ pub fn subscriber_beyond_the_hard_limit(target: &Target) -> Result<Note> {
     ))
 }
 
-/// A subscriber that does not read keeps its place above the soft limit until the
-/// limit's seconds are over.
+/// Checks that a subscriber above the soft limit stays connected until the limit's time is over.
 ///
 /// # Errors
-/// What was expected and what came.
+/// Returns an error that states the expected and the actual outcome.
 pub fn subscriber_beyond_the_soft_limit(target: &Target) -> Result<Note> {
     let mut audience = Audience::new(target, "pubsub 0 1048576 100000")?;
     for _ in 0..MESSAGES {
@@ -157,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn only_a_closed_connection_is_the_end() {
+    fn only_a_closed_connection_ends_the_messages() {
         assert_eq!(read(io::ErrorKind::UnexpectedEof).expect("closed"), 2);
         assert_eq!(read(io::ErrorKind::ConnectionReset).expect("closed"), 2);
-        // A read timeout gives this: the server keeps the connection open.
+        // A read timeout returns this error, while the server keeps the connection open.
         assert!(read(io::ErrorKind::WouldBlock).is_err());
         assert!(read(io::ErrorKind::InvalidData).is_err());
     }

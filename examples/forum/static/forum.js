@@ -1,4 +1,4 @@
-// Keys for those who have some. Every page works without this.
+// Keyboard shortcuts; every page works without this script.
 "use strict";
 
 const titles = () => [...document.querySelectorAll(".threads .title, .cards .title")];
@@ -32,7 +32,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// One menu at a time, and none behind a click elsewhere.
+// A click outside a menu closes it, so only one menu is open at a time.
 document.addEventListener("click", (event) => {
   document.querySelectorAll("details[open]").forEach((each) => {
     if (!each.contains(event.target)) each.open = false;

@@ -1,6 +1,6 @@
-"""A headless Chromium that the tests drive, through its debugging protocol on a pair of pipes.
+"""A headless Chromium that the tests control through its debugging protocol over two pipes.
 
-Nothing else is needed for it: no driver, no port. Every wait has an end.
+It needs neither a driver nor a port. Every wait has a timeout.
 """
 
 import base64
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 BINARY = shutil.which("chromium")
-# Seconds that any one answer, or any page, may take.
+# The time limit in seconds for any reply and any page.
 LIMIT = 30.0
-# Chromium reads descriptor 3 and writes descriptor 4, whatever these are here.
+# Chromium reads from descriptor 3 and writes to descriptor 4; move the pipes there.
 EXECUTE = """import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.dup2(int(sys.argv[2]), 4)
@@ -28,10 +28,10 @@ KEYS = {"Enter": 13, "Tab": 9, "Escape": 27}
 
 
 def _pipes() -> tuple[int, int, tuple[int, int]]:
-    """Return our ends of two pipes, to write to and to read from, and Chromium's two."""
+    """Return this process's ends of two pipes, for writing and reading, and Chromium's ends."""
     theirs, write = os.pipe()
     read, answers = os.pipe()
-    # Out of the way of the descriptors that they become.
+    # Duplicate them to numbers that do not collide with descriptors 3 and 4.
     ends = tuple(fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs, answers))
     os.close(theirs)
     os.close(answers)
@@ -39,10 +39,10 @@ def _pipes() -> tuple[int, int, tuple[int, int]]:
 
 
 class Browser:
-    """One page of one browser."""
+    """A browser with one page."""
 
     def __init__(self, profile: Path) -> None:
-        """Start Chromium with a profile of its own."""
+        """Start Chromium with a separate profile."""
         assert BINARY is not None
         self._write, self._read, ends = _pipes()
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
@@ -70,7 +70,7 @@ class Browser:
         self.call("Log.enable")
 
     def close(self) -> None:
-        """End it."""
+        """Stop Chromium."""
         self.process.terminate()
         try:
             self.process.wait(timeout=10)
@@ -101,7 +101,7 @@ class Browser:
         return message
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the protocol, and return what it answers."""
+        """Call a method of the protocol, and return its result."""
         self._number += 1
         words: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session is not None:
@@ -116,7 +116,7 @@ class Browser:
         return result
 
     def loading(self, action: Callable[[], object]) -> None:
-        """Do something, and wait until the page is there to which it leads."""
+        """Perform an action, and wait until the page that it leads to has loaded."""
         before, until = self._loaded, time.monotonic() + LIMIT
         action()
         while self._loaded == before:
@@ -127,7 +127,7 @@ class Browser:
         self.loading(lambda: self.call("Page.navigate", url=address))
 
     def size(self, width: int, height: int, phone: bool = False, dark: bool = False) -> None:
-        """Make the window so large, and a phone's or not."""
+        """Set the size of the window, and whether it is a phone's."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -147,18 +147,18 @@ class Browser:
         return found["result"].get("value")
 
     def text(self, selector: str) -> str:
-        """Return the text of what a selector finds first."""
+        """Return the text of the first element that matches a selector."""
         found: str = self.js(f"document.querySelector({json.dumps(selector)}).innerText")
         return found
 
     def texts(self, selector: str) -> list[str]:
-        """Return the texts of all that a selector finds."""
+        """Return the texts of all elements that match a selector."""
         every = f"[...document.querySelectorAll({json.dumps(selector)})]"
         found: list[str] = self.js(f"{every}.map((each) => each.innerText)")
         return found
 
     def click(self, selector: str) -> None:
-        """Click on the middle of what a selector finds first, as a mouse does."""
+        """Click on the middle of the first element that matches a selector, as a mouse does."""
         place = self.js(
             f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
             "found.scrollIntoView({block: 'center'});"
@@ -176,7 +176,7 @@ class Browser:
             )
 
     def key(self, key: str) -> None:
-        """Press a key, and let it go."""
+        """Press and release a key."""
         text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
         code = KEYS.get(key, ord(key[0].upper()))
         words: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": code}
@@ -184,10 +184,10 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **words)
 
     def type(self, text: str) -> None:
-        """Write a text where the focus is."""
+        """Type a text into the focused element."""
         self.call("Input.insertText", text=text)
 
     def picture(self, path: Path, whole: bool = False) -> None:
-        """Save what is seen, or the whole page."""
+        """Save a picture of the visible part, or of the whole page."""
         found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(found["data"]))

@@ -1,4 +1,4 @@
-"""A forum of its own for each test, served to a browser that all of them share."""
+"""Fixtures: a new forum for each test, served to one browser for all tests."""
 
 import sys
 import tempfile
@@ -22,14 +22,14 @@ THREADS = 3_000
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    """Return the address of a store that is not there yet."""
+    """Yield the URL of a store that does not exist yet."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         yield f"undercroft://{directory}/store"
 
 
 @pytest.fixture
 def forum(url: str) -> Iterator[Forum]:
-    """Return a forum with a few thousand threads."""
+    """Yield a forum with a few thousand threads."""
     with undercroft.Redis.from_url(url, decode_responses=True) as r:
         made = Forum(r)
         fill(made, THREADS)
@@ -38,7 +38,7 @@ def forum(url: str) -> Iterator[Forum]:
 
 @pytest.fixture
 def site(forum: Forum, url: str) -> Iterator[str]:
-    """Return the address at which the forum is served."""
+    """Yield the address at which the forum is served."""
     assert forum.is_there()
     server = make_server("127.0.0.1", 0, create_app(url), threaded=True)
     thread = threading.Thread(target=server.serve_forever)
@@ -51,10 +51,10 @@ def site(forum: Forum, url: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """Return a browser."""
+    """Yield a running browser."""
     if BINARY is None:
         pytest.skip("chromium is not installed: no page is looked at")
-    # Processes of Chromium's that outlast it for a moment still write there.
+    # Chromium's child processes may still write there for a moment after it has exited.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         running = Browser(Path(profile))
         yield running
@@ -63,11 +63,11 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
-    """Return the browser, which must find no fault with a page while a test goes on."""
+    """Yield the browser, and check that it reported no errors on any page during the test."""
     chromium.size(1280, 900)
     chromium.errors.clear()
     yield chromium
     found = list(chromium.errors)
-    # Nothing of this page is asked for any more when its server ends.
+    # Leave the page, so that no request for it is pending when its server stops.
     chromium.go("about:blank")
     assert found == []

@@ -1,4 +1,4 @@
-"""What the forum does with its boards, without a browser."""
+"""Tests the forum's operations on its boards, without a browser."""
 
 import time
 
@@ -27,7 +27,7 @@ def test_the_same_seed_makes_the_same_forum(forum: Forum, url: str) -> None:
             ]
 
 
-def test_pages_have_every_thread_once(forum: Forum) -> None:
+def test_every_thread_is_on_exactly_one_page(forum: Forum) -> None:
     for only in ((), ("solved",), ("locked", "unsolved"), ("hidden",)):
         first = forum.page(HELP, 1, View.of(only))
         shown = [t.number for t in first.pinned]
@@ -37,7 +37,7 @@ def test_pages_have_every_thread_once(forum: Forum) -> None:
     assert forum.page(HELP, 10**6, View()).number == forum.page(HELP, 1, View()).pages
 
 
-def test_a_filter_shows_what_it_says(forum: Forum) -> None:
+def test_a_filter_shows_only_matching_threads(forum: Forum) -> None:
     page = forum.page(HELP, 2, View.of(["solved"]))
     assert len(page.threads) == PER_PAGE
     assert all("solved" in thread.marks for thread in page.threads)
@@ -73,13 +73,13 @@ def test_pages_close_up_when_a_thread_is_hidden(forum: Forum) -> None:
     assert numbers(forum, 3) == third
 
 
-def test_a_thread_begins_on_top(forum: Forum) -> None:
+def test_a_new_thread_is_at_the_top(forum: Forum) -> None:
     number = forum.start(HELP, "A squeaking gate", "Bo", "Oil did not help.")
     assert numbers(forum)[0] == number
     assert forum.feed(HELP).position(value_of(number)) == 0
 
 
-def test_addresses_and_forms_that_mean_nothing(forum: Forum, url: str) -> None:
+def test_invalid_addresses_and_forms_are_refused(forum: Forum, url: str) -> None:
     assert forum.is_there()
     visitor = create_app(url).test_client()
     for address, status in (

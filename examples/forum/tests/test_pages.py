@@ -1,4 +1,4 @@
-"""What a reader sees and does, in a browser: with a mouse, by keyboard, on a phone."""
+"""Tests the forum in a browser: with a mouse, by keyboard, on a phone."""
 
 from boards import BOARDS, Forum, View
 from browser import Browser
@@ -12,7 +12,9 @@ def shown(browser: Browser) -> list[str]:
     return browser.texts(".threads:last-of-type .title")
 
 
-def test_from_the_front_page_to_the_last_one(forum: Forum, site: str, browser: Browser) -> None:
+def test_paging_from_the_front_page_to_the_last_one(
+    forum: Forum, site: str, browser: Browser
+) -> None:
     browser.go(site)
     assert browser.texts(".card h2") == [board.title for board in BOARDS]
     browser.loading(lambda: browser.click(".card .title"))
@@ -27,7 +29,7 @@ def test_from_the_front_page_to_the_last_one(forum: Forum, site: str, browser: B
     assert browser.js("document.querySelector('a[rel=next]') === null")
 
 
-def test_filters_stay_while_pages_turn(forum: Forum, site: str, browser: Browser) -> None:
+def test_filters_persist_across_pages(forum: Forum, site: str, browser: Browser) -> None:
     browser.go(f"{site}/help/")
     solved = "document.querySelectorAll('.chips a')[3].setAttribute('id', 'solved')"
     browser.js(solved)
@@ -62,7 +64,9 @@ def test_a_thread_is_hidden_and_shown_by_its_menu(
     assert shown(browser)[0] == first
 
 
-def test_a_reply_by_keyboard_alone(forum: Forum, site: str, browser: Browser) -> None:
+def test_a_reply_can_be_written_by_keyboard_alone(
+    forum: Forum, site: str, browser: Browser
+) -> None:
     browser.go(f"{site}/help/?only=unsolved&page=3")
     titles = browser.texts(".threads .title")
     unlocked = [
@@ -79,7 +83,7 @@ def test_a_reply_by_keyboard_alone(forum: Forum, site: str, browser: Browser) ->
     assert browser.text("h1") == titles[unlocked[1]]
     browser.key("r")
     browser.type("Thank you, it works now.")
-    # Back to the name, as the focus goes.
+    # Move the focus back to the name.
     browser.js("document.getElementById('author').focus()")
     browser.type("Zoe")
     browser.loading(lambda: browser.key("Enter"))
@@ -91,12 +95,12 @@ def test_a_reply_by_keyboard_alone(forum: Forum, site: str, browser: Browser) ->
     browser.loading(lambda: browser.key("p"))
     browser.key("g")
     assert browser.js("document.activeElement.id") == "page"
-    # A letter that is typed is no command.
+    # A letter typed into a text field is not a shortcut.
     browser.key("n")
     assert browser.js("location.search") == ""
 
 
-def test_the_tab_key_reaches_everything_in_its_order(site: str, browser: Browser) -> None:
+def test_the_tab_key_reaches_everything_in_order(site: str, browser: Browser) -> None:
     browser.go(f"{site}/help/")
     browser.key("Tab")
     assert browser.js("document.activeElement.className") == "skip"
@@ -104,11 +108,11 @@ def test_the_tab_key_reaches_everything_in_its_order(site: str, browser: Browser
     browser.key("Enter")
     browser.key("Tab")
     assert browser.js("document.activeElement.className") == "action"
-    # Whatever has the focus shows it.
+    # The focused element is visibly marked.
     assert browser.js("getComputedStyle(document.activeElement).outlineWidth") == "3px"
 
 
-def test_a_new_thread(forum: Forum, site: str, browser: Browser) -> None:
+def test_a_visitor_can_start_a_thread(forum: Forum, site: str, browser: Browser) -> None:
     browser.go(f"{site}/help/new")
     for field, text in (("title", "Moss in the <gutter>"), ("author", "Tove"), ("text", "How?")):
         browser.js(f"document.getElementById('{field}').focus()")
@@ -125,7 +129,7 @@ def test_nothing_is_too_wide_or_too_small_for_a_phone(site: str, browser: Browse
     for address in ("/", "/help/", "/help/?page=60", f"/help/{number}", "/help/new", "/none/x"):
         browser.go(f"{site}{address}")
         assert browser.js("document.documentElement.scrollWidth") <= PHONE[0], address
-        # What a finger has to meet is 44 pixels high; links in a text may be as high as the text.
+        # Touch targets are at least 44 pixels high; links within text may be as high as the text.
         small = browser.js(
             "[...document.querySelectorAll('nav a, button, summary, input, textarea')]"
             ".map((each) => [each.getBoundingClientRect(), each.outerHTML])"
@@ -133,4 +137,4 @@ def test_nothing_is_too_wide_or_too_small_for_a_phone(site: str, browser: Browse
             ".map(([box, html]) => `${box.width}x${box.height} ${html}`)"
         )
         assert small == [], address
-    browser.errors.clear()  # the page that is not there
+    browser.errors.clear()  # the error about the missing page

@@ -1,5 +1,5 @@
-//! A web service whose profiles are kept in a cache that all of its processes share: on one machine in shared memory,
-//! on several on a server. Which it is depends on a URL alone.
+//! A web service whose processes share a cache of profiles: in shared memory on one machine, or on
+//! a server for several. Only the URL decides which.
 //!
 //! ```text
 //! cargo run -p undercroft-example-service -- undercroft://profiles 127.0.0.1:8080
@@ -22,23 +22,23 @@ use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use undercroft::{Cache, CacheExt, Error, Event, SetOptions};
 
-/// How long a profile is kept.
+/// The time for which a profile is cached.
 const KEPT: Duration = Duration::from_secs(60);
-/// Where the names of profiles that changed are published.
+/// The channel on which the names of changed profiles are published.
 const CHANGES: &[u8] = b"profiles:changes";
 
-/// What takes long to find out.
+/// A profile that is expensive to compute.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    /// Whose it is.
+    /// The name of the person.
     pub name: String,
-    /// The letters of the name, without repetition, in their order.
+    /// The letters of the name, sorted and without repetition.
     pub letters: String,
-    /// The process that found it out.
+    /// The id of the process that computed the profile.
     pub by: u32,
 }
 
-/// The service on a cache.
+/// Returns the service for a cache.
 pub fn service(cache: Arc<dyn Cache>) -> Router {
     Router::new()
         .route("/profiles/{name}", get(profile).delete(forget))
@@ -46,7 +46,7 @@ pub fn service(cache: Arc<dyn Cache>) -> Router {
         .with_state(cache)
 }
 
-/// A profile: the one that some process found out lately, or a new one.
+/// Returns a profile that any process computed within the last minute, or computes it.
 async fn profile(
     State(cache): State<Arc<dyn Cache>>,
     Path(name): Path<String>,
@@ -61,7 +61,7 @@ async fn profile(
     Ok(Json(profile))
 }
 
-/// Forgets a profile, and tells everybody who listens.
+/// Removes a profile, and notifies all listeners.
 async fn forget(
     State(cache): State<Arc<dyn Cache>>,
     Path(name): Path<String>,
@@ -73,7 +73,7 @@ async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The names of profiles as they are forgotten, by whichever process.
+/// Streams the names of profiles as any process removes them.
 async fn changes(
     State(cache): State<Arc<dyn Cache>>,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Failure> {
@@ -83,9 +83,9 @@ async fn changes(
             let name = String::from_utf8_lossy(&message.payload).into_owned();
             Some(Ok(sse::Event::default().event("forgotten").data(name)))
         }
-        // Who listens asks for everything anew.
+        // Messages were lost, so the listener must fetch everything again.
         Ok(Event::Lost(_)) => Some(Ok(sse::Event::default().event("lost").data(""))),
-        // There is no connection; the next look tries again.
+        // The connection is lost; the next poll reconnects.
         Err(_) => None,
     });
     Ok(Sse::new(events))
@@ -119,7 +119,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Failure(error) = self;
         let status = match error.is_connection() || error.is_timeout() {
-            // The same request may succeed later.
+            // The request may succeed later.
             true => StatusCode::SERVICE_UNAVAILABLE,
             false => StatusCode::INTERNAL_SERVER_ERROR,
         };

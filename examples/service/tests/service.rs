@@ -1,4 +1,4 @@
-//! The service on a store that two of its processes share, and on a server that is not there.
+//! Tests the service on a store shared by two processes, and on an unreachable server.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -19,7 +19,7 @@ async fn ask(service: &Router, method: Method, path: &str) -> (StatusCode, Strin
 }
 
 #[tokio::test]
-async fn profiles_are_found_out_once_and_forgotten_everywhere() {
+async fn profiles_are_computed_once_and_removed_everywhere() {
     let directory = undercroft_testkit::fresh::directory();
     let url = format!("undercroft://{}/store", directory.path().display());
     let one = service(undercroft::cache(&url).expect("a cache"));
@@ -31,7 +31,7 @@ async fn profiles_are_found_out_once_and_forgotten_everywhere() {
     assert!(first.contains(r#""letters":"ad""#), "{first}");
     let kept = cache.get(b"profile:ada").await.expect("get");
     assert_eq!(kept, Some(first.clone().into_bytes()));
-    // What one process found out is what the other one tells.
+    // Both services return a profile that another process computed.
     let changed = first.replace(&std::process::id().to_string(), "1");
     let set = undercroft::SetOptions::new();
     cache
@@ -55,7 +55,7 @@ async fn profiles_are_found_out_once_and_forgotten_everywhere() {
 }
 
 #[tokio::test]
-async fn without_its_server_it_is_unavailable() {
+async fn the_service_is_unavailable_without_its_server() {
     let cache = undercroft::cache("unix:///nowhere/redis.sock").expect("a cache");
     let (status, text) = ask(&service(cache), Method::GET, "/profiles/ada").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);

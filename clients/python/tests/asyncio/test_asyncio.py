@@ -1,4 +1,4 @@
-"""The asyncio client: redis-py's results over one shared connection, whatever is cancelled."""
+"""Tests the asyncio client: redis-py's results over one shared connection, despite cancellation."""
 
 import asyncio
 import gc
@@ -18,13 +18,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from sessions import NAMESPACE, SESSIONS, VOLATILE
 
-# One call, without another inside it.
+# Matches a single call that has no other call inside it.
 CALL = re.compile(r"r\.\w+\(((?!\br\.).)*\)$")
 
 
 @pytest.fixture
 def url(server_socket: str) -> str:
-    """Return the URL of a server without keys."""
+    """Return the URL of an empty server."""
     with redis.Redis(unix_socket_path=server_socket) as client:
         client.flushall()
     return f"unix://{server_socket}"
@@ -42,7 +42,7 @@ async def evaluate(expression: str, client: Any) -> tuple[str, Any]:
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_sessions_give_what_redis_py_gives(
+def test_sessions_give_the_same_results_as_redis_py(
     url: str, protocol: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
@@ -80,7 +80,7 @@ def test_an_idle_connection_is_checked_before_it_is_used(run: Run) -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         client = plain(server, health_check_interval=3600)
         assert await asyncio.gather(*(client.get("k") for _ in range(3))) == [b"v"] * 3
-        client._link._due = 0  # an hour later
+        client._link._due = 0  # as if an hour had passed
         assert await asyncio.gather(*(client.get("k") for _ in range(3))) == [b"v"] * 3
         client._link._due = 0
         assert await client.pipeline(transaction=False).get("k").execute() == [b"v"]
@@ -93,7 +93,7 @@ def test_an_idle_connection_is_checked_before_it_is_used(run: Run) -> None:
     run(main())
 
 
-def test_a_cancelled_call_s_reply_is_nobody_s(url: str, run: Run) -> None:
+def test_the_reply_to_a_cancelled_call_reaches_no_other_call(url: str, run: Run) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -127,7 +127,7 @@ def test_a_cancelled_call_s_reply_is_nobody_s(url: str, run: Run) -> None:
     run(main())
 
 
-def test_what_is_in_flight_fails_with_its_connection(url: str, run: Run) -> None:
+def test_calls_in_flight_fail_when_their_connection_is_lost(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, retry=Retry(NoBackoff(), 0))
         killer = redis.asyncio.Redis.from_url(url)
@@ -139,7 +139,7 @@ def test_what_is_in_flight_fails_with_its_connection(url: str, run: Run) -> None
         assert [type(result) for result in results] == [redis.ConnectionError] * 3
         assert len({id(result) for result in results}) == 3
         assert await client.get("k") == b"v"
-        # The server closes it while nothing is in flight.
+        # The server closes the connection while no call is in flight.
         lost = client._link
         await killer.client_kill_filter(_type="normal", skipme=True)
         while lost.failure is None:
@@ -151,7 +151,7 @@ def test_what_is_in_flight_fails_with_its_connection(url: str, run: Run) -> None
     run(main())
 
 
-def test_lost_connections_are_tried_again_where_they_should_be(run: Run) -> None:
+def test_calls_are_retried_after_a_lost_connection(run: Run) -> None:
     times = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -175,7 +175,7 @@ def test_lost_connections_are_tried_again_where_they_should_be(run: Run) -> None
     run(main())
 
 
-def test_silence_is_an_error_in_time(run: Run) -> None:
+def test_a_silent_server_causes_a_timeout_error(run: Run) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(b"$10\r\nhal")
@@ -193,7 +193,7 @@ def test_silence_is_an_error_in_time(run: Run) -> None:
     run(main())
 
 
-def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> None:
+def test_replies_to_cancelled_calls_count_as_signs_of_life(run: Run) -> None:
     peers: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -202,7 +202,7 @@ def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> No
         writer.close()
 
     def come(line: Any) -> int:
-        # Of the twenty of the batch, and of the one behind it.
+        # Counts the replies to the batch of 20 calls and to the call after it.
         return len(line.first.replies) if len(line) == 2 else 21 - len(line)
 
     async def main() -> None:
@@ -229,7 +229,7 @@ def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> No
     run(main())
 
 
-def test_who_does_not_read_makes_callers_wait(run: Run) -> None:
+def test_callers_wait_while_the_server_does_not_read(run: Run) -> None:
     reads = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -247,7 +247,7 @@ def test_who_does_not_read_makes_callers_wait(run: Run) -> None:
             await asyncio.sleep(0)
         late = asyncio.create_task(client.set("k", "late"))
         await asyncio.sleep(0)
-        assert len(client._link._line) == 100  # the late one has not been sent
+        assert len(client._link._line) == 100  # the late call has not been sent
         reads.set()
         assert await asyncio.gather(*tasks, late) == [True] * 101
         await client.aclose()
@@ -263,7 +263,7 @@ def test_a_call_is_a_future_and_a_coroutine(url: str, run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         async with undercroft.asyncio.Redis.from_url(url) as client:
-            # What is sent at once, and what is not yet.
+            # Alternate calls that are sent immediately with calls that are deferred.
             for _ in range(3):
                 assert await client.set("k", "v")
                 assert await asyncio.create_task(client.get("k")) == b"v"
@@ -291,7 +291,7 @@ def test_a_call_is_a_future_and_a_coroutine(url: str, run: Run) -> None:
     run(main())
 
 
-def test_only_one_caller_minds_what_cannot_be_decoded(url: str, run: Run) -> None:
+def test_an_undecodable_reply_fails_only_its_own_call(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)
         await client.set("bad", b"\xff")
@@ -321,7 +321,7 @@ def test_only_one_caller_minds_what_cannot_be_decoded(url: str, run: Run) -> Non
     run(main())
 
 
-def test_messages_that_nobody_asked_for_are_delivered(run: Run) -> None:
+def test_unsolicited_push_messages_are_delivered(run: Run) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(100):
             writer.write(b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n$1\r\nv\r\n")
@@ -333,11 +333,12 @@ def test_messages_that_nobody_asked_for_are_delivered(run: Run) -> None:
         assert await client.get("k") == b"v"
         told: list[Any] = []
         parser = client._link.connection._parser
-        # The kind of parser that redis-py uses differs, and with it its handlers' names.
+        # redis-py's parser class, and hence the name of its push handler, depends on the
+        # installation.
         parser.handle_push_response = lambda message, *_: told.append(message)
         assert await client.get("k") == b"v"
         assert told == [[b"invalidate", [b"k"]]]
-        # A handler's own error is not taken for another form of it.
+        # A TypeError from the handler itself is not mistaken for a handler with another signature.
         parser.handle_push_response = lambda message, *_: told.append(message) or len(None)
         with pytest.raises(TypeError, match="NoneType"):
             await client.get("k")
@@ -348,7 +349,7 @@ def test_messages_that_nobody_asked_for_are_delivered(run: Run) -> None:
     run(main())
 
 
-def test_messages_that_cannot_be_decoded_are_nobody_s_fault(run: Run) -> None:
+def test_an_undecodable_push_message_fails_no_call(run: Run) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         push = b">2\r\n+x\r\n$1\r\n\xff\r\n"
         while await reader.read(100):
@@ -414,7 +415,7 @@ def test_pipelines_share_the_connection(url: str, run: Run) -> None:
     run(main())
 
 
-def test_blocking_commands_and_messages_delay_nobody(url: str, run: Run) -> None:
+def test_blocking_commands_and_messages_delay_no_other_call(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)
         waiting = asyncio.create_task(client.blpop(["queue"], timeout=30))
@@ -440,7 +441,7 @@ def test_blocking_commands_and_messages_delay_nobody(url: str, run: Run) -> None
     run(main())
 
 
-def test_a_name_and_a_user_are_those_of_the_shared_connection(url: str, run: Run) -> None:
+def test_client_name_and_user_apply_to_the_shared_connection(url: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis.from_url(url, decode_responses=True) as client:
             assert await client.client_setname("mine")
@@ -457,7 +458,7 @@ def test_a_name_and_a_user_are_those_of_the_shared_connection(url: str, run: Run
     run(main())
 
 
-def test_a_transaction_of_a_server_that_loads_its_data(run: Run) -> None:
+def test_a_transaction_on_a_loading_server_raises_busy_loading(run: Run) -> None:
     async def load(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"EXEC\r\n")
         writer.write(b"+OK\r\n+QUEUED\r\n*1\r\n-LOADING its data\r\n")
@@ -474,11 +475,11 @@ def test_a_transaction_of_a_server_that_loads_its_data(run: Run) -> None:
     run(main())
 
 
-def test_who_mutes_a_connection_mutes_its_own(url: str, run: Run) -> None:
+def test_client_reply_skip_does_not_mute_other_calls(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)
         assert await client.execute_command("client", "id")
-        # The server does not answer it, nor what comes next over its connection.
+        # The server answers neither this command nor the next command on the same connection.
         muted = asyncio.create_task(client.execute_command("client", "reply", "skip"))
         names = ["a", "b", "c"]
         calls = asyncio.gather(*(client.echo(name) for name in names))
@@ -491,7 +492,7 @@ def test_who_mutes_a_connection_mutes_its_own(url: str, run: Run) -> None:
     run(main())
 
 
-def test_a_client_that_is_closed_stops_connecting(run: Run) -> None:
+def test_a_closed_client_stops_connecting(run: Run) -> None:
     greeted, gone = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -518,7 +519,7 @@ def test_a_client_that_is_closed_stops_connecting(run: Run) -> None:
     run(main())
 
 
-def test_a_program_s_own_kind_of_connection_is_used_as_it_is(url: str, run: Run) -> None:
+def test_a_custom_connection_class_is_used_unchanged(url: str, run: Run) -> None:
     class Own:
         def __init__(self, **options: Any) -> None:
             self.inner = redis.asyncio.UnixDomainSocketConnection(**options)
@@ -541,7 +542,7 @@ def test_a_program_s_own_kind_of_connection_is_used_as_it_is(url: str, run: Run)
     run(main())
 
 
-def test_a_client_goes_from_loop_to_loop(url: str, run: Run) -> None:
+def test_a_client_works_in_one_loop_after_another(url: str, run: Run) -> None:
     client = undercroft.asyncio.Redis.from_url(url)
 
     async def main(number: int) -> Any:
@@ -551,7 +552,7 @@ def test_a_client_goes_from_loop_to_loop(url: str, run: Run) -> None:
     run(client.aclose())
 
 
-def test_a_server_that_is_not_there_is_told_to_everybody(path: str, run: Run) -> None:
+def test_every_caller_learns_that_the_server_is_unreachable(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(unix_socket_path=path, retry=Retry(NoBackoff(), 0))
         for _ in range(3):
@@ -564,7 +565,7 @@ def test_a_server_that_is_not_there_is_told_to_everybody(path: str, run: Run) ->
     run(main())
 
 
-def test_a_forgotten_client_closes_its_connection(run: Run) -> None:
+def test_a_garbage_collected_client_closes_its_connection(run: Run) -> None:
     ended = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -591,7 +592,7 @@ def test_a_forked_child_does_not_touch_its_parent_s_connection(url: str) -> None
         before = await client.client_id()
         child = os.fork()
         if child == 0:
-            # The child has no loop that runs; its exit closes nothing of the parent's.
+            # The child has no running loop, and its exit closes none of the parent's connections.
             os._exit(0 if client._link.failure is not None else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert await client.client_id() == before
@@ -600,7 +601,7 @@ def test_a_forked_child_does_not_touch_its_parent_s_connection(url: str) -> None
     asyncio.run(main())
 
 
-def test_each_loop_has_a_connection_of_its_own(run: Run) -> None:
+def test_each_loop_has_its_own_connection(run: Run) -> None:
     met: list[Any] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -616,7 +617,7 @@ def test_each_loop_has_a_connection_of_its_own(run: Run) -> None:
             assert await client.get("k") == b"v"
 
         await elsewhere()
-        # Another loop in another thread, while this one runs and has a connection.
+        # Use another loop in another thread while this loop is running with a connection.
         await asyncio.to_thread(run, elsewhere())
         await elsewhere()
         assert len(met) == 2

@@ -1,4 +1,4 @@
-"""Replies that are large or slow, and calls that may have run, on the shared connection."""
+"""Tests large and slow replies, and calls that may already have run, on the shared connection."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ PART = b"x" * 100_000
 
 
 class Peer:
-    """A server whose replies a test writes by hand."""
+    """A server whose replies the test writes by hand."""
 
     def __init__(self) -> None:
         self.writers: list[asyncio.StreamWriter] = []
@@ -25,18 +25,18 @@ class Peer:
         place = len(self.writers) - 1
         while data := await reader.read(1 << 20):
             self.received[place] += data
-            # Keys that are held are answered by the test.
+            # Only calls for `small` are answered here; the test answers the others.
             writer.write(b"$1\r\nv\r\n" * data.count(b"$5\r\nsmall"))
         writer.close()
 
     async def got(self, place: int, word: bytes, times: int = 1) -> None:
-        """Return once a connection has received a word this often."""
+        """Return once a connection has received a word the given number of times."""
         while len(self.received) <= place or self.received[place].count(word) < times:
             await asyncio.sleep(0)
 
 
 def held(run: Run, test: Any, retries: int = 0, **options: Any) -> None:
-    """Run a test with such a server and a client of it."""
+    """Run a test with a `Peer` and a client connected to it."""
 
     async def main() -> None:
         peer = Peer()
@@ -49,7 +49,7 @@ def held(run: Run, test: Any, retries: int = 0, **options: Any) -> None:
     run(main())
 
 
-def test_a_large_reply_keeps_no_other_call_waiting(run: Run) -> None:
+def test_a_large_reply_delays_no_other_call(run: Run) -> None:
     async def test(peer: Peer, client: Any) -> None:
         large = asyncio.ensure_future(client.get("large"))
         await peer.got(0, b"large")
@@ -68,38 +68,38 @@ def test_a_large_reply_keeps_no_other_call_waiting(run: Run) -> None:
         assert len(peer.writers) == 2
         peer.writers[0].write(b"x" * (1_000_000 - sent) + b"\r\n")
         assert await large == b"x" * 1_000_000
-        # It is known from now on.
+        # From now on the client knows that this call's reply is large.
         assert ("GET", "large") in client._link.large
 
     held(run, test)
 
 
-def test_a_command_with_large_replies_takes_another_connection(run: Run) -> None:
+def test_a_command_known_for_large_replies_takes_another_connection(run: Run) -> None:
     async def test(peer: Peer, client: Any) -> None:
         assert await client.get("small") == b"v"
         link = client._link
         link.large["GET", "large"] = None
         large = asyncio.ensure_future(client.get("large"))
-        # It does not wait in the line of the others, nor they in its.
+        # The large call and the small calls do not wait for each other.
         small = asyncio.ensure_future(client.get("small"))
         await peer.got(1, b"large")
         assert await small == b"v"
         assert b"large" not in peer.received[0]
         peer.writers[1].write(b"$1\r\nv\r\n")
         assert await large == b"v"
-        # A command that cannot be packed leaves no link crowded.
+        # A command that cannot be packed does not leave a connection marked as crowded.
         with pytest.raises(redis.DataError):
             await client.execute_command("GET", "large", {})
         with pytest.raises(redis.DataError):
             await client.execute_command("WAIT", {}, 1)
         assert all(each.ready for each in (link, client._link))
-        # Arguments that cannot be looked up are no large ones.
+        # A call whose arguments are unhashable is not treated as large.
         assert await client.execute_command("GET", bytearray(b"small")) == b"v"
 
     held(run, test)
 
 
-def test_a_slow_reply_keeps_no_other_call_waiting(run: Run) -> None:
+def test_a_slow_reply_delays_no_other_call(run: Run) -> None:
     async def test(peer: Peer, client: Any) -> None:
         slow = asyncio.ensure_future(client.get("slow"))
         await peer.got(0, b"slow")
@@ -115,7 +115,7 @@ def test_a_slow_reply_keeps_no_other_call_waiting(run: Run) -> None:
     held(run, test)
 
 
-def test_a_full_pool_lets_calls_wait_for_a_large_reply(run: Run) -> None:
+def test_with_a_full_pool_calls_wait_for_a_large_reply(run: Run) -> None:
     async def test(peer: Peer, client: Any) -> None:
         slow = asyncio.ensure_future(client.get("slow"))
         await peer.got(0, b"slow")
@@ -130,7 +130,7 @@ def test_a_full_pool_lets_calls_wait_for_a_large_reply(run: Run) -> None:
     held(run, test, max_connections=1)
 
 
-def test_a_reply_that_makes_progress_is_in_time(run: Run) -> None:
+def test_a_reply_that_makes_progress_does_not_time_out(run: Run) -> None:
     async def test(peer: Peer, client: Any) -> None:
         large = asyncio.ensure_future(client.get("large"))
         await peer.got(0, b"large")
@@ -145,7 +145,7 @@ def test_a_reply_that_makes_progress_is_in_time(run: Run) -> None:
                 await asyncio.sleep(0)
         peer.writers[0].write(b"\r\n")
         assert await large == b"x" * 100
-        # A silent peer is given up as before.
+        # A silent peer still times out.
         silent = asyncio.ensure_future(client.get("silent"))
         await peer.got(0, b"silent")
         for _ in range(6):
@@ -176,7 +176,7 @@ def test_a_call_that_may_have_run_is_not_sent_again(name: str, error: Any, run: 
         client._link.fail(error("gone"))
         with pytest.raises(error, match="gone"):
             await call
-        # A new connection carries other calls, and has heard nothing of that one.
+        # A new connection carries the other calls, and the lost call is not sent on it again.
         assert await client.get("small") == b"v"
         assert len(peer.received) == 2
         assert b"return 1" not in peer.received[1]

@@ -1,4 +1,4 @@
-"""Commands that depend on their connection's state or history, over shared connections."""
+"""Tests commands that depend on the state or history of a shared connection."""
 
 import asyncio
 import os
@@ -21,10 +21,11 @@ from conftest import SCRATCH, Run
 from test_asyncio import url as url
 from undercroft.servers.command_kinds import ALONE, KINDS, READS, REPLICATED
 
-# Categories whose commands are about connections.
+# ACL categories of commands that concern connections.
 ABOUT_CONNECTIONS = {"@connection", "@transaction", "@blocking"}
-# Commands of these categories that neither depend on their connection nor change it: they concern
-# other connections, the whole server, or tell what holds for all shared connections alike.
+# Commands of these categories that neither depend on their connection nor change it. They concern
+# other connections or the whole server, or return a fact that is the same on all shared
+# connections.
 PLAIN = {
     *("CLIENT", "PING", "ECHO", "COMMAND", "COMMAND COUNT", "COMMAND DOCS", "COMMAND GETKEYS"),
     *("COMMAND GETKEYSANDFLAGS", "COMMAND HELP", "COMMAND INFO", "COMMAND LIST", "CLIENT GETNAME"),
@@ -34,8 +35,8 @@ PLAIN = {
 
 
 def table(client: Any) -> dict[str, set[str]]:
-    """Return the flags and categories of all commands of a server, by name in capitals."""
-    # Not as a version of redis-py shows them.
+    """Return the flags and categories of all commands of a server, by uppercase name."""
+    # Keep the raw reply: each redis-py version parses it differently.
     client.set_response_callback("COMMAND", lambda reply, **_: reply)
     found = {}
     rows = list(client.execute_command("COMMAND"))
@@ -46,7 +47,7 @@ def table(client: Any) -> dict[str, set[str]]:
     return found
 
 
-def test_each_command_of_the_table_has_its_kind(url: str) -> None:
+def test_every_server_command_has_the_right_kind(url: str) -> None:
     with redis.Redis.from_url(url) as client:
         commands = table(client)
     assert len(commands) > 200
@@ -56,7 +57,7 @@ def test_each_command_of_the_table_has_its_kind(url: str) -> None:
             assert kind is not None or name in PLAIN, name
         if "blocking" in marks or "@blocking" in marks:
             assert kind in (ALONE, REPLICATED), name
-        # A command that may change something is not sent twice.
+        # A command that may change something is never sent twice.
         if name in READS:
             assert "write" not in marks, name
             assert kind is None, name
@@ -68,13 +69,13 @@ def test_each_command_of_the_table_has_its_kind(url: str) -> None:
 
 
 class Tracking:
-    """A server that counts the offset of each connection's last write, as Redis does."""
+    """A server that tracks the offset of each connection's last write, as Redis does."""
 
     def __init__(self) -> None:
         self.offset = 0
         self.acknowledged = 0
         self.states: list[list[bytes]] = []
-        # The connection and the words of each command.
+        # The number of the connection and the words of each command.
         self.heard: list[tuple[int, bytes]] = []
         self.release = asyncio.Event()
 
@@ -108,7 +109,7 @@ class Tracking:
 
 
 def tracked(run: Run, test: Any) -> None:
-    """Run a test with such a server and a client of it."""
+    """Run a test with a `Tracking` server and a client connected to it."""
 
     async def main() -> None:
         peer = Tracking()
@@ -122,15 +123,15 @@ def tracked(run: Run, test: Any) -> None:
     run(main())
 
 
-def test_each_command_takes_the_connection_of_its_kind(run: Run) -> None:
+def test_each_command_uses_the_connection_its_kind_requires(run: Run) -> None:
     async def test(peer: Tracking, client: Any) -> None:
         await client.set("k", "v")
-        # redis-py sends HIMPORT with others.
+        # redis-py sends HIMPORT together with other commands.
         for name in sorted(KINDS.keys() - {"HIMPORT"}):
             peer.heard.clear()
-            # As a name of two words, and as two words.
+            # Pass the name of a two-word command both as one string and as two words.
             for words in ((name, "1", "1"), (*name.lower().split(), "1", "1")):
-                # A reply may be none that redis-py expects of the command.
+                # The server's stock reply may not be valid for this command in redis-py.
                 with suppress(Exception):
                     await client.execute_command(*words)
             places = [
@@ -147,9 +148,9 @@ def test_each_command_takes_the_connection_of_its_kind(run: Run) -> None:
     tracked(run, test)
 
 
-def test_wait_is_sent_where_the_write_went(run: Run) -> None:
+def test_wait_is_sent_on_the_connection_of_the_last_write(run: Run) -> None:
     async def test(peer: Tracking, client: Any) -> None:
-        # With a connection of its own in the pool that knows of no write.
+        # BLMOVE leaves a dedicated connection in the pool that has seen no write.
         await client.blmove("a", "b", 1)
         peer.acknowledged = peer.offset
         assert await client.wait(1, 10) == 1
@@ -168,16 +169,17 @@ def test_wait_is_sent_where_the_write_went(run: Run) -> None:
     tracked(run, test)
 
 
-def test_wait_keeps_no_other_call_waiting(run: Run) -> None:
+def test_wait_delays_no_other_call(run: Run) -> None:
     async def test(peer: Tracking, client: Any) -> None:
         await client.set("k", "v")
         waiting = asyncio.ensure_future(client.wait(1, 0))
         while not client._link.crowded:
             await asyncio.sleep(0)
-        # These are sent over another connection, and so is the write that follows.
+        # These calls, and the write that follows, go over another connection.
         assert await client.set("k", "w") is True
         assert len(peer.states) == 2
-        # Its own wait knows of the first write, too, for which an earlier call waits.
+        # A WAIT on the new connection also covers the first write, for which the earlier WAIT is
+        # pending.
         assert await client.wait(1, 10) == 0
         late = asyncio.ensure_future(client.wait(1, 10))
         peer.acknowledged = peer.offset
@@ -188,7 +190,7 @@ def test_wait_keeps_no_other_call_waiting(run: Run) -> None:
     tracked(run, test)
 
 
-def test_state_holds_for_all_shared_connections(run: Run) -> None:
+def test_connection_state_applies_to_all_shared_connections(run: Run) -> None:
     async def test(peer: Tracking, client: Any) -> None:
         await client.client_setname("first")
         await client.execute_command("AUTH", "user", "password")
@@ -203,7 +205,7 @@ def test_state_holds_for_all_shared_connections(run: Run) -> None:
         assert one[0] == b"CLIENT SETNAME first"
         known = {b"CLIENT SETNAME mine", b"AUTH user password", b"client no-touch on", b"READWRITE"}
         assert set(two) == known
-        # One that is made after all of them were lost has it, too.
+        # A connection made after all others were lost has the same state.
         client._link.fail(redis.ConnectionError("gone"))
         assert await client.set("k", "v") is True
         assert set(peer.states[-1]) == known
@@ -213,7 +215,7 @@ def test_state_holds_for_all_shared_connections(run: Run) -> None:
 
 @pytest.fixture
 def replicated() -> Iterator[tuple[str, subprocess.Popen[Any]]]:
-    """Return the URL of a server with one replica, and the replica's process."""
+    """Yield the URL of a server with one replica, and the replica's process."""
     binary = shutil.which("redis-server")
     if binary is None:
         pytest.skip("redis-server is not installed: nothing to replicate")
@@ -247,7 +249,7 @@ def replicated() -> Iterator[tuple[str, subprocess.Popen[Any]]]:
                 server.wait()
 
 
-def test_wait_tells_of_a_stopped_replica(
+def test_wait_reports_a_stopped_replica(
     replicated: tuple[str, subprocess.Popen[Any]], run: Run
 ) -> None:
     url, replica = replicated
@@ -266,13 +268,13 @@ def test_wait_tells_of_a_stopped_replica(
     run(main())
 
 
-def test_a_synchronous_wait_asks_the_connection_that_had_the_write(
+def test_a_synchronous_wait_uses_the_connection_that_sent_the_write(
     replicated: tuple[str, subprocess.Popen[Any]],
 ) -> None:
     url, replica = replicated
     with undercroft.Redis.from_url(url) as client:
         pool = client.connection_pool
-        # As while another thread uses it.
+        # Take a connection from the pool, as another thread in the middle of a call does.
         other = pool.take()
         assert client.set("k", "v") is True
         assert client.wait(1, 60_000) == 1

@@ -1,4 +1,4 @@
-"""Tasks that wait for locks of a store: one receiver for a loop, and a line before each lock."""
+"""Tests tasks that wait for locks of a store: one receiver per loop, and a FIFO queue per lock."""
 
 import asyncio
 import gc
@@ -12,19 +12,19 @@ from children import in_child
 from conftest import Run
 
 CHANNEL = b"undercroft:released:0:l"
-# A task that would only look again after this time would never get it.
+# A polling interval so long that a task that is not woken never acquires the lock.
 NEVER = 10**6
 
 
 async def in_line(client: Any, number: int) -> list[asyncio.Task[bool]]:
-    """Return tasks that wait for the lock in this order."""
+    """Return tasks that are queued for the lock in this order."""
     locks = [client.lock("l", sleep=NEVER) for _ in range(number)]
     tasks = [asyncio.create_task(lock.acquire()) for lock in locks]
     await asyncio.sleep(0)
     return tasks
 
 
-def test_more_tasks_wait_than_there_are_seats(path: str, run: Run) -> None:
+def test_more_tasks_can_wait_than_there_are_seats(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         order: list[int] = []
@@ -44,16 +44,16 @@ def test_more_tasks_wait_than_there_are_seats(path: str, run: Run) -> None:
     run(main())
 
 
-def test_who_leaves_the_line_lets_the_next_one_look(path: str, run: Run) -> None:
+def test_a_woken_task_that_is_cancelled_wakes_the_next_one(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
-        # Another lock is waited for beside it, the name of which is not text.
+        # A task waits at the same time for another lock, whose name is not valid UTF-8.
         async with client.lock(b"\xff") as other:
             beside = asyncio.create_task(client.lock(b"\xff", sleep=NEVER).acquire())
             async with client.lock("l"):
                 first, second, third = await in_line(client, 3)
             client.releases()._look()
-            first.cancel()  # which had been woken
+            first.cancel()  # it was already woken
             assert await second
             assert not third.done()
             assert await other.owned()
@@ -64,7 +64,7 @@ def test_who_leaves_the_line_lets_the_next_one_look(path: str, run: Run) -> None
     run(main())
 
 
-def test_who_gives_up_in_time_does_not_stand_in_the_way(path: str, run: Run) -> None:
+def test_a_task_that_times_out_does_not_block_the_next_waiter(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         async with client.lock("l"):
@@ -77,7 +77,7 @@ def test_who_gives_up_in_time_does_not_stand_in_the_way(path: str, run: Run) -> 
     run(main())
 
 
-def test_a_closed_loop_s_tasks_keep_no_receiver(path: str) -> None:
+def test_tasks_of_a_closed_loop_leave_no_receiver(path: str) -> None:
     client = undercroft.asyncio.Redis(path)
     loop = asyncio.new_event_loop()
     with undercroft.Redis(path) as store, store.lock("l"):
@@ -92,14 +92,14 @@ def test_a_closed_loop_s_tasks_keep_no_receiver(path: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_leaves_its_parent_s_line_alone(path: str, run: Run) -> None:
+def test_a_forked_child_does_not_disturb_its_parent_s_waiters(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         async with client.lock("l"):
             tasks = await in_line(client, 1)
 
             def throw_away() -> None:
-                # The child's copies of the coroutines.
+                # These are the child's copies of the coroutines.
                 for task in tasks:
                     task.get_coro().close()  # type: ignore[union-attr]
 
@@ -114,7 +114,7 @@ def server(socket: str, **options: Any) -> Any:
 
 
 async def subscribed(client: Any, number: int) -> None:
-    """Wait until so many connections are subscribed to the releases of the lock."""
+    """Wait until `number` connections are subscribed to the releases of the lock."""
     while (await client.pubsub_numsub(CHANNEL))[0][1] != number:
         await asyncio.sleep(0.001)
 
@@ -136,7 +136,7 @@ def test_tasks_are_woken_by_a_release_on_a_server(
             for _ in range(3):
                 assert await held.acquire()
                 tasks = [asyncio.create_task(work(number)) for number in range(40)]
-                # All tasks share one connection.
+                # All tasks share one subscribed connection.
                 await subscribed(client, 1)
                 gone = asyncio.create_task(work(-1))
                 await asyncio.sleep(0)
@@ -147,7 +147,8 @@ def test_tasks_are_woken_by_a_release_on_a_server(
                 assert sorted(order) == list(range(40))
                 order.clear()
                 await subscribed(client, 0)
-            # A client without asyncio releases it, and this one wakes that.
+            # A synchronous client's release wakes this client's task, and the task's release wakes
+            # that client.
             with undercroft.Redis(unix_socket_path=server_socket) as other:
                 theirs = other.lock("l", sleep=NEVER, thread_local=False)
                 assert theirs.acquire()
@@ -165,7 +166,7 @@ def test_tasks_are_woken_by_a_release_on_a_server(
     run(main())
 
 
-def test_a_lock_of_a_server_expires_and_waits_end(server_socket: str, run: Run) -> None:
+def test_locks_on_a_server_expire_and_waits_time_out(server_socket: str, run: Run) -> None:
     async def main() -> None:
         async with server(server_socket) as client:
             await client.delete("l", b"\xff")
@@ -173,7 +174,7 @@ def test_a_lock_of_a_server_expires_and_waits_end(server_socket: str, run: Run) 
             assert not await client.lock("l", sleep=NEVER).acquire(blocking_timeout=0.001)
             assert not await client.lock("l").acquire(blocking=False)
             assert await client.lock("l", sleep=NEVER).acquire()
-            # Another lock is waited for on the same connection, and left.
+            # A task waits for another lock on the same connection and acquires it.
             other = client.lock(b"\xff")
             assert await other.acquire()
             tasks = await in_line(client, 2)
@@ -181,7 +182,7 @@ def test_a_lock_of_a_server_expires_and_waits_end(server_socket: str, run: Run) 
             await subscribed(client, 1)
             await other.release()
             assert await beside
-            # One that is deleted without a word is found free after a while.
+            # A lock deleted without a notification is found free at the next poll.
             short = asyncio.create_task(client.lock("l", sleep=0.02).acquire())
             await asyncio.sleep(0)
             await client.delete("l")
@@ -194,7 +195,7 @@ def test_a_lock_of_a_server_expires_and_waits_end(server_socket: str, run: Run) 
     run(main())
 
 
-def test_a_lost_connection_is_made_anew_and_a_refused_one_is_done_without(
+def test_waiters_reconnect_and_poll_when_subscribing_is_refused(
     server_socket: str, run: Run
 ) -> None:
     async def main() -> None:

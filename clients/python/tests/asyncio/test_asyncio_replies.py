@@ -1,4 +1,4 @@
-"""The asyncio client: what comes over a connection, in pieces of any size, is for its callers."""
+"""Tests that replies of the asyncio client reach their callers however the bytes are split."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ from test_asyncio_turns import answered
 
 @asynccontextmanager
 async def unanswered(**options: Any) -> AsyncIterator[Any]:
-    """Give a connected client of a server that reads, and says no more than its first word."""
+    """Yield a connected client of a server that answers only the first call of each command."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n")
@@ -29,7 +29,7 @@ async def unanswered(**options: Any) -> AsyncIterator[Any]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     client = plain(server, **options)
-    # Each command's first call finds out how it is sent.
+    # The first call of each command determines how that command is sent.
     asking = [client.ping(), client.get("k"), client.set("k", "v"), client.lrange("k", 0, 1)]
     tasks = [asyncio.create_task(each) for each in asking]
     assert await tasks[0]
@@ -46,13 +46,13 @@ async def unanswered(**options: Any) -> AsyncIterator[Any]:
 
 
 async def given(client: Any, calls: list[Any], data: bytes, cut: int) -> list[Any]:
-    """Return what calls have of what comes in two pieces."""
+    """Return the results of calls whose replies arrive in two pieces."""
     client._link.data_received(data[:cut])
     client._link.data_received(data[cut:])
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
-def test_replies_are_results_wherever_they_are_cut(run: Run) -> None:
+def test_replies_are_parsed_wherever_they_are_split(run: Run) -> None:
     data = b"$1\r\nv\r\n*2\r\n:1\r\n$-1\r\n$1\r\n\xff\r\n+OK\r\n$4\r\nlate\r\n$4\r\nlast\r\n"
 
     async def main() -> None:
@@ -64,7 +64,7 @@ def test_replies_are_results_wherever_they_are_cut(run: Run) -> None:
                     *(client.get("k"), asyncio.create_task(client.get("k"))),
                 ]
                 calls[4].cancel()
-                # The task asks.
+                # Give the task a turn to send its call.
                 await asyncio.sleep(0)
                 found = await given(client, calls, data, cut)
                 assert type(found.pop(4)) is asyncio.CancelledError
@@ -84,7 +84,7 @@ def test_replies_are_results_wherever_they_are_cut(run: Run) -> None:
         (b"*2\r\n$1\r\n\xff\r\n:1\r\n", UnicodeDecodeError),
     ],
 )
-def test_what_is_special_is_given_as_well(run: Run, special: bytes, expected: type[Any]) -> None:
+def test_special_replies_reach_their_calls(run: Run, special: bytes, expected: type[Any]) -> None:
     data = b"$1\r\na\r\n" + special + b"$1\r\nb\r\n"
 
     async def main() -> None:
@@ -97,7 +97,7 @@ def test_what_is_special_is_given_as_well(run: Run, special: bytes, expected: ty
     run(main())
 
 
-def test_what_nobody_asked_for_ends_the_connection(run: Run) -> None:
+def test_an_unrequested_reply_closes_the_connection(run: Run) -> None:
     async def main() -> None:
         for data in (b"$1\r\nv\r\n$1\r\nw\r\n", b"$1\r\nv\r\nnonsense\r\n"):
             async with unanswered() as client:
@@ -109,7 +109,7 @@ def test_what_nobody_asked_for_ends_the_connection(run: Run) -> None:
     run(main())
 
 
-def test_an_interrupted_callback_leaves_nobody_waiting(run: Run) -> None:
+def test_an_interrupted_callback_leaves_no_call_pending(run: Run) -> None:
     async def main() -> None:
         async with unanswered() as client:
             client.set_response_callback("SET", interrupt)
@@ -125,12 +125,12 @@ def test_an_interrupted_callback_leaves_nobody_waiting(run: Run) -> None:
 
 
 def interrupt(*_: Any, **__: Any) -> Any:
-    """Raise what a signal's handler may raise anywhere."""
+    """Raise KeyboardInterrupt, as a signal handler may at any point."""
     raise KeyboardInterrupt
 
 
 class Interrupting:
-    """A transport that is interrupted before it has written anything."""
+    """A transport that is interrupted before it writes anything."""
 
     write = interrupt
 
@@ -138,7 +138,7 @@ class Interrupting:
         self.abort = transport.abort
 
 
-def test_an_interrupted_write_leaves_nobody_waiting(run: Run) -> None:
+def test_an_interrupted_write_leaves_no_call_pending(run: Run) -> None:
     async def main() -> None:
         async with unanswered() as client:
             link = client._link
@@ -152,9 +152,9 @@ def test_an_interrupted_write_leaves_nobody_waiting(run: Run) -> None:
             while not link._line or link._line.first.waiter is None or link._unsent:
                 await asyncio.sleep(0)
             link._transport = Interrupting(link._transport)
-            # The line sends as little as if the peer took no more.
+            # Pretend that the peer accepts no more data, so that the line does not write directly.
             link._is_direct = False
-            # As if nothing else were to run in this turn.
+            # Pretend that nothing else is scheduled in this turn.
             link._ready = deque()
 
             def receive() -> None:
@@ -169,7 +169,7 @@ def test_an_interrupted_write_leaves_nobody_waiting(run: Run) -> None:
 
 
 @pytest.mark.parametrize("kind", ["call", "batch"])
-def test_an_interrupted_reply_leaves_nobody_waiting(run: Run, kind: str) -> None:
+def test_an_interrupted_reply_leaves_no_call_pending(run: Run, kind: str) -> None:
     async def main() -> None:
         async with unanswered() as client:
             link = client._link
@@ -189,9 +189,9 @@ def test_an_interrupted_reply_leaves_nobody_waiting(run: Run, kind: str) -> None
     run(main())
 
 
-def test_what_a_finalizer_sends_has_its_own_reply(server_socket: str, run: Run) -> None:
+def test_a_call_sent_by_a_finalizer_gets_its_own_reply(server_socket: str, run: Run) -> None:
     class Sender:
-        """Garbage that has something to ask before it goes."""
+        """Garbage whose finalizer sends a call."""
 
         def __init__(self, client: Any, asked: list[Any]) -> None:
             self.client = client
@@ -207,7 +207,7 @@ def test_what_a_finalizer_sends_has_its_own_reply(server_socket: str, run: Run) 
             await client.get("task")
             threshold = gc.get_threshold()
             try:
-                # It is called at one allocation after another.
+                # Run the finalizer at a different allocation each time.
                 for count in range(40):
                     asked: list[Any] = []
                     gc.collect()
@@ -228,7 +228,7 @@ def test_what_a_finalizer_sends_has_its_own_reply(server_socket: str, run: Run) 
     run(main())
 
 
-def test_calls_leave_nothing_behind(run: Run) -> None:
+def test_calls_leak_no_objects(run: Run) -> None:
     async def main() -> None:
         async with answered() as client:
 
@@ -247,7 +247,7 @@ def test_calls_leave_nothing_behind(run: Run) -> None:
     run(main())
 
 
-def test_replies_that_are_collections_leave_nothing_behind(server_socket: str, run: Run) -> None:
+def test_collection_replies_leak_no_memory(server_socket: str, run: Run) -> None:
     ask = "redis.setresp(3); return redis.call('HGETALL', KEYS[1])"
     text = b"v" * 10_000
 
@@ -268,9 +268,9 @@ def test_replies_that_are_collections_leave_nothing_behind(server_socket: str, r
     run(main())
 
 
-def test_a_call_that_is_cancelled_while_it_is_settled_harms_nobody(run: Run) -> None:
+def test_cancelling_a_call_while_it_is_settled_affects_no_other_call(run: Run) -> None:
     class Cancelling:
-        """Garbage that cancels a call before it goes."""
+        """Garbage whose finalizer cancels a call."""
 
         def __init__(self, call: Any) -> None:
             self.call = call
@@ -283,7 +283,7 @@ def test_a_call_that_is_cancelled_while_it_is_settled_harms_nobody(run: Run) -> 
         async with unanswered() as client:
             threshold = gc.get_threshold()
             try:
-                # The garbage is found at one allocation after another.
+                # Collect the garbage at a different allocation each time.
                 for count in range(20):
                     gc.collect()
                     gc.disable()
@@ -303,7 +303,7 @@ def test_a_call_that_is_cancelled_while_it_is_settled_harms_nobody(run: Run) -> 
 
 def test_an_interrupted_argument_is_not_sent(run: Run) -> None:
     class Interrupted(int):
-        """A number that is interrupted once when it is written."""
+        """A number whose first conversion to text is interrupted."""
 
         times = 0
 
@@ -322,7 +322,7 @@ def test_an_interrupted_argument_is_not_sent(run: Run) -> None:
     run(main())
 
 
-def test_a_call_outside_of_a_running_loop_is_sent_by_who_awaits_it() -> None:
+def test_a_call_made_outside_a_running_loop_is_sent_when_awaited() -> None:
     loop = asyncio.new_event_loop()
 
     async def enter() -> Any:

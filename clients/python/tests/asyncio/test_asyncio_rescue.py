@@ -1,4 +1,4 @@
-"""Calls that were sent before another's reply turned out to be large or slow."""
+"""Tests calls that were sent just before an earlier reply turned out to be large or slow."""
 
 import asyncio
 from typing import Any
@@ -23,10 +23,10 @@ REPLIES = {
 
 
 class Server:
-    """Answers in order, each connection by itself; one with a large or slow reply waits in it."""
+    """A server that answers each connection in order and stalls at large and slow replies."""
 
     def __init__(self) -> None:
-        # The commands of each connection.
+        # The commands that each connection received.
         self.heard: list[list[bytes]] = []
         self.release = asyncio.Event()
         self.answers_pings = True
@@ -41,7 +41,8 @@ class Server:
                 words.append((await reader.readline()).strip())
             heard.append(b" ".join(words))
             if words[-1].startswith(b"large"):
-                # Not more than the announcement: a part that is long tells the client as well.
+                # Send little more than the announced length: the client also reacts to a long part
+                # of a value.
                 writer.write(b"$%d\r\nxxx" % SIZE)
                 await self.release.wait()
                 writer.write(b"x" * (SIZE - 3) + b"\r\n")
@@ -54,13 +55,13 @@ class Server:
         writer.close()
 
     async def got(self, place: int, count: int) -> None:
-        """Return once a connection has received so many commands."""
+        """Return once a connection has received `count` commands."""
         while len(self.heard) <= place or len(self.heard[place]) < count:
             await asyncio.sleep(0)
 
 
 def served(run: Run, test: Any, **options: Any) -> None:
-    """Run a test with such a server and a client of it."""
+    """Run a test with a `Server` and a client connected to it."""
 
     async def main() -> None:
         server = Server()
@@ -75,19 +76,19 @@ def served(run: Run, test: Any, **options: Any) -> None:
 
 
 async def rescued(client: Any) -> None:
-    """Return once no call is being sent again."""
+    """Return once no resent call is in flight."""
     share = Share.of(client.connection_pool)
     while share._tasks:
         await asyncio.wait(share._tasks)
 
 
 def of(client: Any, *keys: str) -> list[asyncio.Future[Any]]:
-    """Return calls that leave together, before any reply has come."""
+    """Return calls that are sent together, before any reply has arrived."""
     return [asyncio.ensure_future(client.get(key)) for key in keys]
 
 
 @pytest.mark.parametrize("first", ["large", "slow"])
-def test_reads_do_not_wait_for_a_reply_before_theirs(first: str, run: Run) -> None:
+def test_reads_do_not_wait_for_a_slow_reply_before_theirs(first: str, run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         assert await client.get("a") == b"a"
         head, *small = of(client, first, "b", "c", "d")
@@ -105,7 +106,7 @@ def test_reads_do_not_wait_for_a_reply_before_theirs(first: str, run: Run) -> No
             await wrong
         assert await pipe == [b"p", b"q"]
         assert not head.done()
-        # The late replies are dropped, and each later call has its own.
+        # Late replies to resent calls are dropped, and each later call receives its own reply.
         server.release.set()
         assert len(await head) == (SIZE if first == "large" else 4)
         while not link.ready:
@@ -123,7 +124,7 @@ def test_a_call_that_changes_something_is_not_sent_again(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         large, before = of(client, "large", "before")
         count = asyncio.ensure_future(client.incr("n"))
-        # It is to see the change that was made before it.
+        # This read must see the change made by the INCR before it.
         (after,) = of(client, "n")
         transaction = asyncio.ensure_future(client.pipeline().get("v").execute())
         assert await before == b"before"
@@ -141,7 +142,7 @@ def test_a_call_that_changes_something_is_not_sent_again(run: Run) -> None:
 def test_many_large_replies_are_not_transferred_twice(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         calls = of(client, *(f"large:{number}" for number in range(30)))
-        # A ping, and the first call that waits.
+        # Wait for a PING and the first resent call.
         await server.got(1, 2)
         while not client._link.crowded:
             await asyncio.sleep(0)
@@ -154,7 +155,7 @@ def test_many_large_replies_are_not_transferred_twice(run: Run) -> None:
     served(run, test)
 
 
-def test_a_busy_server_gets_nothing_twice(run: Run) -> None:
+def test_no_call_is_resent_to_a_busy_server(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         server.answers_pings = False
         calls = of(client, "slow", "a", "b")
@@ -170,7 +171,7 @@ def test_a_busy_server_gets_nothing_twice(run: Run) -> None:
     served(run, test)
 
 
-def test_a_full_pool_keeps_reads_in_their_places(run: Run) -> None:
+def test_with_a_full_pool_reads_keep_their_places(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         large, small = of(client, "large", "small")
         await server.got(0, 1)
@@ -187,7 +188,7 @@ def test_a_full_pool_keeps_reads_in_their_places(run: Run) -> None:
     served(run, test, max_connections=1)
 
 
-def test_cancelled_reads_and_lost_connections_end_alike(run: Run) -> None:
+def test_cancelled_reads_are_not_resent_and_lost_connections_fail_their_calls(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         large, cancelled, small = of(client, "large", "cancelled", "small")
         await server.got(0, 1)
@@ -204,7 +205,7 @@ def test_cancelled_reads_and_lost_connections_end_alike(run: Run) -> None:
     served(run, test)
 
 
-def test_replies_are_decoded_as_their_callers_asked(run: Run) -> None:
+def test_resent_calls_decode_replies_as_their_callers_asked(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         large, text = of(client, "large", "text")
         raw = asyncio.ensure_future(client.dump("raw"))

@@ -1,4 +1,4 @@
-"""Calls that meet a lock of a stopped process: the loop goes on, and they are made later (M6)."""
+"""Tests calls that meet a lock of a stopped process: the loop keeps running, calls retry (M6)."""
 
 import asyncio
 import contextlib
@@ -22,16 +22,16 @@ from holder import Holder
 from test_asyncio_waiting import HOLDER as ONE_SHARD
 from undercroft.asyncio.waiting import retries
 
-# Turns of the loop in which a call must not have ended: one that blocks it has none of them.
+# Turns of the loop during which a call must stay pending; a call that blocks the loop fails this.
 TURNS = 50
-# Seconds for what comes in the end.
+# Seconds to wait for an event that must happen eventually.
 LONG = 60.0
 
 KEYS = [f"key:{number}" for number in range(100)]
 
 
 def is_kept(impatient: undercroft.Redis, key: str) -> bool:
-    """Return whether another process has the lock of a key's shard."""
+    """Return whether another process holds the lock of a key's shard."""
     try:
         impatient.set(key, "x")
     except redis.TimeoutError:
@@ -40,14 +40,14 @@ def is_kept(impatient: undercroft.Redis, key: str) -> bool:
 
 
 class Stopped(Holder):
-    """A process that is stopped in the midst of a change of all shards."""
+    """A process that is stopped in the middle of a change to all shards."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
 
     def stop(self, quick: undercroft.Redis) -> None:
-        """Stop the process where it has all locks."""
+        """Stop the process while it holds all locks."""
         impatient = undercroft.Redis(self.path, timeout=0.01)
         while True:
             super().stop(quick)
@@ -56,7 +56,7 @@ class Stopped(Holder):
             self.go_on()
 
     def go_on(self) -> None:
-        """Let the process finish its change, and make others."""
+        """Let the process finish its change and continue with others."""
         self.process.send_signal(signal.SIGCONT)
 
 
@@ -75,7 +75,8 @@ async def watched(client: Any) -> Any:
             value = await pipe.get("d")
             pipe.multi()
             pipe.set("d", 4)
-            # The holder changes so many keys that some may share both counters with this one.
+            # The holder changes enough keys that one of them may share both change counters with
+            # this key.
             with contextlib.suppress(redis.WatchError):
                 return [value, *await pipe.execute()]
     raise AssertionError("ten times, another key's change counted as this one's")
@@ -122,7 +123,7 @@ async def read_many(client: Any) -> Any:
 
 
 Call = Callable[[Any], Awaitable[Any]]
-# What they return on a store that has nothing but the holder's keys.
+# Each call, with its result on a store that contains only the holder's keys.
 CALLS: dict[str, tuple[Call, Any]] = {
     "get": (read, bytes),
     "set": (lambda client: client.set("j", 1), True),
@@ -144,20 +145,20 @@ CALLS: dict[str, tuple[Call, Any]] = {
 }
 
 
-# Those that take no lock: they read through the log of whoever is stopped.
+# Calls that take no lock: they read through the undo log of the stopped process.
 READS = ["get", "mget", "scan_iter", "publish"]
 PARKED = [name for name in CALLS if name not in READS]
 
 
 async def turns() -> None:
-    """Let the loop go round."""
+    """Run `TURNS` turns of the loop."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
 
 
 @pytest.fixture(scope="module")
 def stopped() -> Iterator[str]:
-    """Return the path of a store with a lock that nobody gets."""
+    """Yield the path of a store whose locks are held by a stopped process."""
     with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         holder = Stopped(f"{directory}/store")
         try:
@@ -168,7 +169,7 @@ def stopped() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_read_waits_for_nobody(stopped: str, run: Run, name: str) -> None:
+def test_a_read_never_waits_for_a_lock(stopped: str, run: Run, name: str) -> None:
     call, wanted = CALLS[name]
 
     async def main() -> None:
@@ -188,7 +189,7 @@ def test_a_call_that_meets_a_lock_does_not_block_the_loop(
         client = undercroft.asyncio.Redis(stopped, timeout=LONG)
         parked = asyncio.ensure_future(call(client))
         await turns()
-        # It has been tried again by now.
+        # The call has been retried by now.
         await asyncio.sleep(0.02)
         assert not parked.done()
         parked.cancel()
@@ -225,7 +226,7 @@ def test_a_call_is_made_once_the_lock_is_free(path: str, run: Run) -> None:
             task.cancel()
         ended = await asyncio.gather(*given_up, return_exceptions=True)
         assert {type(each) for each in ended} == {asyncio.CancelledError}
-        # What was cancelled has changed nothing: each call finds what it is to find.
+        # Cancelled calls changed nothing, so each new call finds what it expects.
         tasks = {name: asyncio.ensure_future(call(client)) for name, (call, _) in CALLS.items()}
         leaving = asyncio.ensure_future(subscribed.unsubscribe("left"))
         await gone.aclose()
@@ -239,7 +240,8 @@ def test_a_call_is_made_once_the_lock_is_free(path: str, run: Run) -> None:
         await leaving
         holder.end()
         await client.aclose()
-        # What was left behind calls is done with it: the client is no subscriber any more.
+        # Work deferred by finished calls is complete: the client is no longer subscribed to any
+        # channel.
         numbers = await client.pubsub_numsub("left", "gone", "news")
         assert numbers == [(b"left", 0), (b"gone", 0), (b"news", 0)]
         names = {key async for key in client.scan_iter() if not key.startswith((b"key:", b"m:"))}
@@ -251,12 +253,12 @@ def test_a_call_is_made_once_the_lock_is_free(path: str, run: Run) -> None:
         holder.end()
 
 
-def test_a_call_that_was_given_up_has_changed_nothing(path: str, run: Run) -> None:
+def test_a_call_that_timed_out_has_changed_nothing(path: str, run: Run) -> None:
     holder = Stopped(path)
 
     async def main() -> None:
         holder.stop(undercroft.Redis(path))
-        # The death of a process is found out within 110 milliseconds.
+        # The death of a process is detected within 110 milliseconds.
         client = undercroft.asyncio.Redis(path, timeout=0.2)
         calls = [asyncio.ensure_future(CALLS[name][0](client)) for name in PARKED]
         seen = 0
@@ -279,7 +281,7 @@ def test_a_call_that_was_given_up_has_changed_nothing(path: str, run: Run) -> No
         holder.end()
 
 
-def test_many_calls_wait_in_turn_and_leave_the_loop_to_others(stopped: str, run: Run) -> None:
+def test_many_waiting_calls_yield_the_loop_to_other_tasks(stopped: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(stopped, timeout=LONG)
         tasks = [asyncio.create_task(client.incr("n")) for _ in range(500)]
@@ -297,7 +299,8 @@ def test_many_calls_wait_in_turn_and_leave_the_loop_to_others(stopped: str, run:
         while len(left) < 5:
             await asyncio.sleep(0)
             seen += 1
-        # A round is short, whoever waits: it left some to the next one, and others had turns.
+        # A round of retries is short: it leaves some calls for the next round and yields to other
+        # tasks.
         assert all(left)
         assert seen > len(left)
         assert not any(task.done() for task in tasks)
@@ -324,12 +327,12 @@ asyncio.run(main())
 """
 
 
-def test_what_a_call_leaves_behind_its_commit_is_done_later(
+def test_work_deferred_past_the_commit_is_done_later(
     path: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holder.HOLDER", ONE_SHARD)
-    # It waits to move an item to the shard whose lock the holder will have; stopped, it does not
-    # look after its queue.
+    # The mover waits to move an item to the shard whose lock the holder will take. Stopped, it does
+    # not serve its queue.
     mover = subprocess.Popen([sys.executable, "-c", MOVER, path], stdout=subprocess.PIPE, text=True)
     assert mover.stdout is not None
     assert mover.stdout.readline() == "waits\n"
@@ -346,11 +349,11 @@ def test_what_a_call_leaves_behind_its_commit_is_done_later(
             await turns()
             if pushing.done():
                 break
-            pushing.cancel()  # it is of the shard whose lock the holder has
+            pushing.cancel()  # its key is in the shard whose lock the holder has
         assert await pushing == 1
         assert store.lrange(source, 0, -1) == [b"item"]
         holder.end()
-        # The loop does what is left by itself: to look changes nothing.
+        # The loop finishes the deferred work by itself; polling the store does not contribute.
         until = time.monotonic() + LONG
         while store.exists(source):
             assert time.monotonic() < until
@@ -365,7 +368,7 @@ def test_what_a_call_leaves_behind_its_commit_is_done_later(
         holder.end()
 
 
-def test_a_loop_that_is_closed_takes_its_parked_calls_along(stopped: str) -> None:
+def test_a_closed_loop_releases_its_parked_calls(stopped: str) -> None:
     client = undercroft.asyncio.Redis(stopped, timeout=LONG)
     loop = asyncio.new_event_loop()
     tasks = [loop.create_task(client.set("key:1", "x")) for _ in range(3)]

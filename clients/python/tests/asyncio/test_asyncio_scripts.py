@@ -1,4 +1,4 @@
-"""Scripts of tasks that take long: a thread runs them, and the loop goes on."""
+"""Tests long-running scripts: a thread runs them while the loop keeps running."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,7 +11,7 @@ import undercroft
 import undercroft.asyncio
 from conftest import Run
 
-# It takes longer than a script may in the loop.
+# A script that runs longer than a script may run in the loop.
 LONG = """
 local sum = 0
 for round = 1, 3000000 do sum = sum + round % 7 end
@@ -23,7 +23,7 @@ ENDLESS = "while true do end"
 
 
 async def beside(work: Awaitable[Any]) -> tuple[Any, int]:
-    """Return what is awaited, and how many turns another task of the loop has had meanwhile."""
+    """Return an awaitable's result, and how many turns another task of the loop had meanwhile."""
     turns = 0
 
     async def count() -> None:
@@ -40,7 +40,7 @@ async def beside(work: Awaitable[Any]) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("way", ["eval", "evalsha", "pipeline", "transaction", "pool"])
-def test_the_loop_goes_on_while_a_script_runs(path: str, run: Run, way: str) -> None:
+def test_the_loop_keeps_running_while_a_script_runs(path: str, run: Run, way: str) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as r:
             client: Any = r
@@ -61,9 +61,9 @@ def test_the_loop_goes_on_while_a_script_runs(path: str, run: Run, way: str) -> 
                 work = client.eval(LONG, 1, "k")
             got, turns = await beside(work)
             assert got == expected
-            # A loop that waits for it has few.
+            # A loop that blocks on the script has only a few turns.
             assert turns > 100
-            # It had been begun in the loop, which left nothing.
+            # The run that began in the loop left no effects, so the script counts once.
             assert await r.get("k:count") == b"1"
             if way == "pool":
                 await client.aclose()
@@ -72,7 +72,7 @@ def test_the_loop_goes_on_while_a_script_runs(path: str, run: Run, way: str) -> 
     run(main())
 
 
-def test_a_task_that_is_cancelled_ends_its_script(path: str, run: Run) -> None:
+def test_cancelling_a_task_ends_its_script(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as r:
             for _ in range(20):
@@ -83,7 +83,7 @@ def test_a_task_that_is_cancelled_ends_its_script(path: str, run: Run) -> None:
                     await task
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(r.eval(ENDLESS, 0), 0.02)
-            # One that has changed something comes to its end.
+            # A script that has already changed something runs to completion.
             script = "redis.call('set', KEYS[1], 'v') " + LONG.replace("3000000", "30000000")
             task = asyncio.create_task(r.eval(script, 1, "k"))
             await asyncio.sleep(0.1)
@@ -95,7 +95,7 @@ def test_a_task_that_is_cancelled_ends_its_script(path: str, run: Run) -> None:
     run(main())
 
 
-def test_a_script_has_its_limit_beside_the_loop_too(path: str, run: Run) -> None:
+def test_the_time_limit_applies_to_scripts_in_a_thread(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as r:
             with pytest.raises(redis.ResponseError, match="ran longer than the 5000 ms"):

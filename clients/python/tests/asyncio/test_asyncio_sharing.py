@@ -1,4 +1,4 @@
-"""The shared connection of asyncio clients has a place in its pool, like any other."""
+"""Tests that the asyncio clients' shared connection occupies a place in its pool."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ POOLS = [redis.asyncio.ConnectionPool, redis.asyncio.BlockingConnectionPool]
 
 
 def made(kind: Any, url: str, **options: Any) -> tuple[Any, Any]:
-    """Return a pool of this kind, and a client of it."""
+    """Return a pool of this class, and a client of it."""
     pool = kind.from_url(url, **options)
     return pool, undercroft.asyncio.Redis(connection_pool=pool)
 
@@ -27,7 +27,7 @@ async def connections(url: str) -> int:
 
 
 async def closed(url: str, left: int = 0) -> None:
-    """Return once a server has no more than this many connections named `mine`."""
+    """Return once a server has at most `left` connections named `mine`."""
     while await connections(url) > left:
         await asyncio.sleep(0)
 
@@ -40,7 +40,7 @@ def test_clients_of_a_pool_share_one_connection(kind: Any, url: str, run: Run) -
         assert await asyncio.gather(*(client.set("k", 1) for client in clients)) == [True] * 50
         assert await connections(url) == 1
         assert len(pool._in_use_connections) == 1
-        # A client that is closed leaves the connection to the others.
+        # A closed client leaves the connection to the other clients.
         await clients[0].aclose()
         assert await clients[1].client_id() == await clients[2].client_id()
         await pool.disconnect()
@@ -54,7 +54,7 @@ def test_clients_of_a_pool_share_one_connection(kind: Any, url: str, run: Run) -
 
 
 @pytest.mark.parametrize("kind", POOLS)
-def test_an_idle_shared_connection_leaves_its_place(kind: Any, url: str, run: Run) -> None:
+def test_an_idle_shared_connection_gives_up_its_pool_place(kind: Any, url: str, run: Run) -> None:
     async def main() -> None:
         pool, client = made(kind, url, max_connections=1, client_name="mine")
         for number in range(3):
@@ -121,7 +121,7 @@ def test_a_call_waits_for_the_place_of_a_busy_shared_connection(run: Run) -> Non
     run(main())
 
 
-def test_closed_loops_leave_their_places(url: str, run: Run) -> None:
+def test_closed_loops_give_up_their_pool_places(url: str, run: Run) -> None:
     pool, client = made(redis.asyncio.ConnectionPool, url, max_connections=1)
 
     async def main() -> Any:
@@ -131,7 +131,7 @@ def test_closed_loops_leave_their_places(url: str, run: Run) -> None:
     run(pool.disconnect())
 
 
-def test_a_lost_shared_connection_leaves_its_place(run: Run) -> None:
+def test_a_lost_shared_connection_gives_up_its_pool_place(run: Run) -> None:
     async def main() -> None:
         met: list[asyncio.StreamWriter] = []
 

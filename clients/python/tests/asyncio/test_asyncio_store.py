@@ -1,4 +1,4 @@
-"""The asyncio client of a store in this process gives what the other one gives."""
+"""Tests that the asyncio client of an embedded store gives the synchronous client's results."""
 
 import asyncio
 import inspect
@@ -14,7 +14,7 @@ from test_asyncio import CALL, evaluate
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-def test_sessions_give_what_they_give_without_asyncio(path: str) -> None:
+def test_sessions_give_the_same_results_as_without_asyncio(path: str) -> None:
     async def main() -> None:
         ours = undercroft.asyncio.Redis(path)
         with undercroft.Redis(path + "-beside") as theirs:
@@ -45,7 +45,7 @@ def test_commands_finish_at_once(path: str, run: Run) -> None:
             coroutine = client.set("k", 1)
             assert inspect.iscoroutine(coroutine)
             with pytest.raises(StopIteration) as done:
-                coroutine.send(None)  # which it does without an event loop
+                coroutine.send(None)  # the call finishes without an event loop
             assert done.value.value is True
             assert await asyncio.gather(*(client.incr("k") for _ in range(5))) == [2, 3, 4, 5, 6]
             assert [key async for key in client.scan_iter()] == [b"k"]
@@ -109,7 +109,7 @@ def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:
     run(main())
 
 
-def test_who_waits_lets_others_run(path: str, run: Run) -> None:
+def test_a_waiting_task_lets_other_tasks_run(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         assert await client.blpop(["empty"], timeout=0.01) is None
@@ -140,7 +140,7 @@ def test_who_waits_lets_others_run(path: str, run: Run) -> None:
     run(main())
 
 
-def test_a_closed_receiver_lets_go_of_who_waits(path: str, run: Run) -> None:
+def test_closing_a_receiver_releases_its_waiters(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         p = client.pubsub(ignore_subscribe_messages=True)

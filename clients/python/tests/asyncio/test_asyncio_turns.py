@@ -1,4 +1,4 @@
-"""The asyncio client: who waits for a reply goes on with it, and one turn is one write."""
+"""Tests turns of the loop: a reply resumes its waiter at once, and one turn is one write."""
 
 import asyncio
 import contextvars
@@ -16,7 +16,7 @@ from undercroft.asyncio.multiplexing.link import Link
 
 @asynccontextmanager
 async def answered(received: list[bytes] | None = None) -> AsyncIterator[Any]:
-    """Give a connected client of a server that answers every GET with v."""
+    """Yield a connected client of a server that answers every GET with `v`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer_gets(reader, writer, received)
@@ -49,7 +49,8 @@ def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
             assert received[0].count(b"GET") == 200
             assert await client.get("alone") == b"v"
 
-        # Each of them goes on when its reply comes: what they ask next leaves at once as well.
+        # Each task resumes when its reply arrives, and the tasks' next calls leave in one write
+        # too.
         async def get_twice(number: int) -> Any:
             assert await client.get(f"key:{number}") == b"v"
             return await client.get(f"key:{number}")
@@ -66,7 +67,7 @@ def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
 
 
 class Watched:
-    """A link's line that tells of what it sends."""
+    """A link's line that records each write."""
 
     def __init__(self, link: Link, events: list[str]) -> None:
         self._line = link._line
@@ -81,12 +82,12 @@ class Watched:
         return len(self._line)
 
     def put(self, *command: Any) -> None:
-        """Take a command."""
+        """Put a command on the line."""
         self._line.put(*command)
         self._holds = True
 
     def send(self) -> Any:
-        """Send what there is, and tell whether a task does."""
+        """Send what is pending, and record whether a task sends it."""
         if self._holds:
             by_task = asyncio.current_task() is not None
             self._events.append("write by task" if by_task else "write")
@@ -94,7 +95,7 @@ class Watched:
         return self._line.send()
 
 
-def test_who_has_its_reply_asks_on_in_the_same_turn(
+def test_a_task_sends_its_next_call_in_the_turn_of_its_reply(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
@@ -110,7 +111,8 @@ def test_who_has_its_reply_asks_on_in_the_same_turn(
     async def main() -> None:
         async with answered() as client:
             Watched(client._link, events)
-            # Until here it was the first reply with which this task goes on.
+            # The task was resumed by an earlier reply; give it a turn so that the next reply starts
+            # afresh.
             await asyncio.sleep(0)
             events.clear()
             for _ in range(3):
@@ -127,9 +129,9 @@ def test_who_has_its_reply_asks_on_in_the_same_turn(
     ]
 
 
-def test_who_else_runs_in_a_turn_sends_with_who_has_a_reply(run: Run) -> None:
+def test_calls_of_other_tasks_in_the_same_turn_share_the_write(run: Run) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The replies are given by hand.
+        # The test writes the replies by hand.
         await reader.read()
         writer.close()
 
@@ -149,7 +151,7 @@ def test_who_else_runs_in_a_turn_sends_with_who_has_a_reply(run: Run) -> None:
         written: list[str] = []
         Watched(link, written)
         others: list[Any] = []
-        # Both in one turn.
+        # Both callbacks run in the same turn.
         loop.call_soon(link.data_received, b"$1\r\nv\r\n")
         loop.call_soon(lambda: others.append(client.get("other")))
         while not others or link._unsent:
@@ -164,7 +166,7 @@ def test_who_else_runs_in_a_turn_sends_with_who_has_a_reply(run: Run) -> None:
     run(main())
 
 
-def test_all_who_wait_for_a_call_have_its_result(run: Run) -> None:
+def test_all_waiters_of_a_call_receive_its_result(run: Run) -> None:
     async def wait(call: Any) -> Any:
         return await call
 
@@ -186,7 +188,7 @@ def test_all_who_wait_for_a_call_have_its_result(run: Run) -> None:
     run(main())
 
 
-def test_who_goes_on_does_so_in_its_own_context(run: Run) -> None:
+def test_a_resumed_task_runs_in_its_own_context(run: Run) -> None:
     name: contextvars.ContextVar[int] = contextvars.ContextVar("name")
 
     async def main() -> None:
@@ -206,7 +208,7 @@ def test_who_goes_on_does_so_in_its_own_context(run: Run) -> None:
     run(main())
 
 
-def test_what_ends_the_loop_ends_it_from_a_task_with_a_reply(run: Run) -> None:
+def test_system_exit_in_a_resumed_task_ends_the_loop(run: Run) -> None:
     async def leave(client: Any) -> None:
         await client.get("k")
         raise SystemExit(3)
@@ -222,7 +224,7 @@ def test_what_ends_the_loop_ends_it_from_a_task_with_a_reply(run: Run) -> None:
         run(main())
 
 
-def test_a_callback_s_error_is_the_loop_s_to_report(run: Run) -> None:
+def test_the_loop_reports_errors_of_done_callbacks(run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         reported: list[Any] = []
@@ -240,14 +242,14 @@ def test_a_callback_s_error_is_the_loop_s_to_report(run: Run) -> None:
     run(main())
 
 
-def test_a_reply_that_comes_within_a_task_wakes_others_later(run: Run) -> None:
+def test_a_reply_received_within_a_task_wakes_other_tasks_later(run: Run) -> None:
     async def main() -> None:
         async with answered() as client:
             link = client._link
             task = asyncio.create_task(client.get("k"))
             while link._line.first.waiter is None:
                 await asyncio.sleep(0)
-            # As a transport might that a task tells to read.
+            # Deliver data from within a task, as a transport may when a task makes it read.
             link.data_received(b"$5\r\nearly\r\n")
             assert not task.done()
             assert await task == b"early"
@@ -256,7 +258,7 @@ def test_a_reply_that_comes_within_a_task_wakes_others_later(run: Run) -> None:
     run(main())
 
 
-def test_what_a_full_socket_does_not_take_leaves_in_order(run: Run) -> None:
+def test_data_that_a_full_socket_refuses_is_sent_in_order(run: Run) -> None:
     def asked(value: bytes) -> bytes:
         return b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%b\r\n" % (len(value), value)
 
@@ -274,7 +276,7 @@ def test_what_a_full_socket_does_not_take_leaves_in_order(run: Run) -> None:
             assert await first == b"v"
             link = client._link
             assert link._is_direct
-            # More than a socket takes; then it takes some, before the transport knows of that.
+            # Send more than the socket takes, then drain some of it before the transport notices.
             values = [b"v" * (16 << 20), b"w", b"x"]
             calls = [link.send(("SET", "k", values[0]))]
             link._flush()
@@ -289,7 +291,7 @@ def test_what_a_full_socket_does_not_take_leaves_in_order(run: Run) -> None:
             assert received == expected
             await loop.sock_sendall(peer, b"+OK\r\n" * 3)
             assert await asyncio.gather(*calls) == [b"OK"] * 3
-            # The transport tells what it has left when it is given something.
+            # The transport reports how much it still holds the next time it is given data.
             for _ in range(2):
                 call = link.send(("PING",))
                 await loop.sock_recv(peer, 100)
@@ -302,18 +304,18 @@ def test_what_a_full_socket_does_not_take_leaves_in_order(run: Run) -> None:
 
 
 class Interrupting:
-    """What a signal's handler does to who comes by."""
+    """A waiter that raises as if a signal handler interrupted the code that wakes it."""
 
     @property
     def waiter(self) -> None:
-        """Raise as the handler does."""
+        """Raise KeyboardInterrupt, as a signal handler does."""
         raise KeyboardInterrupt
 
     def join(self) -> None:
-        """Have nobody who waits."""
+        """Do nothing: there is no waiter to wake."""
 
 
-def test_an_interrupt_leaves_nobody_waiting(run: Run) -> None:
+def test_an_interrupt_while_waking_leaves_no_task_waiting(run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         async with answered() as client:
@@ -333,7 +335,7 @@ def test_an_interrupt_leaves_nobody_waiting(run: Run) -> None:
             loop.call_soon(receive)
             assert await task == b"early"
             assert len(raised) == 1
-            # The link writes as before, and its own reply is one that nobody asked for.
+            # The link still writes; the server's own reply to the first call is then one too many.
             call = client.get("k")
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -344,7 +346,7 @@ def test_an_interrupt_leaves_nobody_waiting(run: Run) -> None:
     run(main())
 
 
-def test_a_task_may_run_the_loop_as_nest_asyncio_lets_it() -> None:
+def test_a_task_may_run_the_loop_as_nest_asyncio_does() -> None:
     async def main() -> None:
         loop: Any = asyncio.get_running_loop()
         async with answered() as client:

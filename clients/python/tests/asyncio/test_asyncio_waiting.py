@@ -1,4 +1,4 @@
-"""Tasks that wait for keys of a store: their place in the queue, and what becomes of it."""
+"""Tests tasks that wait for keys of a store: how they keep and give up their queue places."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ def waiter(path: str) -> subprocess.Popen[str]:
 
 
 def in_a_thread(path: str, key: str, results: list[Any], waits: threading.Event) -> None:
-    """Wait for a key in a loop of this thread's."""
+    """Wait for a key in this thread's own loop."""
 
     async def main() -> None:
         async with undercroft.asyncio.Redis(path, decode_responses=True) as client:
@@ -58,7 +58,7 @@ def in_a_thread(path: str, key: str, results: list[Any], waits: threading.Event)
 
 
 async def begun(*calls: Any) -> list[asyncio.Task[Any]]:
-    """Return tasks that wait, in this order."""
+    """Return tasks that have begun to wait, in this order."""
     tasks = [asyncio.create_task(call) for call in calls]
     await asyncio.sleep(0)
     return tasks
@@ -105,7 +105,7 @@ def test_a_cancelled_task_gives_up_its_place(path: str, run: Run) -> None:
     run(main())
 
 
-def test_what_a_cancelled_task_was_given_goes_back(path: str, run: Run) -> None:
+def test_an_item_given_to_a_cancelled_task_goes_back(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         calls = client.blpop("k"), client.bzpopmin("z"), client.blmove("from", "to", 9)
@@ -122,9 +122,9 @@ def test_what_a_cancelled_task_was_given_goes_back(path: str, run: Run) -> None:
         )
         assert await client.lrange("k", 0, -1) == ["1", "2"]
         assert await client.zrange("z", 0, -1) == ["m", "n"]
-        # A move was made once it was possible, whoever has heard of it.
+        # The move happened as soon as it was possible, although no task received its result.
         assert await client.lrange("to", 0, -1) == ["moved"]
-        # The next in line gets what a cancelled task had been given.
+        # The next waiter receives the item that a cancelled task had been given.
         first, second = await begun(client.blpop("q"), client.blpop("q"))
         await client.rpush("q", "v")
         first.cancel()
@@ -133,7 +133,7 @@ def test_what_a_cancelled_task_was_given_goes_back(path: str, run: Run) -> None:
     run(main())
 
 
-def test_no_cancellation_loses_or_doubles_an_item(path: str, run: Run) -> None:
+def test_cancellation_neither_loses_nor_duplicates_an_item(path: str, run: Run) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -212,7 +212,7 @@ def test_timeouts_are_kept(path: str, run: Run) -> None:
     run(main())
 
 
-def test_a_closed_client_s_tasks_are_told(path: str, run: Run) -> None:
+def test_tasks_of_a_closed_client_get_an_error(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         tasks = await begun(client.blpop("k"), client.blpop("k"))
@@ -226,7 +226,7 @@ def test_a_closed_client_s_tasks_are_told(path: str, run: Run) -> None:
     run(main())
 
 
-def test_a_closed_loop_s_tasks_keep_nothing(path: str) -> None:
+def test_tasks_of_a_closed_loop_give_back_their_items(path: str) -> None:
     client = undercroft.asyncio.Redis(path)
     loop = asyncio.new_event_loop()
     task = loop.create_task(client.blpop("k"))
@@ -242,7 +242,7 @@ def test_a_closed_loop_s_tasks_keep_nothing(path: str) -> None:
     assert asyncio.run(client.blpop("k")) == (b"k", b"v")
 
 
-def test_in_a_pipeline_a_task_waits_in_the_loop(path: str, run: Run) -> None:
+def test_a_blocking_call_in_a_pipeline_does_not_block_the_loop(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         pipe = client.pipeline(transaction=False)
@@ -251,7 +251,7 @@ def test_in_a_pipeline_a_task_waits_in_the_loop(path: str, run: Run) -> None:
         assert await task == [True, ("jobs", "1"), "v"]
         with pytest.raises(redis.ResponseError, match=r"Command # 1 \(BLPOP k 0\) of pipeline"):
             await client.pipeline(transaction=False).blpop("k").execute()
-        # Within a transaction nobody waits.
+        # No command waits within a transaction.
         assert await client.pipeline().blpop("jobs").set("k", 2).execute() == [None, True]
         async with client.pipeline() as pipe:
             await pipe.watch("k")
@@ -269,7 +269,7 @@ def test_a_forked_child_leaves_its_parent_s_tasks_alone(path: str, run: Run) -> 
         tasks = await begun(client.blpop("k"), client.blpop("k"))
 
         def throw_away() -> None:
-            # The child's copies of the coroutines.
+            # These are the child's copies of the coroutines.
             for task in tasks:
                 task.get_coro().close()  # type: ignore[union-attr]
             tasks.clear()
@@ -297,7 +297,7 @@ def test_a_killed_process_loses_no_item(path: str) -> None:
 
 
 class Counted:
-    """What tasks wait with, and how often they tried to end their waits."""
+    """The native waits of a loop, wrapped to record each attempt to finish a wait."""
 
     def __init__(self, native: Any) -> None:
         self.native = native
@@ -311,7 +311,8 @@ class Counted:
         return self.native.finish(wait, taken)
 
 
-# It writes to one shard only, so that tasks at home in another one are found while it is stopped.
+# The holder writes to one shard only, so tasks whose home is another shard are found while it is
+# stopped.
 HOLDER = """
 import redis, sys, undercroft
 r = undercroft.Redis(sys.argv[1])
@@ -327,19 +328,19 @@ while True:
 """
 
 
-def test_a_lock_in_the_way_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_lock_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holder.HOLDER", HOLDER)
 
     async def main() -> None:
         quick = undercroft.Redis(path, timeout=0.2)
-        # In another database, but of the shard whose lock the process is stopped with.
+        # The key is in another database, but in the shard whose lock the stopped process holds.
         client = undercroft.asyncio.Redis(path, db=1)
         answered = await begun(*(client.blpop("key:1") for _ in range(3)))
         late = await begun(*(client.blpop("key:1", timeout=0.001) for _ in range(3)))
         await client.rpush("key:1", *range(3))
         (waits,) = client._waits.values()
         waits._native = counted = Counted(waits._native)
-        # Not before: who met its lock would not have begun to wait.
+        # Start the holder only now: a task that met its lock could not have begun to wait.
         holder = Holder(path)
         ends.callback(holder.end)
         holder.stop(quick)
@@ -347,7 +348,7 @@ def test_a_lock_in_the_way_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPat
         waits._look(waits._waiting())
         for _ in range(10):
             await asyncio.sleep(0)
-        # Those whose time is up have tried, and those who are found: not again and again.
+        # Tasks that timed out or were served have tried once to finish, not over and over.
         assert len(counted.tries) >= 3
         assert len(counted.tries) <= 6 or time.monotonic() - start >= 0.05
         while len(counted.tries) < 7:

@@ -1,4 +1,4 @@
-"""Commands that wait for keys, embedded: threads, processes, signals and pipelines."""
+"""Tests embedded commands that wait for keys: threads, processes, signals and pipelines."""
 
 import os
 import signal
@@ -30,12 +30,12 @@ def waiter(path: str) -> subprocess.Popen[str]:
 
 
 def wait_for(r: undercroft.Redis, key: str) -> None:
-    """Push items until somebody else takes one at once."""
+    """Push items until a waiter takes one at once."""
     while r.rpush(key, "probe") != 1 or r.lpop(key) is not None:
         time.sleep(0.001)
 
 
-def test_a_thread_waits_while_others_run(r: undercroft.Redis) -> None:
+def test_other_threads_run_while_one_waits(r: undercroft.Redis) -> None:
     taken: list[object] = []
     threads = [threading.Thread(target=lambda: taken.append(r.blpop("k"))) for _ in range(4)]
     for thread in threads:
@@ -54,13 +54,13 @@ def test_a_timeout_is_kept(r: undercroft.Redis) -> None:
         assert time.monotonic() - start >= timeout
 
 
-def test_within_a_transaction_nobody_waits(r: undercroft.Redis) -> None:
+def test_blocking_commands_do_not_wait_within_a_transaction(r: undercroft.Redis) -> None:
     with r.pipeline(transaction=True) as p:
         p.blpop("k").rpush("k", 1).blpop("k").bzpopmin("z")
         assert p.execute() == [None, 1, (b"k", b"1"), None]
 
 
-def test_an_item_goes_to_a_process_that_waits(r: undercroft.Redis, path: str) -> None:
+def test_an_item_goes_to_a_waiting_process(r: undercroft.Redis, path: str) -> None:
     child = waiter(path)
     wait_for(r, "jobs")
     out, _ = child.communicate()
@@ -69,7 +69,7 @@ def test_an_item_goes_to_a_process_that_waits(r: undercroft.Redis, path: str) ->
 
 def test_a_stopped_and_killed_process_loses_no_item(r: undercroft.Redis, path: str) -> None:
     child = waiter(path)
-    # As long as it has not begun to wait, the items stay in the list.
+    # Until the child has begun to wait, pushed items stay in the list.
     while True:
         child.send_signal(signal.SIGSTOP)
         os.waitpid(child.pid, os.WUNTRACED)
@@ -77,7 +77,7 @@ def test_a_stopped_and_killed_process_loses_no_item(r: undercroft.Redis, path: s
             r.rpush("jobs", "one")
             break
         except redis.TimeoutError:
-            # It was stopped with a lock in its hands, as it began to wait.
+            # The child was stopped while it held a lock, just as it began to wait.
             child.send_signal(signal.SIGCONT)
     child.kill()
     child.wait()
@@ -85,11 +85,11 @@ def test_a_stopped_and_killed_process_loses_no_item(r: undercroft.Redis, path: s
 
 
 def waiting(r: undercroft.Redis) -> int:
-    """Return the bytes that waits and subscriptions take."""
+    """Return the number of bytes that waits and subscriptions occupy."""
     return r.info("memory")["used_memory_waiting"]
 
 
-def test_what_killed_waiters_and_subscribers_left_goes_without_a_server(
+def test_memory_of_killed_waiters_and_subscribers_is_freed_without_a_server(
     r: undercroft.Redis, path: str
 ) -> None:
     program = """
@@ -114,7 +114,7 @@ r.blpop([f"list {sys.argv[2]} {name}" for name in range(60)])
             child.kill()
             child.communicate()
     assert waiting(r) > 0
-    # A process that writes frees it, by and by; no key of the dead is touched.
+    # A writing process frees that memory over time, without touching any key of the dead processes.
     while waiting(r) > 0:
         r.set("k", "v")
     assert r.pubsub_channels() == []

@@ -1,4 +1,4 @@
-"""Results that are computed by one caller at a time, whoever dies, is stopped, or is late."""
+"""Tests cached results: one caller computes at a time, even if it dies, stops, or is late."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from children import fork, status_of
 from conftest import Run
 from undercroft._native import LEASE_SCRIPT, lease_key
 
-# A term and a wait that end only in a test that fails.
+# A lease and a wait, in seconds, that end only in a failing test.
 LONG = 120
 
 
@@ -34,7 +34,7 @@ def url(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
     yield f"unix://{socket}?db=11"
 
 
-def test_a_result_is_made_once_and_comes_as_get_returns_it(url: str) -> None:
+def test_a_result_is_computed_once_and_returned_as_get_returns_it(url: str) -> None:
     for decode in (False, True):
         r = undercroft.from_url(url, decode_responses=decode)
         made: list[Any] = []
@@ -59,7 +59,7 @@ def test_a_result_is_made_once_and_comes_as_get_returns_it(url: str) -> None:
         r.close()
 
 
-def test_serializers_and_keys_are_said(url: str) -> None:
+def test_serializers_and_keys_can_be_chosen(url: str) -> None:
     with undercroft.from_url(url) as r:
 
         @r.cache(key="user:{0}", serializer="json")
@@ -78,7 +78,7 @@ def test_serializers_and_keys_are_said(url: str) -> None:
         assert r.exists("1+b")
 
 
-def test_what_makes_no_sense_is_refused(r: undercroft.Redis, path: str) -> None:
+def test_invalid_options_are_refused(r: undercroft.Redis, path: str) -> None:
     with pytest.raises(ValueError, match="expected a ttl with stale or early, got none"):
         r.cache(stale=5)(lambda: b"")
     with pytest.raises(ValueError, match="expected 'json', 'pickle' or an object"):
@@ -100,7 +100,7 @@ def test_what_makes_no_sense_is_refused(r: undercroft.Redis, path: str) -> None:
     assert r.dbsize() == 0, "and nothing is left of it"
 
 
-def test_an_error_is_told_and_the_next_caller_computes(url: str) -> None:
+def test_after_an_error_the_next_caller_computes(url: str) -> None:
     with undercroft.from_url(url) as r:
         errors = [ZeroDivisionError(), KeyboardInterrupt()]
 
@@ -116,7 +116,7 @@ def test_an_error_is_told_and_the_next_caller_computes(url: str) -> None:
         assert result() == b"result"
 
 
-def test_of_many_threads_one_computes(url: str) -> None:
+def test_only_one_of_many_threads_computes(url: str) -> None:
     with undercroft.from_url(url) as r:
         made, results, asked = [], [], threading.Barrier(100)
 
@@ -138,7 +138,7 @@ def test_of_many_threads_one_computes(url: str) -> None:
         assert made == [1]
 
 
-def test_of_a_thousand_tasks_one_computes(url: str, run: Run) -> None:
+def test_only_one_of_a_thousand_tasks_computes(url: str, run: Run) -> None:
     async def work() -> None:
         r = undercroft.asyncio.from_url(url)
         made, asked, all_asked = [], 0, asyncio.Event()
@@ -158,7 +158,7 @@ def test_of_a_thousand_tasks_one_computes(url: str, run: Run) -> None:
 
         assert await asyncio.gather(*(ask() for _ in range(1000))) == [["once"]] * 1000
         assert made == ["once"]
-        # One that is cancelled leaves the computation to another at once.
+        # A cancelled task hands the computation to another task at once.
         all_asked.clear()
         task = asyncio.ensure_future(result("other"))
         while "other" not in made:
@@ -175,7 +175,7 @@ def test_of_a_thousand_tasks_one_computes(url: str, run: Run) -> None:
     run(work())
 
 
-def test_a_stale_result_is_given_while_one_makes_it_anew(url: str) -> None:
+def test_a_stale_result_is_returned_while_one_caller_refreshes_it(url: str) -> None:
     with undercroft.from_url(url) as r:
         made: list[int] = []
 
@@ -193,7 +193,7 @@ def test_a_stale_result_is_given_while_one_makes_it_anew(url: str) -> None:
         assert made == [0, 1]
 
 
-def test_who_waits_too_long_is_told_so(url: str) -> None:
+def test_waiting_too_long_for_a_result_raises_timeout_error(url: str) -> None:
     with undercroft.from_url(url) as r:
 
         @r.cache(key="slow", lease=LONG, wait=0.01)
@@ -209,7 +209,7 @@ def test_who_waits_too_long_is_told_so(url: str) -> None:
         assert r.keys() == [b"slow"]
 
 
-def test_a_store_without_redis_py_has_it(path: str) -> None:
+def test_caching_works_without_redis_py(path: str) -> None:
     with undercroft.Store(path) as store:
         made = []
 
@@ -223,9 +223,9 @@ def test_a_store_without_redis_py_has_it(path: str) -> None:
 
 
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP, None])
-def test_of_eight_processes_exactly_one_takes_over(path: str, blow: signal.Signals | None) -> None:
+def test_exactly_one_of_eight_processes_takes_over(path: str, blow: signal.Signals | None) -> None:
     r = undercroft.Redis(path)
-    # The killed one's would last for minutes.
+    # The lease of a killed process is freed at once, although its term is minutes.
     term = LONG if blow == signal.SIGKILL else 1.0
 
     def compute() -> str:
@@ -293,7 +293,7 @@ def test_callers_in_a_store_and_on_its_server_respect_each_other(r: undercroft.R
     def result() -> bytes:
         return b"result"
 
-    # As a client of a server takes it.
+    # Take the lease as a client of a server does.
     assert r.set(lease_key(b"key"), "random", px=100_000, nx=True)
     with pytest.raises(redis.TimeoutError):
         result()
@@ -301,7 +301,7 @@ def test_callers_in_a_store_and_on_its_server_respect_each_other(r: undercroft.R
     assert result() == b"result"
 
 
-def test_who_would_wait_for_himself_is_told_at_once(url: str) -> None:
+def test_a_recursive_computation_is_refused_at_once(url: str) -> None:
     with undercroft.from_url(url) as r:
         first_of_two: Any = None
 
@@ -323,12 +323,12 @@ def test_who_would_wait_for_himself_is_told_at_once(url: str) -> None:
         for call in (own, lambda: first(1)):
             with pytest.raises(RecursionError, match="asks for the key"):
                 call()
-        # Nothing of it is left, and other keys are others'.
+        # No lease is left, and the other keys are unaffected.
         assert first(0) == b"done"
         assert len(r.keys()) == 1
 
 
-def test_a_task_that_would_wait_for_itself_is_told_at_once(path: str) -> None:
+def test_a_recursive_computation_in_a_task_is_refused_at_once(path: str) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
 
@@ -342,7 +342,7 @@ def test_a_task_that_would_wait_for_itself_is_told_at_once(path: str) -> None:
 
             with pytest.raises(RecursionError, match="asks for the key b'own'"):
                 await own(True)
-            # Another task is not the one that computes.
+            # Another task may wait, because it is not the task that computes.
             assert await asyncio.gather(own(False), own(False)) == [b"done"] * 2
 
             @client.cache(lease=10**6, wait=10**6)
@@ -354,7 +354,7 @@ def test_a_task_that_would_wait_for_itself_is_told_at_once(path: str) -> None:
             async def first(number: int) -> bytes:
                 return b"".join(await asyncio.gather(second(number))) if number else b"done"
 
-            # A task that the computation waits for.
+            # The computation waits for another task, which asks for the same key.
             with pytest.raises(RecursionError, match="asks for the key"):
                 await first(1)
             assert await first(0) == b"done"
@@ -362,7 +362,7 @@ def test_a_task_that_would_wait_for_itself_is_told_at_once(path: str) -> None:
     asyncio.run(main())
 
 
-def test_a_key_is_made_of_parameters_however_they_are_passed(url: str) -> None:
+def test_a_key_is_the_same_however_its_parameters_are_passed(url: str) -> None:
     with undercroft.from_url(url) as r:
 
         @r.cache(key="user:{id}:{0}:{page}:{extra}", serializer="json")

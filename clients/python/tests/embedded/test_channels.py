@@ -1,4 +1,4 @@
-"""Channels: each message goes to one consumer, in order, whoever is killed when.
+"""Tests channels: each message goes to one consumer, in order, whichever process is killed.
 
 ``UNDERCROFT_CRASH=full`` makes the storms long.
 """
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[4]
 SERVER = ROOT / "target/debug/undercroft"
 FULL = os.environ.get("UNDERCROFT_CRASH") == "full"
 LONG = 300_000
-# No wait of a test takes as long where nothing is wrong.
+# The longest wait in seconds; a passing test never waits this long.
 PATIENCE = 60
 
 
@@ -44,7 +44,7 @@ def url(path):
 
 @pytest.fixture
 def served(path):
-    """Return a store's URL and that of the server that serves it."""
+    """Yield the URL of a store and the URL of the server that serves it."""
     if not SERVER.exists():
         pytest.skip(f"{SERVER} is not built: no store is served")
     socket = f"{path}.socket"
@@ -62,7 +62,7 @@ def served(path):
 
 @pytest.fixture(params=["embedded", "redis", "served"])
 def made(request, path):
-    """Return what makes channels of one place: in the store, on Redis, or where it is served."""
+    """Yield a function that makes channels in one place: a store, Redis, or a served store."""
     name = f"tested:{os.getpid()}:{time.monotonic_ns()}"
     if request.param == "embedded":
         place = f"undercroft://{path}"
@@ -74,7 +74,7 @@ def made(request, path):
 
 
 def message(number: int) -> bytes:
-    """Return a message that can be checked."""
+    """Return a message whose content can be verified."""
     body = b"%012d" % number + bytes(number % 90)
     return body + hashlib.blake2b(body, digest_size=8).digest()
 
@@ -86,7 +86,7 @@ def number_of(found) -> int:
     return int(body[:12])
 
 
-def test_a_channel_does_what_pythons_queue_does(made):
+def test_a_channel_behaves_like_pythons_queue(made):
     choice = random.Random(drawn_seed())
     size = choice.randrange(1, 6)
     channel, model = made(maxsize=size), queue.Queue(size)
@@ -107,7 +107,7 @@ def outcome(call, *args):
         return type(error)
 
 
-def test_several_at_once_come_in_order(made):
+def test_batches_arrive_in_order(made):
     channel = made(maxsize=10)
     assert channel.put_many(range(25), block=False) == 10
     assert channel.get_many(4) == [0, 1, 2, 3]
@@ -206,7 +206,7 @@ def test_pickles_are_refused_and_stay(made):
     assert channel.qsize() == 0
 
 
-def test_times_that_are_up(made):
+def test_expired_timeouts_raise_empty_or_full(made):
     channel = made(maxsize=1)
     for wait in ({"block": False}, {"timeout": 0}, {"timeout": 0.02}):
         with pytest.raises(queue.Empty):
@@ -224,7 +224,7 @@ def test_times_that_are_up(made):
     assert channel.get() == b"one"
 
 
-def test_an_empty_name_and_options_beside_a_client_are_refused(url):
+def test_an_empty_name_and_options_with_a_client_are_refused(url):
     with pytest.raises(ValueError, match="name"):
         Channel("", url)
     with pytest.raises(TypeError, match="name"):
@@ -252,7 +252,7 @@ def test_a_closed_channel_is_drained(made):
     assert channel.get() == 1
 
 
-def test_who_waits_is_told_of_the_end(made):
+def test_closing_a_channel_wakes_its_waiters(made):
     full, ends = made(maxsize=1), []
     empty = Channel(full.name + ":empty", full._made_of[0])
     full.put(0)
@@ -264,7 +264,7 @@ def test_who_waits_is_told_of_the_end(made):
             ends.append(call)
 
     calls = [(full.put, 1)] * 2 + [(empty.get,)] * 3
-    # Redis-py's connections and the store's seats are a thread's.
+    # Use threads: redis-py's connections and the store's seats belong to one thread each.
     threads = [threading.Thread(target=end, args=call, daemon=True) for call in calls]
     for thread in threads:
         thread.start()
@@ -289,7 +289,7 @@ def test_puts_that_wait_are_made_in_time(made):
 
 
 def test_one_free_place_is_enough(made):
-    """A producer may wait for more than that for a moment only: a consumer may wait for it."""
+    """A producer waits only briefly for more than one place: a consumer may be waiting for it."""
     channel, done = made(maxsize=8), queue.Queue()
     assert channel.put_many(range(8)) == 8
 
@@ -308,7 +308,7 @@ def test_one_free_place_is_enough(made):
 
 
 @pytest.mark.parametrize("size", [1, 7, 0])
-def test_of_many_in_processes_each_message_is_taken_once(url, path, size):
+def test_many_processes_take_each_message_once(url, path, size):
     count = 6000 if not FULL else 200_000
     log = Path(path).with_suffix(".log")
 
@@ -331,14 +331,14 @@ def test_of_many_in_processes_each_message_is_taken_once(url, path, size):
     for which in range(3):
         numbers = [int(line) for line in log.with_suffix(f".{which}").read_text().split()]
         for first in range(3):
-            # Those of one producer come in their order.
+            # The messages of one producer arrive in its order.
             mine = [number for number in numbers if number % 3 == first]
             assert mine == sorted(mine)
         taken += numbers
     assert sorted(taken) == list(range(count))
 
 
-def test_what_a_killed_consumer_held_is_anothers(url):
+def test_messages_of_a_killed_consumer_go_to_another_one(url):
     channel = Channel("jobs", url)
     channel.put_many([b"one", np.zeros(LONG, "u1"), b"three"])
     ready, told = os.pipe()
@@ -354,17 +354,17 @@ def test_what_a_killed_consumer_held_is_anothers(url):
     assert channel.get() == b"three"
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    # In the order in which he had taken them, before what is put now.
+    # Messages that the killed consumer held come back in the order it took them, before newer ones.
     channel.put(b"four")
     assert channel.get(timeout=PATIENCE, ack=True).value in (b"one", b"four")
     rest = [channel.get(timeout=PATIENCE) for _ in range(2)]
     assert sum(isinstance(value, np.ndarray) for value in rest) == 1
 
 
-def test_what_names_no_object_is_not_held_by_who_does_not_acknowledge(made):
+def test_a_message_without_an_object_is_not_held_without_acknowledgement(made):
     channel = made()
     channel.put("one")
-    # As where the object that was seen first is another's by now.
+    # Simulate a race in which another consumer took the object that was seen first.
     taken: list[Any] = []
     found = channel._link.hold(taken, False, None)
     assert channel._of_held(taken, *found, False).value == "one"
@@ -372,7 +372,7 @@ def test_what_names_no_object_is_not_held_by_who_does_not_acknowledge(made):
     assert channel.qsize() == 0
 
 
-def test_what_is_given_back_is_the_next(made):
+def test_a_released_message_is_delivered_next(made):
     channel = made()
     channel.put_many([1, 2, 3])
     first = channel.get(ack=True)
@@ -396,7 +396,7 @@ def test_what_is_given_back_is_the_next(made):
         channel.get(block=False)
 
 
-def test_a_remote_consumer_whose_time_is_up_has_lost_it(server_socket):
+def test_a_remote_consumer_loses_a_message_after_the_visibility_timeout(server_socket):
     def made(visibility):
         return Channel("late", f"unix://{server_socket}", visibility=visibility)
 
@@ -439,7 +439,7 @@ def test_embedded_and_served_are_one_channel(served):
 
 
 @pytest.mark.parametrize("count", [10, 1_000_000])
-def test_few_and_many(url, count):
+def test_channels_hold_few_and_many_messages(url, count):
     channel = Channel("many", url, maxsize=0)
     step = 50_000
     for first in range(0, count, step):
@@ -510,7 +510,7 @@ def test_a_signal_ends_a_wait(url, call):
     finally:
         signal.signal(signal.SIGALRM, old)
     assert channel.qsize() == (call == "put")
-    # Nobody waits any more.
+    # No waiter is left.
     assert channel._client.dbsize() == channel.qsize()
 
 
@@ -547,7 +547,7 @@ def test_a_storm_of_kills_with_acknowledgement_loses_nothing(url, path):
         os.waitpid(child, 0)
     os.close(log)
     assert not set(range(count)) - done(path)
-    # At least once: again only what somebody held who was killed.
+    # Delivery is at least once: only messages that a killed consumer held are repeated.
     numbers = Path(path + ".log").read_text().split()
     assert len(numbers) <= count + kills + 3
     channel._link.recall()
@@ -559,7 +559,7 @@ def done(path) -> set[int]:
     return {int(line) for line in Path(path + ".log").read_text().split()}
 
 
-def test_a_storm_of_kills_leaves_a_channel_that_works(url):
+def test_a_storm_of_kills_leaves_a_working_channel(url):
     choice = random.Random(drawn_seed())
     kills = 12 if not FULL else 1000
 
@@ -585,7 +585,7 @@ def test_a_storm_of_kills_leaves_a_channel_that_works(url):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert channel.qsize() <= 4
-    # What the dead held has come back with the first of them.
+    # The first of these calls brings back the messages that the dead consumers held.
     with contextlib.suppress(queue.Empty):
         while True:
             channel.get(block=False)
@@ -618,14 +618,14 @@ def test_tasks_wait_for_messages_and_for_room(run, url):
     run(work())
 
 
-def test_a_cancelled_task_has_taken_and_put_nothing(run, url):
+def test_a_cancelled_task_neither_takes_nor_puts_a_message(run, url):
     async def work():
         channel = undercroft.asyncio.Channel("jobs", url, maxsize=1)
         tasks = [asyncio.create_task(channel.get()) for _ in range(4)]
         await asyncio.sleep(0)
         for task in tasks[:3]:
             task.cancel()
-        # In one turn of the loop: the first may be woken already.
+        # All this happens in one turn of the loop, so the first task may already be woken.
         await channel.put("kept")
         tasks[2].cancel()
         assert (await asyncio.gather(*tasks, return_exceptions=True))[3] == "kept"
@@ -664,8 +664,8 @@ def test_tasks_acknowledge_and_share_with_processes(run, url):
     run(work())
 
 
-def test_a_model_of_consumers_that_hold(url):
-    """Two consumers of one process, by chance, against a model of what is where."""
+def test_consumers_that_hold_messages_match_a_model(url):
+    """Two consumers of one process act at random, checked against a model."""
     choice = random.Random(drawn_seed())
     channel, waiting, held = Channel("jobs", url), deque(), []
     for number in range(2000):
@@ -687,7 +687,7 @@ def test_a_model_of_consumers_that_hold(url):
         assert channel.qsize() == len(waiting)
 
 
-def test_a_loop_acknowledges_what_it_has_done_and_gives_back_the_rest(made):
+def test_a_loop_acknowledges_finished_messages_and_releases_the_rest(made):
     channel = made()
     channel.put_many([1, 2, 3, 4])
     done = []
@@ -696,7 +696,7 @@ def test_a_loop_acknowledges_what_it_has_done_and_gives_back_the_rest(made):
             break
         done.append(delivery.value)
     loop = channel.deliveries()
-    # Until the generator is collected, what it gave is held.
+    # A generator holds its last delivery until it is collected.
     assert next(loop).value == 2
     with pytest.raises(KeyError):
         loop.throw(KeyError("of the body"))
@@ -706,7 +706,7 @@ def test_a_loop_acknowledges_what_it_has_done_and_gives_back_the_rest(made):
     assert channel.qsize() == 0
 
 
-def test_a_url_is_no_name():
+def test_a_url_is_not_accepted_as_a_name():
     for kind in (Channel, undercroft.asyncio.Channel):
         with pytest.raises(ValueError, match="write Channel\\('name', 'undercroft://x'\\)"):
             kind("undercroft://x")
@@ -732,7 +732,7 @@ def test_tasks_use_a_channel_of_a_server(server_socket):
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        # What a task that is gone was given comes back.
+        # A message given to a task that is gone comes back.
         assert await channel.get() == "two"
         await channel.close()
         assert [value async for value in channel] == []

@@ -1,4 +1,4 @@
-"""Opening a store, by name, path and URL; what belongs to the client itself."""
+"""Tests how a store is opened by name, path and URL, and features of the client itself."""
 
 import itertools
 import os
@@ -57,12 +57,12 @@ def test_a_name_is_a_private_file_in_shared_memory() -> None:
         ("undercroft://name?timeout=-1", "timeout: "),
     ],
 )
-def test_a_wrong_url_says_what_was_expected(url: str, words: str) -> None:
+def test_the_error_for_a_wrong_url_says_what_was_expected(url: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         undercroft.Redis.from_url(url)
 
 
-def test_a_file_that_is_no_store_is_refused(path: str) -> None:
+def test_a_file_that_is_not_a_store_is_refused(path: str) -> None:
     Path(path).write_bytes(b"x" * 10_000)
     with pytest.raises(redis.ConnectionError, match="is not a usable store"):
         undercroft.Redis(path)
@@ -80,7 +80,7 @@ def test_sizes_are_numbers_or_text(path: str) -> None:
         assert undercroft.Redis(path, maxmemory=0).set("k", "v" * 50_000)
 
 
-def test_a_full_store_evicts_what_its_policy_says(path: str) -> None:
+def test_a_full_store_evicts_by_its_policy(path: str) -> None:
     options = {"maxmemory": "1mb", "maxmemory_policy": "allkeys-lru"}
     with undercroft.Redis(path, **options) as r:
         for i in range(100):
@@ -107,7 +107,7 @@ def test_limits_set_by_config_reach_the_store(path: str) -> None:
         assert other.object("freq", "k0") == 5
 
 
-def test_a_limit_is_for_the_creation_of_the_store(path: str) -> None:
+def test_limits_apply_when_the_store_is_created(path: str) -> None:
     url = f"undercroft://{path}?maxmemory=1mb&maxmemory_policy=allkeys-lru&capacity=64mb"
     with undercroft.Redis.from_url(url) as r, undercroft.Redis.from_url(url) as same:
         assert same.config_get("maxmemory") == {"maxmemory": str(1 << 20)}
@@ -118,7 +118,7 @@ def test_a_limit_is_for_the_creation_of_the_store(path: str) -> None:
             other = f"undercroft://{path}?{option}"
             with pytest.warns(RuntimeWarning, match=words):
                 undercroft.Redis.from_url(other)
-            # Each process is told once.
+            # Each process is warned once.
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 assert undercroft.Redis.from_url(other).ping()
@@ -130,16 +130,16 @@ def test_a_limit_is_for_the_creation_of_the_store(path: str) -> None:
         ):
             with pytest.raises(ValueError, match=words):
                 undercroft.Redis(path, capacity=capacity)
-        # As after a restart of a worker, whose URL has not changed.
+        # Simulate a restarted worker whose URL has not changed.
         assert r.config_set("maxmemory", "3mb")
         with pytest.warns(RuntimeWarning, match="maxmemory 3145728, not 1048576"):
             assert undercroft.Redis.from_url(url).ping()
-        # A client that asks for nothing takes it as it is.
+        # A client that asks for no limits accepts the store's limits.
         assert undercroft.Redis(path).ping()
         assert r.config_get("maxmemory*")["maxmemory-policy"] == "allkeys-lru"
 
 
-def test_workers_that_begin_at_once_agree(path: str) -> None:
+def test_workers_that_start_at_the_same_time_agree(path: str) -> None:
     program = """
 import sys, undercroft
 sys.stdin.read()
@@ -164,7 +164,7 @@ print(undercroft.Redis.from_url(sys.argv[1]).config_get("maxmemory")["maxmemory"
         assert worker.wait() == 0
 
 
-def test_a_full_store_says_that_it_is_full(path: str) -> None:
+def test_a_full_store_raises_out_of_memory(path: str) -> None:
     with (
         undercroft.Redis(path, capacity="1mb", maxmemory=0) as r,
         pytest.raises(redis.exceptions.OutOfMemoryError, match="the store is full: its capacity"),
@@ -173,13 +173,13 @@ def test_a_full_store_says_that_it_is_full(path: str) -> None:
 
 
 @pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])
-def test_a_method_of_a_server_s_module_says_why_it_is_not_there(path: str, made: Any) -> None:
+def test_methods_of_redis_modules_explain_their_absence(path: str, made: Any) -> None:
     r = made(path)
     for client in (r, r.pipeline()):
         with pytest.raises(AttributeError, match=r"json\(\) is for a module of a Redis server"):
             client.json()
         assert not hasattr(client, "ft")
-        # Every module that this redis-py knows; the oldest knows one that the newest does not.
+        # Try every module command this redis-py knows; the oldest version has one the newest lacks.
         for name in vars(redis.commands.redismodules.RedisModuleCommands):
             if not name.startswith("_"):
                 with pytest.raises(AttributeError, match=rf"{name}\(\) is for a module"):
@@ -195,7 +195,7 @@ def test_clients_of_one_store_share_its_mapping(path: str) -> None:
         assert r.ping()
 
 
-def test_closing_lets_go_and_using_opens_again(path: str) -> None:
+def test_closing_unmaps_the_store_and_using_it_opens_it_again(path: str) -> None:
     with undercroft.Redis(path) as r:
         r.set("k", "v")
         assert path in Path("/proc/self/maps").read_text()
@@ -205,18 +205,18 @@ def test_closing_lets_go_and_using_opens_again(path: str) -> None:
     r.close()
 
 
-def test_a_store_that_was_removed_is_a_lost_connection(path: str) -> None:
+def test_using_a_removed_store_raises_connection_error(path: str) -> None:
     with undercroft.Redis(path, on_removed="error") as r:
         r.set("k", "v")
         Path(path).unlink()
-        # The path is looked at once a second at most.
+        # The client checks the path at most once a second.
         with pytest.raises(redis.ConnectionError, match="was removed or replaced"):
             all(r.set("k", "v") for _ in itertools.repeat(None))
         with undercroft.Redis(path) as new:
             assert new.get("k") is None
 
 
-def test_the_client_says_what_it_is(path: str) -> None:
+def test_the_client_describes_itself(path: str) -> None:
     r = undercroft.Redis(path, db=2)
     assert repr(r) == f"<undercroft.client.EmbeddedRedis('{path}', db=2)>"
     with pytest.raises(TypeError):
@@ -224,7 +224,7 @@ def test_the_client_says_what_it_is(path: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
-def test_text_is_in_the_encoding_asked_for(path: str, encoding: str) -> None:
+def test_text_uses_the_requested_encoding(path: str, encoding: str) -> None:
     with undercroft.Redis(path, decode_responses=True, encoding=encoding) as r:
         r.set("k\xe9", "v\xe9")
         r.mset({"l\xe9": "w\xe9"})
@@ -234,7 +234,7 @@ def test_text_is_in_the_encoding_asked_for(path: str, encoding: str) -> None:
         assert raw.get("k\xe9".encode(encoding)) == "v\xe9".encode(encoding)
 
 
-def test_errors_in_text_are_handled_as_asked_for(path: str) -> None:
+def test_encoding_errors_are_handled_as_requested(path: str) -> None:
     r = undercroft.Redis(path, decode_responses=True)
     undercroft.Redis(path).set(b"\xff", b"a\xff")
     with pytest.raises(UnicodeEncodeError):
@@ -251,7 +251,7 @@ def test_errors_in_text_are_handled_as_asked_for(path: str) -> None:
         r.mget(b"\xff")
 
 
-def test_a_bytearray_is_bytes(r: undercroft.Redis) -> None:
+def test_a_bytearray_is_accepted_as_bytes(r: undercroft.Redis) -> None:
     r.set(bytearray(b"k"), bytearray(b"v"))
     assert r.get(bytearray(b"k")) == b"v"
 
@@ -261,18 +261,18 @@ def test_a_dump_is_never_decoded(d: undercroft.Redis) -> None:
     assert isinstance(d.dump("k"), bytes)
 
 
-def test_a_callback_changes_one_client_only(r: undercroft.Redis, d: undercroft.Redis) -> None:
+def test_a_callback_affects_only_its_own_client(r: undercroft.Redis, d: undercroft.Redis) -> None:
     r.set_response_callback("TYPE", lambda reply, **_: reply.decode().upper())
     r.set("k", "v")
     assert (r.type("k"), d.type("k")) == ("STRING", "string")
 
 
-def test_what_is_not_there_says_so(r: undercroft.Redis) -> None:
+def test_an_unknown_command_is_an_error(r: undercroft.Redis) -> None:
     with pytest.raises(redis.ResponseError, match="unknown command 'NOSUCH'"):
         r.execute_command("NOSUCH", "h")
 
 
-def test_a_subclass_may_change_a_method(path: str) -> None:
+def test_a_subclass_may_override_a_method(path: str) -> None:
     class Prefixed(undercroft.Redis):
         def get(self, name: str) -> object:  # type: ignore[override]
             return super().get(f"prefix:{name}")
@@ -283,7 +283,7 @@ def test_a_subclass_may_change_a_method(path: str) -> None:
         assert r["k"] == b"v"
 
 
-def test_a_program_s_own_callbacks_are_for_all_methods(r: undercroft.Redis) -> None:
+def test_custom_callbacks_apply_to_all_methods(r: undercroft.Redis) -> None:
     r.mset({"k": "7", "l": "8"})
     assert r.get("k") == b"7"
     r.set_response_callback("GET", int)

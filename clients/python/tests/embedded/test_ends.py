@@ -1,4 +1,4 @@
-"""A method of its own native call ends as the same command by name: reply, keys, events."""
+"""Tests that a method with a native call has the reply, keys and events of its command."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ Prepare = Callable[[undercroft.Redis], object]
 
 
 def expire(r: undercroft.Redis) -> None:
-    """Make a key that has expired, and that nobody has removed for that yet."""
+    """Make a key that has expired but has not been removed yet."""
     r.set("k", "v", px=1)
     end = time.time() + 0.003
     while time.time() < end:
@@ -30,7 +30,7 @@ STATES: dict[str, Prepare] = {
     "expired": expire,
 }
 
-# The method, its arguments, and the command by name.
+# Each method with its arguments, and the same command by name.
 CALLS: list[tuple[str, list[object], list[object]]] = [
     ("get", ["k"], ["GET", "k"]),
     ("set", ["k", "new"], ["SET", "k", "new"]),
@@ -60,11 +60,11 @@ CALLS: list[tuple[str, list[object], list[object]]] = [
 
 @pytest.fixture
 def pair(path: str) -> Iterator[list[undercroft.Redis]]:
-    """Return clients of two stores that tell of every event."""
+    """Yield clients of two stores that publish every keyspace event."""
     pair = [undercroft.Redis(f"{path}.{name}") for name in ("method", "command")]
     for r in pair:
         r.config_set("notify-keyspace-events", "KEAmn")
-        # Each use of a key counts.
+        # Make the LFU counter count every use of a key.
         r.config_set("maxmemory-policy", "allkeys-lfu")
         r.config_set("lfu-log-factor", 0)
     yield pair
@@ -73,14 +73,14 @@ def pair(path: str) -> Iterator[list[undercroft.Redis]]:
 
 
 def outcome(call: Callable[[], object]) -> object:
-    """Return what a call returns, or the error that it raises."""
+    """Return the result of a call, or the error that it raises."""
     try:
         return call()
     except redis.ResponseError as error:
         return str(error)
 
 
-def test_a_method_ends_as_its_command_does(pair: list[undercroft.Redis]) -> None:
+def test_a_method_has_the_same_effects_as_its_command(pair: list[undercroft.Redis]) -> None:
     listeners = [r.pubsub(ignore_subscribe_messages=True) for r in pair]
     for listener in listeners:
         listener.psubscribe("__key*")

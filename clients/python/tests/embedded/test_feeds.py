@@ -1,4 +1,4 @@
-"""The typed object of a feed is the same of every client: embedded or not, awaited, queued."""
+"""Tests that the typed feed object is the same on every client: embedded, async or queued."""
 
 import asyncio
 import random
@@ -22,13 +22,13 @@ def value(number: int) -> bytes:
 
 
 def items(count: int, seed: int = 7) -> list[Item]:
-    """Return items whose values differ, with attributes by chance."""
+    """Return items with distinct values and random attributes."""
     choice = random.Random(seed)
     return [(value(n), tuple(choice.randrange(1 << bits) for bits in WIDTHS)) for n in range(count)]
 
 
 class Served:
-    """A store and the socket at which it is served."""
+    """A store and the socket on which it is served."""
 
     def __init__(self, path: str, socket: str) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Served:
 
 @pytest.fixture
 def served(path: str) -> Iterator[Served]:
-    """Return a store that is served."""
+    """Yield a store that is being served."""
     socket = f"{path}.socket"
     words = [sys.executable, "-m", "undercroft", "serve", "--store", path]
     server = subprocess.Popen(
@@ -64,7 +64,7 @@ def awaited(call: Any, loop: asyncio.AbstractEventLoop) -> Any:
 
 
 class Synchronous:
-    """A client for asyncio whose calls are made one by one on a loop of their own."""
+    """An asyncio client whose calls run one by one on a private loop."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.loop = asyncio.new_event_loop()
@@ -92,7 +92,7 @@ class Synchronous:
 
 
 class Queued:
-    """A client each of whose calls is a pipeline of one command."""
+    """A client that sends each call as a pipeline of one command."""
 
     def __init__(self, client: Any, transaction: bool) -> None:
         self.client = client
@@ -132,7 +132,7 @@ def decode(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=[f"{kind}-{form}" for kind in KINDS for form in FORMS])
 def client(request: pytest.FixtureRequest, decode: bool) -> Iterator[Any]:
-    """Return something with the method ``feed``, of every client that there is."""
+    """Yield an object with the method ``feed``, for every kind of client."""
     kind, form = request.param.split("-")
     if kind in ("server", "resp3"):
         url = f"unix://{request.getfixturevalue('served').socket}"
@@ -159,7 +159,7 @@ def client(request: pytest.FixtureRequest, decode: bool) -> Iterator[Any]:
     made.close()
 
 
-def test_every_method_does_what_its_command_does(client: Any, decode: bool) -> None:
+def test_every_feed_method_matches_its_command(client: Any, decode: bool) -> None:
     def text(word: bytes) -> Any:
         return word.decode() if decode else word
 
@@ -188,17 +188,18 @@ def test_every_method_does_what_its_command_does(client: Any, decode: bool) -> N
     assert (feed.pop(), feed.delete(b), feed.delete_where("::")) == (None, 1, 0)
     with pytest.raises(Exception, match="value has 3 bytes, expected 12"):
         feed.add(0, b"abc")
-    # It has another order than those that know what lies between values.
+    # The feed is not sorted, so a query for items between two values fails.
     with pytest.raises(Exception, match=r"\w"):
         feed.between(a, b)
     assert feed.count(seen="all") == 0
 
 
-def test_arrays_are_what_ranges_are(client: Any, decode: bool) -> None:
+def test_arrays_contain_the_same_items_as_ranges(client: Any, decode: bool) -> None:
     there = items(300)
     feed = client.feed("board")
     feed.create(SIZE, WIDTHS)
-    # With attributes in an array of their own, in a structured one, in tuples, and none.
+    # Add items with attributes in a separate array, in a structured array, in tuples, and without
+    # any.
     values = np.array([v for v, _ in there], "S12")
     attributes = np.array([a for _, a in there], np.int64)
     feed.add_many(-1, values[:100], attributes[:100])
@@ -222,7 +223,7 @@ def test_arrays_are_what_ranges_are(client: Any, decode: bool) -> None:
         ]
         alone = feed.array(start, count, reverse=reverse)
         assert (alone.dtype, alone.tolist()) == (np.dtype("S12"), found["value"].tolist())
-    # What has no items has the type of one that has some.
+    # An array without items has the same type as one with items.
     none = feed.array(0, 100, where="a0=0 a0=1", attributes=True)
     assert (len(none), none.dtype) == (0, found.dtype)
     wanted = [v for v, (first, *_) in there if first == 5]
@@ -248,18 +249,18 @@ def test_values_and_attributes_of_every_width(r: undercroft.Redis) -> None:
     assert found["value"][3] == 3 << 40
     for at in range(6):
         assert (found[f"a{at}"] == attributes[:, at]).all(), at
-    # As the other way to them reads them.
+    # Parsing the reply of FEED.RANGE gives the same attributes.
     assert (
         feeds.Form(8, widths).packed(
             r.execute_command("FEED.RANGE", "numbers", 0, 1000, "WITHATTRS"), True
         )
         == found.tobytes()
     )
-    # Bytes that are no text, zeros among them, arrive.
+    # Bytes that are not text, including zero bytes, are stored unchanged.
     assert r.feed("numbers").range(0, 2)[1] == numbers[1:2].tobytes()
 
 
-def test_many_items_go_in_parts(r: undercroft.Redis) -> None:
+def test_many_items_are_added_in_batches(r: undercroft.Redis) -> None:
     feed = r.feed("board", SIZE, WIDTHS)
     feed.create(SIZE, WIDTHS)
     count = feeds.CHUNK * 2 + 5
@@ -276,7 +277,7 @@ def test_many_items_go_in_parts(r: undercroft.Redis) -> None:
     assert feed.add_many(0, np.array([], "S12")) is None
 
 
-def test_a_feed_that_was_made_anew_is_looked_at_again(r: undercroft.Redis) -> None:
+def test_the_form_of_a_recreated_feed_is_read_again(r: undercroft.Redis) -> None:
     feed = r.feed("board")
     assert (len(feed.array()), len(feed.array(attributes=True))) == (0, 0)
     for size, widths in ((12, [4]), (3, [4]), (3, [20]), (3, []), (3, [1, 1])):
@@ -311,7 +312,7 @@ def test_a_feed_that_was_made_anew_is_looked_at_again(r: undercroft.Redis) -> No
         ([b"a" * 12, b"b" * 12], [(1, 1, 1), (1, 8, 1)], "attribute 1 is '8', expected 0 to 7"),
     ],
 )
-def test_wrong_items_change_nothing(
+def test_invalid_items_change_nothing(
     r: undercroft.Redis, values: Any, attributes: Any, error: str
 ) -> None:
     feed = r.feed("board")
@@ -321,7 +322,7 @@ def test_wrong_items_change_nothing(
     assert feed.count(seen="all") == 0
 
 
-def test_values_that_read_as_a_word_are_not_taken_for_one(r: undercroft.Redis) -> None:
+def test_values_that_look_like_keywords_are_stored_as_values(r: undercroft.Redis) -> None:
     feed = r.feed("words")
     feed.create(5, [1])
     words = [b"apple", b"attrs", b"ATTRS"]
@@ -336,15 +337,15 @@ def test_values_that_read_as_a_word_are_not_taken_for_one(r: undercroft.Redis) -
     assert feed.add_many(-1, words, [(1,), (0,), (1,)]) == 6
     assert feed.add(-1, b"attrs") == 7
     assert feed.range() == [*words, *words, b"attrs"]
-    # An array is never made into words here.
+    # Here an array is never converted to words.
     assert feed.add_many(0, np.array(words[1:])) == 9
     assert feed.range(0, 2) == words[1:]
-    # Nor does what is refused become something else on its way to the words of an error.
+    # A refused array is not converted either while its error text is built.
     with pytest.raises(ValueError, match="before one that reads ATTRS"):
         r.feed("none").add_many(0, np.array(words))
 
 
-def test_a_wrong_key_and_a_queue_say_so(r: undercroft.Redis) -> None:
+def test_a_key_of_another_type_and_a_queue_are_refused(r: undercroft.Redis) -> None:
     r.set("text", "x")
     for call in (r.feed("text").array, r.feed("text", 3).array, r.feed("text").range):
         with pytest.raises(undercroft.ResponseError, match="WRONGTYPE"):
@@ -361,7 +362,7 @@ def test_a_wrong_key_and_a_queue_say_so(r: undercroft.Redis) -> None:
     assert queue.range() == [b"abc", b"def"]
 
 
-def test_a_pipeline_has_to_know_the_form_of_its_arrays(r: undercroft.Redis) -> None:
+def test_arrays_in_a_pipeline_require_size_and_attributes(r: undercroft.Redis) -> None:
     r.feed("board").create(SIZE, WIDTHS)
     r.feed("board").add(0, value(1))
     with r.pipeline() as pipe:
@@ -374,14 +375,14 @@ def test_a_pipeline_has_to_know_the_form_of_its_arrays(r: undercroft.Redis) -> N
         pipe.feed("board", SIZE, WIDTHS).array().get("none").feed("board").count()
         found, none, count = pipe.execute()
         assert (found.tolist(), none, count) == ([value(1)], None, 1)
-    # What runs at once where keys are watched is made into the same.
+    # A command that runs immediately while keys are watched has the same kind of result.
     with r.pipeline() as pipe:
         pipe.watch("board")
         assert pipe.feed("board", SIZE, WIDTHS).array().tolist() == [value(1)]
         assert pipe.feed("board").info()["size"] == SIZE
 
 
-def test_the_native_half_refuses_what_does_not_fit(r: undercroft.Redis) -> None:
+def test_the_native_module_refuses_mismatched_arguments(r: undercroft.Redis) -> None:
     feed = r.feed("board")
     feed.create(SIZE, WIDTHS)
     feed.add(0, value(1), attributes=(15, 7, 1))
@@ -439,7 +440,7 @@ def test_sorted_feeds_hold_numbers(client: Any, decode: bool) -> None:
     assert (feed.position(7), feed.delete(-3), feed.hide(8)) == (3, 2, 1)
     assert feed.info()["type"] == "int64"
     assert feed.array().tolist() == [5, 7, 9, 1 << 40]
-    # What array gave can be put in again, and so can bytes and digits.
+    # The arrays that a feed returns can be added again, as can raw bytes and decimal digits.
     again = client.feed("again", None, (4,), type="int64")
     again.create(attributes=(4,), order="sorted", type="int64")
     again.add_many("*", found)
@@ -448,7 +449,7 @@ def test_sorted_feeds_hold_numbers(client: Any, decode: bool) -> None:
     assert again.array(0, 50).tolist() == sorted([*found["value"].tolist() * 2, 77])
 
 
-def test_what_is_no_number_of_a_sorted_feed(r: undercroft.Redis) -> None:
+def test_a_sorted_feed_refuses_values_of_the_wrong_type(r: undercroft.Redis) -> None:
     feed = r.feed("small")
     feed.create(order="sorted", type="int32")
     for values in (np.array([1 << 31]), np.array([1.5]), np.array([b"x"])):
@@ -475,13 +476,13 @@ def test_what_is_no_number_of_a_sorted_feed(r: undercroft.Redis) -> None:
 
 
 class Words:
-    """A client that only takes note of commands."""
+    """A client that only records commands."""
 
     def _feed_run(self, words: tuple[Any, ...], *_: Any) -> Any:
         return words[0], words[1], " ".join(str(word) for word in words[2:])
 
 
-def test_what_only_some_servers_have_is_said_as_they_want_it() -> None:
+def test_options_are_spelled_as_servers_expect() -> None:
     feed = feeds.PipelineFeed(Words(), "f", None, None)
     assert feed.create(8, (4, 3), "queue", index=True)[2] == "SIZE 8 ATTRS 4:3 ORDER queue INDEX"
     assert (
@@ -497,7 +498,7 @@ def test_what_only_some_servers_have_is_said_as_they_want_it() -> None:
     )
 
 
-def test_numpy_is_imported_only_where_it_is_asked_for(path: str) -> None:
+def test_numpy_is_imported_only_when_an_array_is_used(path: str) -> None:
     program = f"""
 import sys, undercroft
 sys.modules["numpy"] = None
@@ -517,7 +518,7 @@ for kind in (undercroft.Store, undercroft.Redis):
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_an_array_of_asyncio_waits_behind_a_lock(path: str) -> None:
+def test_an_asyncio_array_call_waits_for_a_lock(path: str) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Store(path) as store:
             feed = store.feed("board")

@@ -1,4 +1,4 @@
-"""Every command's results and errors are those of redis-py on a real Redis server."""
+"""Tests that every command's results and errors match redis-py on a real Redis server."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from sessions import SESSIONS, evaluate
 
 
 class Clients:
-    """A client of either kind on an empty database."""
+    """An embedded client and redis-py's client, each on an empty database."""
 
     def __init__(self, ours: undercroft.Redis, theirs: redis.Redis) -> None:
         self.ours = ours
@@ -23,10 +23,10 @@ def clients(
     request: pytest.FixtureRequest, path: str, server_socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Clients]:
     decode = request.param
-    # Where hiredis packs the arguments it has error texts of its own.
+    # Disable hiredis: when it packs the arguments, the error texts differ.
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
-    # One connection, so that SELECT and CLIENT SETNAME last. Over RESP3 redis-py 8 gives some
-    # scores as bytes, whatever decode_responses says.
+    # Use one connection, so that SELECT and CLIENT SETNAME persist. Use RESP2, because over RESP3
+    # redis-py 8 returns some scores as bytes regardless of decode_responses.
     theirs = redis.Redis(
         unix_socket_path=server_socket,
         protocol=2,
@@ -40,7 +40,7 @@ def clients(
 
 
 def rounded(expression: str, outcome: tuple[str, Any]) -> tuple[str, Any]:
-    """Return an outcome without what depends on when each client came to its turn."""
+    """Return an outcome without parts that depend on when each client ran."""
     kind, value = outcome
     counts = re.fullmatch(r'r\.(p?)ttl\("\w"\)', expression)
     if not counts or kind != "int" or value <= 0:
@@ -50,7 +50,7 @@ def rounded(expression: str, outcome: tuple[str, Any]) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session[0])
-def test_a_session_gives_what_redis_py_gives(clients: Clients, session: list[str]) -> None:
+def test_a_session_gives_the_same_results_as_redis_py(clients: Clients, session: list[str]) -> None:
     for expression in session:
         wanted = rounded(expression, evaluate(expression, clients.theirs))
         assert rounded(expression, evaluate(expression, clients.ours)) == wanted, expression

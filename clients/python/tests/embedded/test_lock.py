@@ -1,4 +1,4 @@
-"""Locks of a store: redis-py's own, and the scripts they are made of."""
+"""Tests locks of a store: redis-py's own locks, and the scripts that implement them."""
 
 import asyncio
 import subprocess
@@ -18,7 +18,7 @@ from redis.exceptions import LockError, LockNotOwnedError, NoScriptError
 
 
 @pytest.mark.parametrize("kind", [None, redis.lock.Lock])
-def test_a_lock_is_redis_py_s(r: undercroft.Redis, kind: Any) -> None:
+def test_a_lock_behaves_like_redis_py_s(r: undercroft.Redis, kind: Any) -> None:
     lock = r.lock("l", timeout=10, lock_class=kind)
     assert isinstance(lock, redis.lock.Lock)
     with lock:
@@ -46,7 +46,7 @@ def test_a_lock_is_redis_py_s(r: undercroft.Redis, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, redis.asyncio.lock.Lock])
-def test_a_lock_is_redis_py_s_on_asyncio(path: str, kind: Any, run: Run) -> None:
+def test_an_asyncio_lock_behaves_like_redis_py_s(path: str, kind: Any, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
             lock = client.lock("l", timeout=10, lock_class=kind)
@@ -78,7 +78,7 @@ def test_a_lock_is_redis_py_s_on_asyncio(path: str, kind: Any, run: Run) -> None
 def test_a_task_is_woken_by_a_release(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
-            # A waiter that would only look again after this time would never get it.
+            # With such a long polling interval, a waiter that is not woken never acquires the lock.
             async with client.lock("l") as held:
                 waiting = [client.lock("l", sleep=10**6) for _ in range(3)]
                 tasks = [asyncio.create_task(lock.acquire()) for lock in waiting]
@@ -94,7 +94,7 @@ def test_a_task_is_woken_by_a_release(path: str, run: Run) -> None:
                     await waiting.pop(tasks.index(task)).release()
                     tasks.remove(task)
                 assert set(tasks) == pending
-            # Another process releases it, through a client without asyncio.
+            # Another process releases the lock, through a synchronous client.
             code = """
 import sys, undercroft
 lock = undercroft.Redis(sys.argv[1]).lock("l")
@@ -119,12 +119,13 @@ lock.release()
 def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
-            # From before it is taken: what the machine does in between shortens no wait.
+            # Measure from before the lock is taken, so that delays of the machine cannot shorten
+            # the wait.
             start = time.monotonic()
             assert await client.lock("l", timeout=0.05).acquire()
             assert await client.lock("l", sleep=10**6).acquire()
             assert time.monotonic() - start > 0.04
-            # Deleted without a word it is found free after a while.
+            # A lock deleted without a notification is found free at the next poll.
             task = asyncio.create_task(client.lock("l", sleep=0.02).acquire())
             await asyncio.sleep(0)
             await client.delete("l")
@@ -133,7 +134,7 @@ def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:
     run(main())
 
 
-def test_one_at_a_time(path: str) -> None:
+def test_only_one_holder_at_a_time(path: str) -> None:
     inside = []
 
     def work() -> None:
@@ -174,7 +175,7 @@ def test_one_at_a_time(path: str) -> None:
     assert errors == []
 
 
-def test_the_scripts_of_locks_are_known_and_others_run(r: undercroft.Redis) -> None:
+def test_lock_scripts_are_recognized_and_others_run(r: undercroft.Redis) -> None:
     release = redis.lock.Lock.LUA_RELEASE_SCRIPT
     sha = r.script_load(release)
     assert r.script_exists(sha, "0" * 40) == [True, False]
@@ -189,7 +190,7 @@ def test_the_scripts_of_locks_are_known_and_others_run(r: undercroft.Redis) -> N
     with pytest.raises(NoScriptError):
         r.evalsha("0" * 40, 0)
     assert r.register_script("return ARGV[1]")(args=["x"]) == b"x"
-    # In a pipeline, too.
+    # The scripts are known in a pipeline, too.
     with r.pipeline() as pipe:
         script = r.register_script(release)
         pipe.set("l", "t")
@@ -217,7 +218,8 @@ def test_a_thread_is_woken_by_a_release(make: Any, path: str, server_socket: str
 
             def wait(lock: Any, begun: threading.Barrier = begun) -> None:
                 begun.wait()
-                # A waiter that would only look again after this time would never get it.
+                # With such a long polling interval, a waiter that is not woken never acquires the
+                # lock.
                 assert lock.acquire()
                 lock.release()
 
@@ -228,7 +230,7 @@ def test_a_thread_is_woken_by_a_release(make: Any, path: str, server_socket: str
             held.release()
             for thread in threads:
                 thread.join()
-        # One that expires is had then, and a wait ends at its time.
+        # A waiter gets an expiring lock when it expires, and a wait ends at its timeout.
         assert client.lock("l", timeout=0.05).acquire()
         assert not client.lock("l", sleep=10**6).acquire(blocking_timeout=0.001)
         assert client.lock("l", sleep=10**6).acquire()
@@ -236,7 +238,7 @@ def test_a_thread_is_woken_by_a_release(make: Any, path: str, server_socket: str
 
 
 @pytest.mark.parametrize("make", [store_client, server_client])
-def test_who_is_interrupted_holds_no_lock(make: Any, path: str, server_socket: str) -> None:
+def test_an_interrupted_acquire_holds_no_lock(make: Any, path: str, server_socket: str) -> None:
     with make(path, server_socket) as client:
         client.delete("l")
         lock = client.lock("l")

@@ -1,4 +1,4 @@
-"""Pipelines and transactions, here and as redis-py runs them against a real server."""
+"""Tests that pipelines and transactions behave as in redis-py on a real server."""
 
 import multiprocessing
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Act = Callable[[Any], Any]
 
 
 def outcome(act: Act, client: Any) -> Any:
-    """Return what a function returns, or its exception's type and text."""
+    """Return the result of a function, or its exception's type and text."""
     client.flushall()
     try:
         return act(client)
@@ -21,7 +21,7 @@ def outcome(act: Act, client: Any) -> Any:
 
 
 def commands(transaction: bool) -> Act:
-    """Run several commands with results of several shapes."""
+    """Run several commands with differently shaped results."""
 
     def act(client: Any) -> Any:
         with client.pipeline(transaction=transaction) as pipe:
@@ -37,7 +37,7 @@ def commands(transaction: bool) -> Act:
 
 
 def fails(transaction: bool, raises: bool) -> Act:
-    """Run a command that fails between two that do not."""
+    """Run a failing command between two that succeed."""
 
     def act(client: Any) -> Any:
         pipe = client.pipeline(transaction=transaction)
@@ -53,7 +53,7 @@ def fails(transaction: bool, raises: bool) -> Act:
 
 
 def without_keys(transaction: bool) -> Act:
-    """Ask for the values of no keys, which needs no answer."""
+    """Ask for the values of no keys, which needs no reply."""
 
     def act(client: Any) -> Any:
         pipe = client.pipeline(transaction=transaction)
@@ -65,7 +65,7 @@ def without_keys(transaction: bool) -> Act:
 
 
 def long_error(client: Any) -> Any:
-    """Let a command fail whose text is longer than one wants to read."""
+    """Run a failing command whose text is too long for an error message."""
     pipe = client.pipeline()
     pipe.set("a", "text").rpush("a", *(f"item:{number}" for number in range(50)))
     with pytest.raises(redis.ResponseError) as raised:
@@ -74,7 +74,7 @@ def long_error(client: Any) -> Any:
 
 
 def refused(client: Any) -> Any:
-    """Queue a command that no server takes."""
+    """Queue a command that every server refuses."""
     with client.pipeline() as pipe:
         pipe.set("a", "1").execute_command("GET").set("b", "2")
         with pytest.raises(redis.ResponseError) as raised:
@@ -83,7 +83,7 @@ def refused(client: Any) -> Any:
 
 
 def unchanged(client: Any) -> Any:
-    """Watch a key that nobody changes."""
+    """Watch a key that no client changes."""
     client.set("balance", 10)
     with client.pipeline() as pipe:
         assert pipe.watch("balance")
@@ -94,7 +94,7 @@ def unchanged(client: Any) -> Any:
 
 
 def changed(client: Any) -> Any:
-    """Watch a key that somebody changes."""
+    """Watch a key that another client changes."""
     client.set("balance", 10)
     with client.pipeline() as pipe:
         pipe.watch("balance")
@@ -108,7 +108,7 @@ def changed(client: Any) -> Any:
 
 
 def unwatched(client: Any) -> Any:
-    """Forget the watched keys, or never have any."""
+    """Unwatch keys, or execute without having watched any."""
     with client.pipeline() as pipe:
         assert pipe.unwatch()
         pipe.watch("a")
@@ -141,7 +141,7 @@ def misused(client: Any) -> Any:
 
 
 def invalid(client: Any) -> Any:
-    """Queue an argument that cannot be sent."""
+    """Queue an argument that cannot be encoded."""
     with client.pipeline() as pipe:
         pipe.set("a", "1").set("b", object())
         with pytest.raises(redis.DataError):
@@ -150,7 +150,7 @@ def invalid(client: Any) -> Any:
 
 
 def with_function(client: Any) -> Any:
-    """Let ``transaction`` try again, with its forms of results."""
+    """Call ``transaction`` so that it retries, with each form of result."""
     client.set("a", "1")
     calls = []
 
@@ -200,7 +200,9 @@ ACTS = [
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__qualname__.split(".")[0])
 @pytest.mark.parametrize("decode", [False, True])
-def test_as_with_a_server(path: str, server_socket: str, act: Act, decode: bool) -> None:
+def test_outcomes_match_those_of_a_server(
+    path: str, server_socket: str, act: Act, decode: bool
+) -> None:
     ours = undercroft.Redis(path, decode_responses=decode)
     theirs = redis.Redis(unix_socket_path=server_socket, decode_responses=decode, protocol=2)
     assert outcome(act, ours) == outcome(act, theirs)
@@ -215,7 +217,7 @@ def test_a_pipeline_keeps_its_own_database(r: undercroft.Redis) -> None:
 
 
 def _moves(path: str, seed: int, rounds: int) -> None:
-    """Move amounts between keys, each time in one transaction."""
+    """Move amounts between keys, one transaction per move."""
     client = undercroft.Redis(path)
     for step in range(rounds):
         amount = (seed * 7 + step) % 13
@@ -224,7 +226,7 @@ def _moves(path: str, seed: int, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("transaction", [False, True])
-def test_a_pipeline_is_no_part_of_what_its_client_has_begun(
+def test_a_pipeline_is_independent_of_its_client_s_transaction(
     r: undercroft.Redis, transaction: bool
 ) -> None:
     r.execute_command("MULTI")
@@ -232,13 +234,14 @@ def test_a_pipeline_is_no_part_of_what_its_client_has_begun(
     pipe = r.pipeline(transaction=transaction)
     assert pipe.append("a", "pipeline,").get("a").execute() == [9, b"pipeline,"]
     assert r.execute_command("EXEC") == [15]
-    # What it runs ends no watch of its client's.
+    # A pipeline does not end its client's WATCH.
     r.execute_command("WATCH", "a")
     assert pipe.set("a", "1").get("a").execute() == [True, b"1"]
     r.execute_command("MULTI")
     r.execute_command("APPEND", "a", "client")
     assert r.execute_command("EXEC") is None
-    # Once that has nothing in mind, they share a connection, of which nothing is left either.
+    # Once the client has neither MULTI nor WATCH pending, both share one connection. A failed
+    # pipeline leaves no state on it.
     with pytest.raises(redis.ResponseError, match="Command # 2 "):
         pipe.set("b", "x").incr("b").execute()
     assert pipe.execute() == []
@@ -265,7 +268,7 @@ def test_readers_see_all_of_a_transaction_or_nothing(r: undercroft.Redis, path: 
 
 
 def _increments(path: str, rounds: int) -> None:
-    """Add to a counter with WATCH and a loop around it."""
+    """Increment a counter in a WATCH loop."""
     client = undercroft.Redis(path)
 
     def add(pipe: Any) -> None:

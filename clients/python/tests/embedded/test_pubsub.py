@@ -1,4 +1,4 @@
-"""Messages: redis-py's PubSub, embedded."""
+"""Tests redis-py's PubSub on an embedded store."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ def confirmed(pubsub: undercroft.embedded.pubsub.PubSub) -> None:
     assert pubsub.get_message(timeout=60)["type"].endswith("subscribe")
 
 
-def test_messages_come_as_in_redis_py(r: undercroft.Redis) -> None:
+def test_messages_arrive_as_in_redis_py(r: undercroft.Redis) -> None:
     p = r.pubsub()
     p.subscribe("news")
     p.psubscribe("n*")
@@ -85,7 +85,7 @@ def test_a_listener_that_ends(r: undercroft.Redis) -> None:
     assert found == [b"0", b"1", b"2"]
 
 
-def test_a_thread_that_runs_handlers(r: undercroft.Redis) -> None:
+def test_a_thread_runs_handlers(r: undercroft.Redis) -> None:
     got = threading.Event()
     p = r.pubsub()
     p.subscribe(**{"a": lambda _: got.set()})
@@ -99,7 +99,7 @@ def test_a_thread_that_runs_handlers(r: undercroft.Redis) -> None:
     assert r.publish("a", "x") == 0
 
 
-def test_a_subscription_while_another_thread_waits(r: undercroft.Redis) -> None:
+def test_subscribing_while_another_thread_waits(r: undercroft.Redis) -> None:
     p = r.pubsub(ignore_subscribe_messages=True)
     p.subscribe("a")
     found: list[bytes] = []
@@ -121,7 +121,7 @@ def test_a_subscription_while_another_thread_waits(r: undercroft.Redis) -> None:
     assert found == [b"first", b"last"]
 
 
-def test_between_processes(r: undercroft.Redis, path: str) -> None:
+def test_messages_travel_between_processes(r: undercroft.Redis, path: str) -> None:
     p = r.pubsub(ignore_subscribe_messages=True)
     p.subscribe("a")
     script = f"import undercroft; print(undercroft.Redis({path!r}).publish('a', 'from afar'))"
@@ -135,13 +135,13 @@ def test_between_processes(r: undercroft.Redis, path: str) -> None:
     assert message["data"] == b"from afar"
 
 
-def test_who_falls_behind_is_told_how_many_were_lost(path: str) -> None:
+def test_a_lagging_subscriber_learns_how_many_messages_it_lost(path: str) -> None:
     with undercroft.Redis(path, capacity="16mb") as r:
         p = r.pubsub(ignore_subscribe_messages=True)
         p.subscribe("a")
         for _ in range(300):
             r.publish("a", b"x" * 10_000)
-        assert p.get_message() is None  # the confirmation
+        assert p.get_message() is None  # the confirmation of the subscription
         assert p.get_message() == {
             "type": "lost",
             "pattern": None,
@@ -165,7 +165,7 @@ def test_a_descriptor_for_event_loops(r: undercroft.Redis) -> None:
     assert Path(f"{r.path}.wake").is_dir()
 
 
-def test_a_forked_child_is_a_receiver_of_its_own(r: undercroft.Redis) -> None:
+def test_a_forked_child_is_a_separate_receiver(r: undercroft.Redis) -> None:
     p = r.pubsub()
     p.subscribe("a")
     confirmed(p)
@@ -186,7 +186,9 @@ def test_a_forked_child_is_a_receiver_of_its_own(r: undercroft.Redis) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "asyncio"])
-def test_a_forked_child_is_told_what_it_has_missed(r: undercroft.Redis, is_async: bool) -> None:
+def test_a_forked_child_learns_how_many_messages_it_missed(
+    r: undercroft.Redis, is_async: bool
+) -> None:
     loop = asyncio.new_event_loop()
     kind: Any = undercroft.asyncio.Redis if is_async else undercroft.Redis
 
@@ -210,7 +212,7 @@ def test_a_forked_child_is_told_what_it_has_missed(r: undercroft.Redis, is_async
         assert os.read(published[0], 1) == b"p"
         lost = next_of(p)
         assert lost["type"] == "lost"
-        # Of all messages that have a receiver, as there is a pattern.
+        # A pattern subscription counts the lost messages of all channels that have a receiver.
         assert lost["data"] == p.lost == 3
         os.write(forked[1], b"f")
         assert next_of(p)["data"] == b"both"
@@ -231,7 +233,7 @@ def test_a_forked_child_is_told_what_it_has_missed(r: undercroft.Redis, is_async
     loop.close()
 
 
-def test_a_closed_receiver_counts_no_more(r: undercroft.Redis) -> None:
+def test_a_closed_receiver_is_no_longer_counted(r: undercroft.Redis) -> None:
     p = r.pubsub()
     p.subscribe("a")
     assert r.publish("a", "x") == 1
@@ -242,14 +244,14 @@ def test_a_closed_receiver_counts_no_more(r: undercroft.Redis) -> None:
 
 
 def waits(thread: threading.Thread, function: FunctionType) -> bool:
-    """Return whether a thread waits in the one call that a function makes."""
-    # Besides there, threads let others run at the first line of a function only.
+    """Return whether a thread is waiting in the single call of a function."""
+    # Threads switch only inside that call or at the first line of the function.
     frame = sys._current_frames().get(thread.ident or 0)
     code = function.__code__
     return frame is not None and frame.f_code is code and frame.f_lineno > code.co_firstlineno
 
 
-def test_a_closed_receiver_lets_go_of_who_waits(r: undercroft.Redis) -> None:
+def test_closing_a_receiver_wakes_its_waiting_threads(r: undercroft.Redis) -> None:
     p = r.pubsub()
     p.subscribe("a")
     confirmed(p)
@@ -272,17 +274,17 @@ def test_a_closed_receiver_lets_go_of_who_waits(r: undercroft.Redis) -> None:
     assert len(raised) == 1
 
 
-def test_what_is_not_asked_for_stays_where_it_was_published(path: str) -> None:
+def test_messages_not_yet_requested_stay_in_the_store(path: str) -> None:
     with undercroft.Redis(path, capacity="16mb") as r:
         p = r.pubsub(ignore_subscribe_messages=True)
         p.subscribe("a")
         for number in range(50):
             r.publish("a", b"%d" % number + b"x" * 1000)
-        assert p.get_message() is None  # the confirmation
+        assert p.get_message() is None  # the confirmation of the subscription
         assert p.get_message()["data"].startswith(b"0x")
         for _ in range(300):
             r.publish("a", b"x" * 10_000)
-        # The message that had been copied together with the first is there.
+        # Messages that were copied together with the first one are still available.
         found = 1
         while (message := p.get_message())["type"] == "message":
             assert message["data"].startswith(b"%dx" % found)
@@ -292,7 +294,7 @@ def test_what_is_not_asked_for_stays_where_it_was_published(path: str) -> None:
         assert message["data"] == 350 - found
 
 
-def test_what_was_published_before_comes_before_the_end(r: undercroft.Redis) -> None:
+def test_earlier_messages_arrive_before_the_unsubscribe_confirmation(r: undercroft.Redis) -> None:
     p = r.pubsub()
     p.subscribe("a", "b")
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""Methods that hand their arguments on do what redis-py's of the same names do."""
+"""Tests that methods with native calls behave as redis-py's methods of the same names."""
 
 import subprocess
 import sys
@@ -11,10 +11,10 @@ from redis.commands import CoreCommands
 from redis.commands.core import BasicKeyCommands
 from undercroft._native import METHODS
 
-# Far away, and the same in both stores.
+# A time in the far future, the same in both stores.
 LATER = 4_000_000_000
 
-# For each method what it is called with. "k" is what a state is about, "o" another key.
+# The arguments to call each method with. Each state concerns the key "k"; "o" is another key.
 CALLS: dict[str, list[tuple[Any, ...]]] = {
     "append": [("k", "x"), (b"k", 1), ("k", 1.5)],
     "bitcount": [("k",)],
@@ -102,7 +102,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "pfadd": [("k", "a", "b"), ("new", "a")],
     "pfcount": [("k", "none"), ("none",)],
 }
-# Those with a typed call of the engine besides.
+# Methods that also have a typed call in the engine.
 CALLS |= {
     "get": [("k",)],
     "set": [("k", "v"), ("k", 1), ("k", b"\xc3\xa9")],
@@ -131,7 +131,7 @@ CALLS |= {
     "sismember": [("k", "a")],
 }
 
-# Calls with what need not be said: arguments by position, and by name.
+# Calls with optional arguments, both by position and by name.
 OPTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("get", (), {"name": "k"}),
     ("set", ("k", "v"), {"ex": 100, "nx": True}),
@@ -180,7 +180,7 @@ OPTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("flushdb", (), {"asynchronous": True}),
 ]
 
-# What the key holds: each makes it with redis-py's own methods.
+# The content of the key, made with redis-py's own methods.
 STATES: dict[str, Callable[[Any], Any]] = {
     "absent": lambda _: None,
     "string": lambda r: r.set("k", "value"),
@@ -207,7 +207,7 @@ def prepare(client: Any, state: str) -> None:
 
 
 def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
-    """Return what a call gives: a value with its type, or an exception."""
+    """Return the outcome of a call: a value with its type, or an exception."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -218,7 +218,7 @@ def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def contents(client: Any) -> dict[Any, Any]:
-    """Return all that a store holds, by key, with when it expires."""
+    """Return the content and expiry time of every key of a store."""
     return {key: (client.dump(key), client.pexpiretime(key) > 0) for key in client.scan_iter()}
 
 
@@ -227,7 +227,7 @@ def test_every_row_is_called() -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_calls_are_redis_pys(pair: tuple[Any, Any], state: str) -> None:
+def test_calls_match_redis_pys(pair: tuple[Any, Any], state: str) -> None:
     ours, theirs = pair
     for name, calls in CALLS.items():
         for arguments in calls:
@@ -240,7 +240,7 @@ def test_calls_are_redis_pys(pair: tuple[Any, Any], state: str) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_options_are_redis_pys(pair: tuple[Any, Any], state: str) -> None:
+def test_options_match_redis_pys(pair: tuple[Any, Any], state: str) -> None:
     ours, theirs = pair
     for name, arguments, options in OPTIONS:
         prepare(ours, state)
@@ -254,7 +254,7 @@ def test_options_are_redis_pys(pair: tuple[Any, Any], state: str) -> None:
 @pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transaction"])
 @pytest.mark.parametrize("state", ["absent", "string", "list", "hash", "set", "sorted set"])
 @pytest.mark.parametrize("mixed", [False, True], ids=["native", "mixed"])
-def test_pipelines_are_redis_pys(
+def test_pipelines_match_redis_pys(
     pair: tuple[Any, Any], state: str, transaction: bool, mixed: bool
 ) -> None:
     ours, theirs = pair
@@ -264,7 +264,8 @@ def test_pipelines_are_redis_pys(
     for name, calls in CALLS.items():
         for arguments in calls:
             if [] in arguments or name == "flushdb":
-                # It is refused, and a transaction is with it; or leaves nothing to be compared.
+                # Skip calls that are refused, which fails a whole transaction, and those that leave
+                # nothing to compare.
                 continue
             own = outcome(lambda: getattr(queues[0], name)(*arguments) is queues[0])  # noqa: B023
             redis_pys = outcome(
@@ -274,7 +275,7 @@ def test_pipelines_are_redis_pys(
     stacks = [[words for words, _ in queue.command_stack] for queue in queues]
     assert stacks[0] == stacks[1]
     if mixed:
-        # Its result is made in Python, and so is the list of all results.
+        # INFO's result is parsed in Python, and hence the list of all results is built there too.
         queues[0].info()
     results = [queue.execute(raise_on_error=False) for queue in queues]
     if mixed:
@@ -287,7 +288,7 @@ def test_pipelines_are_redis_pys(
     assert contents(ours) == contents(theirs)
 
 
-def test_a_callback_of_the_programs_own_is_called(pair: tuple[Any, Any]) -> None:
+def test_a_custom_callback_is_called(pair: tuple[Any, Any]) -> None:
     client, _ = pair
     client.zadd("k", {"a": 1.5})
     assert client.zscore("k", "a") == 1.5
@@ -310,7 +311,7 @@ def test_while_keys_are_watched_a_pipeline_runs_commands_at_once(pair: tuple[Any
         assert pipe.execute() == [1]
 
 
-def test_a_callback_in_the_shared_dictionary_is_never_taken_for_redis_pys() -> None:
+def test_a_custom_callback_in_the_shared_dictionary_is_called() -> None:
     program = """
 import tempfile, undercroft
 with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
@@ -338,7 +339,7 @@ def test_a_callback_leaves_other_commands_native(
     assert client.strlen("k") == "redis-py's"
 
 
-def test_what_is_no_command_leaves_no_transaction_begun(pair: tuple[Any, Any]) -> None:
+def test_an_invalid_command_leaves_no_open_transaction(pair: tuple[Any, Any]) -> None:
     link = pair[0].pipeline().link
     wrong: Any = "nonsense"
     with pytest.raises(TypeError):
@@ -346,8 +347,8 @@ def test_what_is_no_command_leaves_no_transaction_begun(pair: tuple[Any, Any]) -
     assert link._execute_many([(("STRLEN", "k"), {})]) == [0]
 
 
-def test_the_first_answer_of_a_transaction_is_no_commands(pair: tuple[Any, Any]) -> None:
+def test_the_reply_to_multi_is_not_taken_for_a_result(pair: tuple[Any, Any]) -> None:
     pipe = pair[0].pipeline()
     pipe.link._execute_many([(("MULTI",), {})])
-    # MULTI is refused within one, and what follows is run by that one.
+    # MULTI is refused within a transaction, and the commands after it run in the open transaction.
     assert pipe.strlen("k").strlen("k").execute() == [0, 0]

@@ -1,4 +1,4 @@
-"""`undercroft.Store` is what `undercroft.Redis` is on a store, without redis-py."""
+"""Tests that `undercroft.Store` matches `undercroft.Redis` on a store, without redis-py."""
 
 import asyncio
 import os
@@ -20,11 +20,12 @@ EVERY = [(name, call, {}) for name, calls in CALLS.items() for call in calls] + 
 
 
 def agree(own: tuple[str, Any], redis_pys: tuple[str, Any]) -> bool:
-    """Return whether two outcomes are the same, with each client's exceptions."""
+    """Return whether two outcomes are equivalent, allowing for each client's exceptions."""
     if "raised" not in (own[0], redis_pys[0]):
         return own == redis_pys
     if own[0] != redis_pys[0]:
-        # redis-py refuses some arguments by itself, or has an answer for what is refused.
+        # redis-py itself refuses some arguments, or returns a default for calls that the store
+        # refuses.
         return own[0] == "raised" and own[1][0] in (undercroft.CommandError, TypeError)
     (kind, text), (theirs, their_text) = own[1], redis_pys[1]
     if issubclass(theirs, redis.DataError | TypeError):
@@ -34,7 +35,7 @@ def agree(own: tuple[str, Any], redis_pys: tuple[str, Any]) -> bool:
 
 @pytest.mark.parametrize("decode", [False, True], ids=["bytes", "str"])
 @pytest.mark.parametrize("state", STATES)
-def test_methods_are_those_of_redis(path: str, state: str, decode: bool) -> None:
+def test_methods_match_those_of_the_redis_client(path: str, state: str, decode: bool) -> None:
     refused = 0
     with (
         undercroft.Redis(f"{path}-theirs", decode_responses=decode) as theirs,
@@ -50,7 +51,7 @@ def test_methods_are_those_of_redis(path: str, state: str, decode: bool) -> None
             refused += own[0] != redis_pys[0]
             if own[0] == redis_pys[0]:
                 assert contents(beside) == contents(theirs), (name, arguments, options)
-    # Lists without items: redis-py has answers of its own.
+    # Only calls with empty lists may differ: redis-py answers them by itself.
     assert refused <= 2
 
 
@@ -96,7 +97,7 @@ def test_a_url_says_where_and_how(path: str) -> None:
         undercroft.Store("cache")
 
 
-def test_any_word_may_be_what_an_encoder_takes(path: str) -> None:
+def test_any_argument_may_be_a_type_that_the_encoder_accepts(path: str) -> None:
     class Text(str):
         __slots__ = ()
 
@@ -120,7 +121,7 @@ def test_a_program_cannot_ask_for_replicas(path: str) -> None:
         assert r.set("k", "v")
 
 
-def test_any_command_is_run_by_its_words(path: str) -> None:
+def test_execute_runs_any_command_by_name(path: str) -> None:
     with undercroft.Store(path) as store:
         assert store.execute("SET", "k", 1) == b"OK"
         assert store.execute("OBJECT", "ENCODING", "k") == b"int"
@@ -165,7 +166,7 @@ def test_a_forked_child_uses_it(path: str) -> None:
 
 def test_a_removed_store_says_so(path: str) -> None:
     def written(store: undercroft.Store) -> None:
-        # It is looked for once a second.
+        # The client checks once a second whether the store is still there.
         while True:
             store.set("k", "w")
 
@@ -177,7 +178,7 @@ def test_a_removed_store_says_so(path: str) -> None:
 
 
 def at_once(call: Coroutine[Any, Any, Any]) -> Any:
-    """Return what a coroutine returns that makes no turn of the loop."""
+    """Return the result of a coroutine that finishes without a turn of the loop."""
     try:
         call.send(None)
     except StopIteration as stopped:
@@ -185,7 +186,7 @@ def at_once(call: Coroutine[Any, Any, Any]) -> Any:
     return "it waits"
 
 
-def test_its_asyncio_form_is_the_same(path: str, run: Run) -> None:
+def test_the_asyncio_store_matches_the_synchronous_one(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Store(path, decode_responses=True) as store:
             for name, arguments, options in EVERY:
@@ -200,7 +201,7 @@ def test_its_asyncio_form_is_the_same(path: str, run: Run) -> None:
     run(main())
 
 
-def test_what_waits_for_keys_lets_the_loop_go_on(path: str, run: Run) -> None:
+def test_blocking_commands_do_not_block_the_loop(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Store(path) as store:
             waiting = asyncio.create_task(store.execute("BLPOP", "l", 0))
@@ -213,7 +214,7 @@ def test_what_waits_for_keys_lets_the_loop_go_on(path: str, run: Run) -> None:
     run(main())
 
 
-def test_every_method_is_awaited_too() -> None:
+def test_every_method_can_be_awaited() -> None:
     for _, name in METHODS:
         assert asyncio.iscoroutinefunction(getattr(undercroft.asyncio.Store, name)), name
         assert asyncio.iscoroutinefunction(getattr(undercroft.asyncio.EmbeddedRedis, name)), name

@@ -1,4 +1,4 @@
-"""redis-py's own clients over connections whose commands run in this process."""
+"""Tests redis-py's own clients over connections whose commands run in this process."""
 
 import asyncio
 import inspect
@@ -24,19 +24,19 @@ from test_like_redis import Clients
 
 @pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
 def protocol(request: pytest.FixtureRequest) -> Any:
-    """Return the version of the protocol that clients speak."""
+    """Return the version of the RESP protocol that clients use."""
     return request.param
 
 
 @pytest.fixture
 def url(path: str) -> str:
-    """Return the URL of a store that is not there yet."""
+    """Return the URL of a store that does not exist yet."""
     return f"undercroft://{path}"
 
 
 @pytest.fixture
 def p(url: str, protocol: int) -> Iterator[redis.Redis]:
-    """Return redis-py's client of a fresh store."""
+    """Yield a redis-py client of a fresh store."""
     pool = undercroft.ConnectionPool.from_url(url, protocol=protocol)
     with redis.Redis(connection_pool=pool) as client:
         yield client
@@ -44,7 +44,7 @@ def p(url: str, protocol: int) -> Iterator[redis.Redis]:
 
 
 def asynchronously(url: str, protocol: int, **options: Any) -> redis.asyncio.Redis:
-    """Return redis-py's asyncio client of a store."""
+    """Return a redis-py asyncio client of a store."""
     pool = undercroft.asyncio.ConnectionPool.from_url(url, protocol=protocol, **options)
     return redis.asyncio.Redis(connection_pool=pool)
 
@@ -56,7 +56,7 @@ def pairs(
     server_socket: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Clients]:
-    # Where hiredis packs the arguments it has error texts of its own.
+    # Disable hiredis: when it packs the arguments, the error texts differ.
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
     protocol, decode = request.param
     options: dict[str, Any] = {"protocol": protocol, "decode_responses": decode}
@@ -72,13 +72,13 @@ def pairs(
 
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session[0])
-def test_a_session_gives_what_a_server_gives(pairs: Clients, session: list[str]) -> None:
+def test_a_session_gives_the_same_results_as_a_server(pairs: Clients, session: list[str]) -> None:
     for expression in session:
         wanted = evaluate(expression, pairs.theirs)
         assert evaluate(expression, pairs.ours) == wanted, expression
 
 
-def test_messages_come_in_the_order_of_a_server(pairs: Clients) -> None:
+def test_messages_arrive_in_the_same_order_as_from_a_server(pairs: Clients) -> None:
     def seen(client: Any) -> list[Any]:
         receiver = (
             client.pubsub()
@@ -91,7 +91,7 @@ def test_messages_come_in_the_order_of_a_server(pairs: Clients) -> None:
         client.publish("b", "2")
         receiver.unsubscribe("a")
         messages = [receiver.get_message(timeout=60) for _ in range(7)]
-        # Of two connections a server may read the second one's command first.
+        # A server may read the command of the second connection before that of the first.
         client.publish("a", "3")
         messages.append(receiver.get_message(timeout=60))
         assert receiver.get_message(timeout=0.01) is None
@@ -117,18 +117,18 @@ def test_a_transaction_notices_a_change(p: redis.Redis) -> None:
     assert p.transaction(append, "k") == [8]
 
 
-def test_a_waiting_client_gets_what_another_one_pushes(p: redis.Redis) -> None:
+def test_a_waiting_client_gets_an_item_another_client_pushes(p: redis.Redis) -> None:
     found: list[Any] = []
     waiter = threading.Thread(target=lambda: found.append(p.blpop("k", timeout=30)))
     waiter.start()
-    # It is pushed whether or not the other one waits by now.
+    # The push works whether or not the other client is already waiting.
     p.rpush("k", "item")
     waiter.join()
     assert list(found[0]) == [b"k", b"item"]
     assert p.blpop("k", timeout=0.01) is None
 
 
-def test_what_follows_a_command_that_waits_is_run_behind_it(p: redis.Redis) -> None:
+def test_commands_after_a_blocking_command_run_after_its_wait(p: redis.Redis) -> None:
     pipe = p.pipeline(transaction=False).blpop("none", timeout=0.05).set("k", "v").get("k")
     assert pipe.execute() == [None, True, b"v"]
 
@@ -143,11 +143,11 @@ def test_a_receiver_times_out_as_over_a_socket(url: str) -> None:
     pool.release(connection)
     client = redis.Redis(connection_pool=pool)
     client.rpush("none", "left")
-    # Nobody waits any more: the connection was given up with its place.
+    # No waiter is left: the connection was discarded together with its place in the queue.
     assert client.lpop("none") == b"left"
 
 
-def test_a_client_that_waits_is_interrupted(p: redis.Redis) -> None:
+def test_a_signal_interrupts_a_waiting_client(p: redis.Redis) -> None:
     class EnoughError(Exception):
         pass
 
@@ -166,7 +166,7 @@ def test_a_client_that_waits_is_interrupted(p: redis.Redis) -> None:
     assert p.lpop("k") == b"item"
 
 
-def test_a_forked_child_has_connections_of_its_own(p: redis.Redis) -> None:
+def test_a_forked_child_has_its_own_connections(p: redis.Redis) -> None:
     p.set("k", "parent")
     receiver = p.pubsub()
     receiver.subscribe("news")
@@ -211,7 +211,7 @@ def test_threads_share_a_pool_of_limited_size(url: str, protocol: int) -> None:
             limited.get("n")
 
 
-def test_a_closed_connection_is_made_anew(p: redis.Redis) -> None:
+def test_a_closed_connection_reconnects(p: redis.Redis) -> None:
     p.set("k", "v")
     p.connection_pool.disconnect()
     assert p.get("k") == b"v"
@@ -224,7 +224,7 @@ def test_a_closed_connection_is_made_anew(p: redis.Redis) -> None:
     assert p.get("k") == b"v"
 
 
-def test_another_thread_closes_a_connection_that_waits(p: redis.Redis) -> None:
+def test_another_thread_can_close_a_waiting_connection(p: redis.Redis) -> None:
     connection = p.connection_pool.get_connection(*undercroft.connection.NAME)
     connection.send_command("BLPOP", "none", 0)
     peer = connection._sock.peer
@@ -233,7 +233,7 @@ def test_another_thread_closes_a_connection_that_waits(p: redis.Redis) -> None:
         connection.read_response()
 
 
-def test_health_checks_and_names_are_those_of_a_server(url: str, protocol: int) -> None:
+def test_health_checks_and_client_names_work_as_on_a_server(url: str, protocol: int) -> None:
     pool = undercroft.ConnectionPool.from_url(
         f"{url}?health_check_interval=1&db=3&client_name=me", protocol=protocol
     )
@@ -247,7 +247,7 @@ def test_health_checks_and_names_are_those_of_a_server(url: str, protocol: int) 
     assert undercroft.Redis(url).get("k") is None
 
 
-def test_bytes_that_are_no_command_end_the_connection(url: str) -> None:
+def test_malformed_commands_close_the_connection(url: str) -> None:
     from undercroft._native import Client, Peer
 
     peer = Peer(Client(url.removeprefix("undercroft://")))
@@ -259,12 +259,12 @@ def test_bytes_that_are_no_command_end_the_connection(url: str) -> None:
     assert peer.take() == b""
 
 
-def test_a_store_that_was_removed_is_an_error_that_says_so(p: redis.Redis, path: str) -> None:
+def test_a_removed_store_raises_an_error_that_says_so(p: redis.Redis, path: str) -> None:
     connection = p.connection_pool.get_connection(*undercroft.connection.NAME)
     Path(path).unlink()
 
     def write_on() -> None:
-        # The removal is noticed within a second.
+        # The client notices the removal within a second.
         while True:
             connection.send_command("SET", "k", "v")
             connection.read_response()
@@ -273,7 +273,7 @@ def test_a_store_that_was_removed_is_an_error_that_says_so(p: redis.Redis, path:
         write_on()
 
 
-def test_urls_are_taught_and_forgotten(url: str) -> None:
+def test_url_schemes_can_be_registered_and_unregistered(url: str) -> None:
     def refused(make: Callable[..., Any]) -> bool:
         try:
             make(url)
@@ -301,12 +301,12 @@ def test_urls_are_taught_and_forgotten(url: str) -> None:
     finally:
         undercroft.unregister_scheme()
     assert all(map(refused, makers))
-    # What was made meanwhile goes on.
+    # Clients made before the scheme was unregistered keep working.
     client.connection_pool.disconnect()
     assert client.get("k") == "v"
 
 
-def test_a_wrong_url_is_an_error_that_says_what_is_expected(path: str) -> None:
+def test_a_wrong_url_raises_an_error_that_says_what_is_expected(path: str) -> None:
     with pytest.raises(ValueError, match="invalid value for 'db'"):
         undercroft.ConnectionPool.from_url(f"undercroft://{path}?db=x")
     pool = undercroft.ConnectionPool.from_url(f"undercroft://{path}?maxmemory=1mb")
@@ -317,7 +317,7 @@ def test_a_wrong_url_is_an_error_that_says_what_is_expected(path: str) -> None:
     assert redis.Redis(connection_pool=pool).config_get("maxmemory") == {"maxmemory": "1048576"}
 
 
-def test_an_embedded_client_is_one_of_redis_py(path: str) -> None:
+def test_an_embedded_client_is_an_instance_of_redis_py_s_class(path: str) -> None:
     client = undercroft.Redis(path, db=1, decode_responses=True)
     assert isinstance(client, redis.Redis)
     client.set("k", "v")
@@ -338,8 +338,8 @@ def test_an_embedded_client_is_one_of_redis_py(path: str) -> None:
     assert Own(path).mine
 
 
-def test_methods_of_an_embedded_client_are_not_redis_pys() -> None:
-    # Each public method that talks to a server has one of this package's in front of it.
+def test_networked_methods_of_redis_py_are_overridden() -> None:
+    # Each public method that would talk to a server is overridden by this package.
     networked = {
         name
         for name, value in vars(redis.Redis).items()
@@ -427,7 +427,7 @@ async def _cancelled(url: str, protocol: int) -> None:
     client = asynchronously(url, protocol)
     waiter = asyncio.ensure_future(client.blpop("k", timeout=0))
     in_use = client.connection_pool._in_use_connections
-    # Before it reads, a wait_for() of older Pythons could swallow that it was cancelled.
+    # Wait until it reads: before that, wait_for() of older Pythons could swallow the cancellation.
     while not any(each._reader is not None and each._reader._waiter for each in in_use):
         await asyncio.sleep(0.001)
     waiter.cancel()
@@ -456,7 +456,7 @@ async def _embedded(path: str) -> None:
     await client.aclose()
 
 
-def test_an_embedded_asyncio_client_is_one_of_redis_py(path: str, run: Run) -> None:
+def test_an_embedded_asyncio_client_is_an_instance_of_redis_py_s_class(path: str, run: Run) -> None:
     run(_embedded(path))
 
 

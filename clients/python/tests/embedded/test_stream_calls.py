@@ -1,4 +1,4 @@
-"""The typed methods on streams do what redis-py's of the same names do."""
+"""Tests that typed stream methods behave as redis-py's methods of the same names."""
 
 import inspect
 import itertools
@@ -11,11 +11,11 @@ import undercroft
 from redis.commands import CoreCommands
 from undercroft._native import TYPED_METHODS, Client
 
-# What nobody has: later than any clock says.
+# An id later than the time of any clock.
 LATE = 10**15
 
-# By method: arguments by position, and by name. "s" is the stream, "w" a string, "g" a group of
-# the stream and "c" a consumer.
+# By method: arguments by position, and by name. "s" is the stream, "w" a string, "g" a group of the
+# stream and "c" a consumer.
 CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "xadd": [
         (("s", {"a": "1"}, f"{LATE}-7"), {}),
@@ -139,7 +139,7 @@ def prepare(client: Any) -> None:
         if number == 4:
             fields = {"other": "x" * 300, "sensor": -1, "third": ""}
         client.execute_command("XADD", "s", f"{number}-0", *itertools.chain(*fields.items()))
-    # A field may be there twice, as other clients add it.
+    # An entry may contain a field twice, when another client adds it so.
     client.execute_command("XADD", "s", "7-1", "sensor", 1, "sensor", 2, "place", "attic")
     client.xgroup_create("s", "g", id="0")
     client.xgroup_create("s", "all", id="$")
@@ -147,17 +147,17 @@ def prepare(client: Any) -> None:
 
 
 def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
-    """Return what a call gives: a value with its type, or an exception."""
+    """Return the outcome of a call: a value with its type, or an exception."""
     try:
         value = call()
     except Exception as error:
-        # The name of the class that has the method is in the text of some.
+        # Some error texts contain the name of the class that defines the method.
         return "raised", (type(error), str(error).rpartition(".")[2])
     return type(value).__name__, value
 
 
 def contents(client: Any) -> Any:
-    """Return what a store holds, without times of deliveries."""
+    """Return the contents of a store, without delivery times."""
     entries = client.execute_command("XRANGE", "s", "-", "+")
     groups = client.xinfo_groups("s")
     pending = [
@@ -172,7 +172,7 @@ def contents(client: Any) -> Any:
 
 
 def types(value: Any) -> Any:
-    """Return the types in a value."""
+    """Return the types nested in a value."""
     if isinstance(value, dict):
         return type(value), [(types(name), types(one)) for name, one in value.items()]
     if isinstance(value, list | tuple):
@@ -181,16 +181,16 @@ def types(value: Any) -> Any:
 
 
 def test_every_typed_method_is_called() -> None:
-    # XREADGROUP has a frame around its native call, which gives back what it took (M9).
+    # XREADGROUP's native call is wrapped in Python code that gives back undelivered entries (M9).
     assert {method for _, method in TYPED_METHODS} | {"xreadgroup"} == set(CALLS)
     for name in set(CALLS) - {"xreadgroup"}:
-        # One that is not native would be redis-py's own, and equal to it.
+        # Without a native method, the test would compare redis-py's method with itself.
         assert not inspect.isfunction(undercroft.EmbeddedRedis.__dict__[name]), name
         assert not hasattr(Client, name)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_calls_are_redis_pys(pair: tuple[Any, Any], name: str) -> None:
+def test_stream_calls_match_redis_pys(pair: tuple[Any, Any], name: str) -> None:
     ours, theirs = pair
     for arguments, options in CALLS[name]:
         prepare(ours)
@@ -202,7 +202,7 @@ def test_calls_are_redis_pys(pair: tuple[Any, Any], name: str) -> None:
         assert contents(ours) == contents(theirs), (arguments, options)
 
 
-def test_an_entry_has_the_time_as_its_id(pair: tuple[Any, Any]) -> None:
+def test_the_id_of_an_entry_is_the_current_time(pair: tuple[Any, Any]) -> None:
     client, _ = pair
     seconds, micros = client.time()
     ids = [client.xadd("s", {"number": number}) for number in range(3)]
@@ -227,7 +227,7 @@ def test_long_streams_are_read_in_parts(pair: tuple[Any, Any]) -> None:
     assert read == plain == client.xrange("s") == client.xrevrange("s")[::-1]
 
 
-def test_a_callback_of_the_programs_own_is_called(pair: tuple[Any, Any]) -> None:
+def test_a_custom_callback_is_called(pair: tuple[Any, Any]) -> None:
     client, _ = pair
     assert client.xadd("s", {"a": 1}, id="5-0") in (b"5-0", "5-0")
     client.set_response_callback("XLEN", lambda reply: ("mine", reply))

@@ -1,4 +1,4 @@
-"""Streams, embedded: readers that wait, in threads, tasks and processes; what the killed leave."""
+"""Tests embedded streams: waiting readers in threads, tasks and processes, some of them killed."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ while True:
 
 
 def started(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a program that says when it is ready."""
+    """Start a program that prints a line when it is ready."""
     child = subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True
     )
@@ -57,18 +57,18 @@ def ended(child: subprocess.Popen[str]) -> None:
 
 
 def blocked(r: undercroft.Redis) -> int:
-    """Return the bytes that waits and subscriptions take."""
+    """Return the number of bytes that waits and subscriptions occupy."""
     return r.info("memory")["used_memory_waiting"]
 
 
 def until_blocked(r: undercroft.Redis, more_than: int = 0) -> int:
-    """Wait until another client waits."""
+    """Wait until another client waits for a key."""
     while (bytes_now := blocked(r)) <= more_than:
         time.sleep(0.001)
     return bytes_now
 
 
-def test_all_readers_are_given_each_entry(r: undercroft.Redis, path: str) -> None:
+def test_all_readers_receive_each_entry(r: undercroft.Redis, path: str) -> None:
     children = [started(READER, path) for _ in range(3)]
     try:
         ids = [r.xadd("s", {"n": number}).decode() for number in range(100)]
@@ -81,9 +81,7 @@ def test_all_readers_are_given_each_entry(r: undercroft.Redis, path: str) -> Non
             ended(child)
 
 
-def test_a_group_gives_an_entry_to_the_one_that_waits_longest(
-    r: undercroft.Redis, path: str
-) -> None:
+def test_a_group_delivers_an_entry_to_the_longest_waiter(r: undercroft.Redis, path: str) -> None:
     r.xgroup_create("s", "g", mkstream=True)
     given: dict[str, Any] = {}
     threads, bytes_before = [], blocked(r)
@@ -104,7 +102,7 @@ def test_a_group_gives_an_entry_to_the_one_that_waits_longest(
     assert r.xpending("s", "g")["pending"] == 3
 
 
-def test_what_a_killed_consumer_holds_is_pending_and_can_be_claimed(
+def test_entries_of_a_killed_consumer_are_pending_and_can_be_claimed(
     r: undercroft.Redis, path: str
 ) -> None:
     seed = int(os.environ.get("UNDERCROFT_SEED", random.randrange(1 << 32)))
@@ -123,7 +121,7 @@ def test_what_a_killed_consumer_holds_is_pending_and_can_be_claimed(
     finally:
         for child in children.values():
             ended(child)
-    # Each entry was acknowledged, is pending at one of both, or was not given to anybody yet.
+    # Each entry was acknowledged, is pending at one of the two consumers, or is still undelivered.
     (group,) = r.xinfo_groups("s")
     pending = [row["message_id"] for row in r.xpending_range("s", "g", "-", "+", len(added) + 1)]
     assert pending == sorted(set(pending), key=pending.index)
@@ -137,7 +135,9 @@ def test_what_a_killed_consumer_holds_is_pending_and_can_be_claimed(
     assert r.xpending("s", "g")["pending"] == 0
 
 
-def test_timeouts_transactions_and_groups_that_go(r: undercroft.Redis, path: str) -> None:
+def test_reads_end_at_timeouts_in_transactions_and_with_their_group(
+    r: undercroft.Redis, path: str
+) -> None:
     start = time.monotonic()
     assert r.xread({"s": "$"}, block=50) == []
     assert time.monotonic() - start >= 0.05
@@ -167,10 +167,10 @@ def test_timeouts_transactions_and_groups_that_go(r: undercroft.Redis, path: str
     assert said[1].startswith("UNBLOCKED")
 
 
-# By the method of redis-py's, and by the native one.
+# "$" takes redis-py's method, "0" the native one.
 @pytest.mark.parametrize("behind", ["$", "0"])
 def test_a_waiting_reader_can_be_interrupted(path: str, behind: str) -> None:
-    # Who is started in the background may be told to ignore it.
+    # A process started in the background may inherit an ignored SIGINT.
     program = """
 import signal, sys, undercroft
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -190,7 +190,7 @@ except KeyboardInterrupt:
         assert r.xadd("s", {"n": 1}) is not None
 
 
-def test_tasks_wait_beside_each_other(path: str, run: Run) -> None:
+def test_several_tasks_wait_at_the_same_time(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path, decode_responses=True) as r:
             await r.xgroup_create("s", "g", mkstream=True)
@@ -218,7 +218,7 @@ def test_tasks_wait_beside_each_other(path: str, run: Run) -> None:
     run(main())
 
 
-def test_what_waits_in_the_table_of_commands_waits_in_an_event_loop(r: undercroft.Redis) -> None:
+def test_every_blocking_command_waits_in_an_event_loop(r: undercroft.Redis) -> None:
     blocking = {name.upper() for name, about in r.command().items() if "blocking" in about["flags"]}
     assert {"BLPOP", "XREAD", "XREADGROUP"} <= blocking
     for name in blocking:
@@ -231,7 +231,7 @@ def test_what_waits_in_the_table_of_commands_waits_in_an_event_loop(r: undercrof
 
 
 @pytest.mark.parametrize("count", [10, 100_000])
-def test_long_streams(r: undercroft.Redis, count: int) -> None:
+def test_long_streams_are_read_completely(r: undercroft.Redis, count: int) -> None:
     pipeline = r.pipeline(transaction=False)
     for number in range(count):
         pipeline.xadd("s", {"name": "value", "number": number}, id=f"{number + 1}-0")

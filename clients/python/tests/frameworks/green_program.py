@@ -16,7 +16,7 @@ if KIND == "gevent":
     sleep: Any = gevent.sleep
 
     def result(greenlet: Any) -> Any:
-        """Return what a greenlet ends with."""
+        """Return the result of a finished greenlet."""
         return greenlet.get()
 else:
     import warnings
@@ -28,19 +28,19 @@ else:
     spawn, sleep = eventlet.spawn, eventlet.sleep
 
     def result(greenlet: Any) -> Any:
-        """Return what a greenlet ends with."""
+        """Return the result of a finished greenlet."""
         return greenlet.wait()
 
 
 import redis  # noqa: E402
 import undercroft  # noqa: E402
 
-# Longer than the test may take, where a wait would stop the greenlet that is to end it.
+# Seconds longer than the test may take; a wait that blocked the other greenlets would reach it.
 LONG = 100
 
 
 def both(wait: Callable[[], Any], end: Callable[[], Any]) -> Any:
-    """Return what a wait ends with, which begins before the call that ends it."""
+    """Return the result of a wait that begins before the call that ends it."""
     begun: list[int] = []
 
     def begin() -> Any:
@@ -50,14 +50,14 @@ def both(wait: Callable[[], Any], end: Callable[[], Any]) -> Any:
     waiting = spawn(begin)
     while not begun:
         sleep(0)
-    # It waits by now, in whatever it calls: other greenlets run only then.
+    # The greenlet is waiting by now, since other greenlets run only while it waits.
     sleep(0.01)
     end()
     return result(waiting)
 
 
 def commands(r: Any) -> None:
-    """Commands that wait for keys."""
+    """Test commands that wait for keys."""
     r.flushdb()
     assert both(lambda: r.blpop(["a"], LONG), lambda: r.rpush("a", 1)) == (b"a", b"1")
     assert both(lambda: r.brpop(["a"], LONG), lambda: r.rpush("a", 1)) == (b"a", b"1")
@@ -80,7 +80,7 @@ def commands(r: Any) -> None:
 
 
 def messages(r: Any) -> None:
-    """Messages and locks."""
+    """Test messages and locks."""
     with r.pubsub(ignore_subscribe_messages=True) as receiver:
         receiver.subscribe("news")
         while not r.publish("news", "first"):
@@ -101,7 +101,7 @@ def messages(r: Any) -> None:
 
 
 def many(r: Any) -> None:
-    """As many waits at a time as there are greenlets, each of which is ended by one push."""
+    """Test many greenlets that wait at the same time, each served by one push."""
     waiting = [spawn(r.blpop, ["many"], LONG) for _ in range(50)]
     sleep(0.01)
     for number in range(50):
@@ -110,7 +110,7 @@ def many(r: Any) -> None:
 
 
 def cancelled(r: Any) -> None:
-    """A greenlet that is killed while it waits takes nothing with it."""
+    """Test that a greenlet killed while it waits takes no item."""
     waiting = spawn(r.blpop, ["killed"], LONG)
     sleep(0.01)
     waiting.kill()
@@ -119,7 +119,7 @@ def cancelled(r: Any) -> None:
 
 
 def reused(r: Any) -> None:
-    """A connection is used again, and a pipeline has its results."""
+    """Test that a connection is reused and that a pipeline returns its results."""
     before = r.client_id()
     assert [r.set("k", number) and r.get("k") for number in range(3)] == [b"0", b"1", b"2"]
     assert r.pipeline().set("k", 1).get("k").execute() == [True, b"1"]
@@ -127,7 +127,7 @@ def reused(r: Any) -> None:
 
 
 def channels(store: Any) -> None:
-    """Channels of a store, and its client without redis-py."""
+    """Test channels of a store, and its client without redis-py."""
     channel = undercroft.Channel("c", store, maxsize=1)
     assert both(lambda: channel.get(timeout=LONG), lambda: channel.put("x")) == "x"
     channel.put("first")
@@ -149,7 +149,7 @@ def channels(store: Any) -> None:
 
 
 def connections(r: Any) -> None:
-    """Connections of redis-py's to a store."""
+    """Test redis-py's connections to a store."""
     theirs = redis.Redis(connection_pool=r.connection_pool)
     r.delete("a")
     assert both(lambda: theirs.blpop(["a"], LONG), lambda: r.rpush("a", 1)) == (b"a", b"1")
@@ -160,7 +160,7 @@ def connections(r: Any) -> None:
 
 
 def caches(r: Any) -> None:
-    """A result that another greenlet computes."""
+    """Test a cached result that another greenlet computes."""
     r.delete("computing")
 
     @r.cache(ttl=LONG)

@@ -1,4 +1,4 @@
-"""Celery's workers take tasks from a served store, and give results to a store in shared memory."""
+"""Tests Celery with tasks queued in a served store and results in shared memory."""
 
 import os
 import pickle
@@ -27,7 +27,7 @@ EXAMPLE = ROOT / "examples/python"
 
 @pytest.fixture(params=["served store", "redis-server"])
 def broker(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
-    """Return the URL of what queues tasks."""
+    """Yield the URL of the broker that queues tasks."""
     if request.param == "redis-server":
         socket = request.getfixturevalue("server_socket")
         yield f"redis+socket://{socket}?virtual_host=10"
@@ -49,13 +49,13 @@ def broker(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
 
 @pytest.fixture(params=["in shared memory", "beside the queues"])
 def results(request: pytest.FixtureRequest, broker: str, path: str) -> str:
-    """Return the URL of where results go."""
+    """Return the URL of the result backend."""
     return broker if request.param == "beside the queues" else f"undercroft://{path}"
 
 
 @pytest.fixture
 def worker(broker: str, results: str) -> Iterator[dict[str, str]]:
-    """Return the environment of a program that a worker runs tasks for."""
+    """Yield the environment for a program whose tasks a worker runs."""
     environment = os.environ | {"QUEUE": broker, "RESULTS": results}
     command = [sys.executable, "-m", "celery", "--app", "tasks", "worker", "--concurrency", "1"]
     running = subprocess.Popen(
@@ -74,7 +74,7 @@ def worker(broker: str, results: str) -> Iterator[dict[str, str]]:
             break
     else:
         pytest.fail("the worker did not start:\n" + "".join(lines))
-    # Its later output must not fill the pipe.
+    # Keep reading, so that the worker's later output does not fill the pipe.
     rest = threading.Thread(target=running.stdout.read)
     rest.start()
     try:
@@ -100,7 +100,7 @@ def test_a_worker_runs_tasks(worker: dict[str, str]) -> None:
     page = (ROOT / "docs/celery.md").read_text(encoding="utf-8")
     assert f"```text\n{run.stdout}```" in page
     app = Celery("tasks", broker=worker["QUEUE"])
-    # It is ready shortly before it listens to questions, and those that come too early are lost.
+    # The worker is ready shortly before it listens to control messages; earlier ones are lost.
     answers = (app.control.ping(timeout=1, limit=1) for _ in range(100))
     (answer,) = next(filter(None, answers), [{}])
     ((name, said),) = answer.items()
@@ -109,7 +109,7 @@ def test_a_worker_runs_tasks(worker: dict[str, str]) -> None:
     assert known == {name: ["tasks.fail", "tasks.length", "tasks.total"]}
 
 
-def test_bindings_of_queues_that_expire_are_swept(broker: str) -> None:
+def test_bindings_of_expired_queues_are_swept(broker: str) -> None:
     with Connection(broker) as connection:
         channel = connection.default_channel
         client, deadlines = channel.client, channel.keyprefix_binding_deadlines
@@ -118,7 +118,7 @@ def test_bindings_of_queues_that_expire_are_swept(broker: str) -> None:
         for name, exchange, expires in [("a", "left", 60), ("b", "used", 60), ("c", "used", None)]:
             queue = Queue(name, Exchange(exchange, "topic"), f"{name}.*", expires=expires)
             queue(channel).declare()
-        # An hour, in milliseconds, is the least that they live.
+        # Bindings live at least one hour, here in milliseconds.
         living = client.zrangebyscore(deadlines, second_before * 1000 + 3_600_000, "inf")
         assert sorted(living) == [b"left", b"used"]
         assert channel.sweep_bindings() == 0
@@ -159,14 +159,14 @@ def test_results_expire_and_are_forgotten(backend: Backend) -> None:
     assert backend.get_state("one") == "PENDING"
 
 
-def test_who_waits_is_woken_by_the_result(backend: Backend) -> None:
+def test_a_result_wakes_its_waiter(backend: Backend) -> None:
     result = backend.app.AsyncResult("late")
-    # It comes behind the look, and nothing but the message tells of it within an hour.
+    # The result arrives after the check, so within the hour only the message can wake the waiter.
     late = partial(backend.store_result, "late", [1], "SUCCESS")
     assert result.get(interval=3600, on_interval=late) == [1]
 
 
-def test_who_waits_for_many_is_woken_by_each(backend: Backend) -> None:
+def test_each_of_many_results_wakes_its_waiter(backend: Backend) -> None:
     looks = []
     look = backend.mget
     backend.mget = lambda keys: looks.append(len(keys)) or look(keys)  # type: ignore[method-assign]
@@ -186,14 +186,15 @@ def test_who_waits_for_many_is_woken_by_each(backend: Backend) -> None:
         if task_id != "a":
             next_comes()
     assert found == ids
-    # All of them, those that are missing once they are told of, and each that was told of.
+    # The first look covers all results, the second the missing ones, then one look per
+    # notification.
     assert looks == [4, 3, 1, 1, 1]
-    # Results that are there are found at once.
+    # Results that already exist are found at once.
     group = backend.app.GroupResult("group", [backend.app.AsyncResult(each) for each in ids])
     assert group.get() == [0] * 4
 
 
-def test_results_that_nobody_told_of_are_found_all_the_same(backend: Backend) -> None:
+def test_results_without_a_notification_are_found_by_polling(backend: Backend) -> None:
     backend.store_result("elsewhere", 42, "SUCCESS")
 
     def silently() -> None:
@@ -210,7 +211,7 @@ def test_results_that_nobody_told_of_are_found_all_the_same(backend: Backend) ->
     assert len(asked) == 3
 
 
-def test_who_waits_without_a_pause_waits(backend: Backend) -> None:
+def test_waiting_with_a_zero_interval_works(backend: Backend) -> None:
     asked: list[None] = []
 
     def third() -> None:
@@ -221,7 +222,7 @@ def test_who_waits_without_a_pause_waits(backend: Backend) -> None:
     assert backend.wait_for("late", interval=0, on_interval=third)["result"] == 42
 
 
-def test_who_waits_too_long_is_told(backend: Backend) -> None:
+def test_waiting_too_long_raises_a_timeout(backend: Backend) -> None:
     for timeout in (0, 0.01):
         with pytest.raises(TimeoutError):
             backend.app.AsyncResult("never").get(timeout=timeout)
@@ -230,7 +231,7 @@ def test_who_waits_too_long_is_told(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("expires", [0, None])
-def test_what_never_expires_is_kept(backend: Backend, expires: int | None) -> None:
+def test_results_that_never_expire_are_kept(backend: Backend, expires: int | None) -> None:
     app = backend.app
     app.conf.result_expires = expires
     backend = Backend(app, backend.url)

@@ -1,4 +1,4 @@
-"""Django's cache gives on a store and on a server what Django's own gives on Redis."""
+"""Tests that Django's cache on a store or a server matches Django's own cache on Redis."""
 
 import pickle
 import threading
@@ -14,7 +14,7 @@ PARAMETERS = {"TIMEOUT": 300, "KEY_PREFIX": "site", "VERSION": 2}
 
 
 class Thing:
-    """A value that has to be pickled."""
+    """A value that needs pickling."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -64,7 +64,7 @@ CALLS: list[Callable[[Any], Any]] = [
 
 
 def outcome(call: Callable[[Any], Any], cache: Any) -> Any:
-    """Return what a call gives: a value, or an exception."""
+    """Return the outcome of a call: a value, or an exception."""
     try:
         return call(cache)
     except Exception as error:
@@ -73,9 +73,7 @@ def outcome(call: Callable[[Any], Any], cache: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore:Cache key contains")
 @pytest.mark.parametrize("kind", ["store", "server"])
-def test_each_call_gives_what_djangos_own_cache_gives(
-    path: str, server_socket: str, kind: str
-) -> None:
+def test_each_call_matches_djangos_own_cache(path: str, server_socket: str, kind: str) -> None:
     theirs = RedisCache(f"unix://{server_socket}?db=6", PARAMETERS)
     ours = Cache(
         f"undercroft://{path}" if kind == "store" else f"unix://{server_socket}?db=7", PARAMETERS
@@ -86,7 +84,7 @@ def test_each_call_gives_what_djangos_own_cache_gives(
         assert outcome(call, ours) == outcome(call, theirs), f"call {index}"
 
 
-def test_time_outs_are_those_asked_for(path: str) -> None:
+def test_timeouts_are_as_requested(path: str) -> None:
     cache = Cache(f"undercroft://{path}", {"TIMEOUT": 300})
     client = cache._cache.get_client(write=True)
     cache.set("usual", 1)
@@ -97,7 +95,7 @@ def test_time_outs_are_those_asked_for(path: str) -> None:
     assert client.ttl(":1:ever") == -1
 
 
-def test_options_are_the_clients_and_the_serializer_is_djangos(path: str) -> None:
+def test_options_reach_the_client_and_the_serializer_is_djangos(path: str) -> None:
     options = {"serializer": "json_serializer.Serializer", "maxmemory": "32mb", "db": 3}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(__import__("sys").modules, "json_serializer", _json())
@@ -123,7 +121,7 @@ def _json() -> Any:
     return module
 
 
-def test_the_first_location_is_written_and_the_others_are_read(path: str) -> None:
+def test_writes_go_to_the_first_location_and_reads_to_the_others(path: str) -> None:
     cache = Cache([f"undercroft://{path}?db=0", f"undercroft://{path}?db=1"], {})
     cache.set("thing", "lamp")
     assert cache.get("thing") is None

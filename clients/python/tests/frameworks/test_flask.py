@@ -1,4 +1,4 @@
-"""Flask-Caching works on a store and on a server as it does on Redis."""
+"""Tests that Flask-Caching on a store or a server works as it does on Redis."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def url(request: pytest.FixtureRequest, path: str) -> str:
 
 
 def made(url: str, **settings: Any) -> Cache:
-    """Return the cache of an application."""
+    """Return the cache of a new application."""
     app = Flask("shop")
     app.config |= {"CACHE_TYPE": "undercroft.flask_caching.Cache", "CACHE_REDIS_URL": url}
     app.config |= settings
@@ -28,7 +28,7 @@ def made(url: str, **settings: Any) -> Cache:
     return cache
 
 
-def test_values_of_all_kinds_come_back(url: str) -> None:
+def test_cached_values_of_all_kinds_come_back(url: str) -> None:
     cache = made(url)
     assert cache.get("thing") is None
     assert cache.set("thing", {"name": "lamp", "costs": [4, None]}) is True
@@ -46,7 +46,7 @@ def test_values_of_all_kinds_come_back(url: str) -> None:
     assert cache.get("thing") is None
 
 
-def test_settings_are_heeded(path: str) -> None:
+def test_settings_take_effect(path: str) -> None:
     cache = made(
         f"undercroft://{path}",
         CACHE_KEY_PREFIX="shop:",
@@ -65,7 +65,7 @@ def test_settings_are_heeded(path: str) -> None:
         assert client.keys() == [b"another's"]
 
 
-def test_a_database_may_be_named_as_flask_caching_has_it(path: str) -> None:
+def test_the_database_setting_of_flask_caching_works(path: str) -> None:
     url = f"undercroft://{path}"
     made(url, CACHE_REDIS_DB=1).set("thing", 1)
     made(url, CACHE_REDIS_DB=1, CACHE_OPTIONS={"db": 2}).set("thing", 1)
@@ -79,13 +79,13 @@ def test_a_database_may_be_named_as_flask_caching_has_it(path: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["HOST", "PORT", "PASSWORD"])
-def test_a_server_that_is_named_in_parts_is_not_passed_over(path: str, part: str) -> None:
+def test_host_port_and_password_settings_require_a_url(path: str, part: str) -> None:
     with pytest.raises(ValueError, match=f"expected CACHE_REDIS_URL.* CACHE_REDIS_{part}"):
         made("", **{f"CACHE_REDIS_{part}": "6379"})
     made(f"undercroft://{path}", **{f"CACHE_REDIS_{part}": "6379"}).set("thing", 1)
 
 
-def test_a_client_made_by_the_program_is_taken(path: str) -> None:
+def test_a_client_made_by_the_program_is_used(path: str) -> None:
     from undercroft.flask_caching import Cache as Backend
 
     backend = Backend(host=undercroft.Redis(path), key_prefix="own:")

@@ -1,4 +1,4 @@
-"""gevent and eventlet: a wait of one greenlet lets the others run."""
+"""Tests gevent and eventlet: a wait of one greenlet lets the others run."""
 
 import http.client
 import importlib.util
@@ -35,7 +35,7 @@ def application(environ, start_response):
 
 
 def expect(name: str) -> None:
-    """Skip a test whose package is not there; imported here, it could change other tests."""
+    """Skip the test unless a package is installed; importing it here could affect other tests."""
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed")
 
@@ -48,7 +48,7 @@ def home() -> Iterator[Path]:
 
 @pytest.mark.parametrize("kind", ["gevent", "eventlet"])
 @pytest.mark.parametrize("pure", ["0", "1"])
-def test_a_greenlet_that_waits_lets_others_run(
+def test_a_waiting_greenlet_lets_others_run(
     kind: str, pure: str, server_socket: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expect(kind)
@@ -69,7 +69,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def ask(path: str, what: str) -> str:
-    """Return what the application answers."""
+    """Return the application's response."""
     connection = _Connection(path)
     connection.request("GET", what)
     body = connection.getresponse().read().decode()

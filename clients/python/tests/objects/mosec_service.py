@@ -1,4 +1,4 @@
-"""A mosec service of two stages: one makes an array, the other sums it up."""
+"""A mosec service with two stages: the first makes an array, the second sums it."""
 
 import numpy as np
 from mosec import Server, Worker
@@ -6,28 +6,28 @@ from undercroft.mosec import UndercroftIPCMixin
 
 
 class Make(UndercroftIPCMixin, Worker):
-    """Make an array of one number."""
+    """A worker that makes an array filled with one number."""
 
     def deserialize(self, data):
-        """Return the number that a request names."""
+        """Return the number in a request."""
         return int(data)
 
     def forward(self, data):
-        """Return the array, and what it was made of."""
+        """Return the array, and the number it is filled with."""
         return {"number": data, "array": np.full(100_000, data, "int64")}
 
 
 class Sum(UndercroftIPCMixin, Worker):
-    """Sum an array up."""
+    """A worker that sums an array."""
 
     def forward(self, data):
-        """Return the sum of a view."""
+        """Return the sum of a received view."""
         if data["array"].flags.writeable or (data["array"] != data["number"]).any():
             raise ValueError("the array is not the view that was put")
         return int(data["array"].sum())
 
     def serialize(self, data):
-        """Return the text of a sum."""
+        """Return a sum as text."""
         return b"%d" % data
 
 

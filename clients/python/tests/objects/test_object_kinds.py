@@ -1,4 +1,4 @@
-"""Tensors, Arrow's values and arrays of numbers come back as what they were, in place."""
+"""Tests that tensors, Arrow values and arrays of numbers keep their type and are read in place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def objects(path: str) -> Iterator[Objects]:
 
 
 def both_ways(objects: Objects, value: Any) -> Iterator[Any]:
-    """Return a value as it comes back: by itself, within others, and as a copy."""
+    """Yield a value as it comes back: by itself, nested in other values, and as a copy."""
     yield objects.take(objects.put(value))
     yield objects.take(objects.put({"in": [value, b"beside"]}))["in"][0]
     yield objects.take(objects.put((value,)), writable=True)[0]
@@ -37,7 +37,7 @@ def both_ways(objects: Objects, value: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("letter", "bBhHiIlLqQfd")
 @pytest.mark.parametrize("count", [0, 1, 40_000])
-def test_arrays_of_numbers(objects: Objects, letter: str, count: int) -> None:
+def test_arrays_of_numbers_come_back(objects: Objects, letter: str, count: int) -> None:
     value = array.array(letter, [number % 100 for number in range(count)])
     for number, found in enumerate(both_ways(objects, value)):
         assert isinstance(found, memoryview)
@@ -58,7 +58,7 @@ def test_arrays_of_ctypes_and_mapped_files(objects: Objects) -> None:
             objects.put(wrong)
 
 
-def test_what_was_damaged_is_an_error(objects: Objects) -> None:
+def test_damaged_objects_raise_errors(objects: Objects) -> None:
     for number, value in enumerate(
         [
             b"\xc1UOv\x00\0\0\0",
@@ -74,7 +74,7 @@ def test_what_was_damaged_is_an_error(objects: Objects) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_tensors(objects: Objects) -> None:
+def test_tensors_are_read_in_place(objects: Objects) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     names = ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int64", "bool"]
     names += ["complex64", "float8_e4m3fn"]
@@ -104,7 +104,7 @@ def test_tensors(objects: Objects) -> None:
     for wrong in (torch.ones(3, device="meta"), torch.eye(3).to_sparse()):
         with pytest.raises(TypeError, match="dense tensor"):
             objects.put(wrong)
-    # It lies in the store, for as long as there is a tensor on it.
+    # The tensor's memory is in the store and stays there as long as a tensor refers to it.
     taken = objects.take(objects.put(value))
     part = taken[5:]
     del taken
@@ -143,8 +143,8 @@ def test_arrows_buffers_and_tables(objects: Objects) -> None:
         objects.get(b"bad")
 
 
-def test_dlpack(objects: Objects) -> None:
-    """numpy lends what may only be read to who knows DLPack 1, and refuses all others."""
+def test_objects_are_exchanged_by_dlpack(objects: Objects) -> None:
+    """numpy exports read-only arrays only to consumers that know DLPack 1."""
     put = np.arange(100_000.0)
     found = objects.get(objects.put(put))
     with pytest.raises(BufferError):

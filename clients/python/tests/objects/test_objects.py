@@ -1,4 +1,4 @@
-"""Objects: what is put comes back, in place where it is long; nothing is lost or leaked."""
+"""Tests objects: a stored value comes back, large values in place; nothing is lost or leaked."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("number", range(len(VALUES)))
-def test_what_is_put_comes_back(objects, number):
+def test_stored_values_come_back(objects, number):
     value = VALUES[number]
     before = used_memory(objects)
     name = objects.put(value)
@@ -108,7 +108,7 @@ def test_what_is_put_comes_back(objects, number):
     with pytest.raises(KeyError):
         objects.take(name)
     assert objects.delete(name) == 0
-    # What a first key leaves of tables stays.
+    # Tables allocated for the first key remain.
     assert used_memory(objects) - before < 20_000
 
 
@@ -135,7 +135,7 @@ def test_views_are_read_only_and_copies_are_not(objects):
     assert not objects.get(name, writable=True).readonly
 
 
-def test_a_long_array_is_aligned_and_lies_in_the_store(objects):
+def test_a_long_array_is_aligned_and_read_in_place(objects):
     name = objects.put(np.arange(100_000.0))
     before = used_memory(objects)
     views = [objects.get(name) for _ in range(100)]
@@ -168,7 +168,7 @@ def test_a_view_outlives_object_client_and_flush(path):
         assert used_memory(again) - before < 20_000
 
 
-def test_what_is_read_in_place_is_replaced_and_never_changed(objects):
+def test_replacing_an_object_does_not_change_its_views(objects):
     put = os.urandom(LONG)
     name = objects.put(put)
     view = objects.get(name)
@@ -182,7 +182,7 @@ def test_what_is_read_in_place_is_replaced_and_never_changed(objects):
     assert view == put
 
 
-def test_more_than_there_are_pins_are_copied(objects):
+def test_values_are_copied_when_all_pins_are_used(objects):
     names = [objects.put(np.full(8192, number)) for number in range(140)]
     views = [objects.get(name) for name in names]
     objects.delete(*names)
@@ -191,7 +191,7 @@ def test_more_than_there_are_pins_are_copied(objects):
     assert [int(view[-1]) for view in taken] == list(range(300))
 
 
-def test_what_is_read_in_place_is_told_by_info(objects):
+def test_info_reports_values_that_are_read_in_place(objects):
     client = objects._client
     assert "# Pins" not in client.execute("INFO", "everything").decode()
     assert client.execute("INFO", "pins").decode().split() == [
@@ -215,7 +215,7 @@ def test_what_is_read_in_place_is_told_by_info(objects):
 
 
 @pytest.mark.parametrize("library", ["msgpack", "numpy"])
-def test_what_cannot_be_read_here_is_not_taken(path, objects, monkeypatch, library):
+def test_an_object_whose_library_is_missing_is_not_taken(path, objects, monkeypatch, library):
     name = objects.put(np.arange(9.0) if library == "numpy" else {"a": 1})
     monkeypatch.setitem(sys.modules, library, None)
     reader = undercroft.Objects(path)
@@ -227,7 +227,7 @@ def test_what_cannot_be_read_here_is_not_taken(path, objects, monkeypatch, libra
     assert same(reader.get(name), objects.take(name))
 
 
-def test_an_error_of_reading_has_what_was_taken(objects):
+def test_a_read_error_carries_the_objects_already_taken(objects):
     whole = b"\xc1UOm\x04\0\0\0\x09\0\0\0"
     objects._client.set("object:damaged", whole)
     with pytest.raises(ValueError, match="9 buffers") as caught:
@@ -241,7 +241,7 @@ def test_an_error_of_reading_has_what_was_taken(objects):
     assert not objects.contains(b"damaged")
 
 
-def test_several_at_once(objects):
+def test_several_objects_are_put_and_taken_at_once(objects):
     values = [np.arange(float(number)) for number in range(10)]
     names = objects.put_many(values)
     assert len(set(names)) == 10
@@ -253,7 +253,7 @@ def test_several_at_once(objects):
     assert objects._client.execute("DBSIZE") == keys
 
 
-def test_what_nobody_fetches_expires(path):
+def test_an_object_that_is_not_fetched_expires(path):
     with Objects(f"undercroft://{path}", ttl=timedelta(hours=1)) as objects:
         store = objects._client
         kept, gone = objects.put(b"x" * LONG), objects.put(b"y" * LONG, ttl=0.001)
@@ -289,7 +289,7 @@ def test_an_object_is_filled_in_place(objects):
         draft.buffer  # noqa: B018
 
 
-def test_what_is_not_sealed_is_not_there_and_is_freed(objects):
+def test_an_unsealed_object_is_invisible_and_freed(objects):
     objects.take(objects.put(b"x"))
     before, keys = used_memory(objects), objects._client.execute("DBSIZE")
     draft = objects.create(100_000)
@@ -303,7 +303,7 @@ def test_what_is_not_sealed_is_not_there_and_is_freed(objects):
     assert used_memory(objects) == before
 
 
-def test_a_full_store_says_so_and_loses_nothing(path):
+def test_putting_into_a_full_store_raises_and_loses_nothing(path):
     with Objects(f"undercroft://{path}", maxmemory="8mb") as objects:
         names: list[bytes] = []
 
@@ -322,7 +322,7 @@ def test_a_full_store_says_so_and_loses_nothing(path):
         objects.put(bytes(999_944))
 
 
-def test_what_cannot_be_stored_is_refused(objects):
+def test_unsupported_values_are_refused(objects):
     keys = objects._client.execute("DBSIZE")
     circle: list[object] = []
     circle.append(circle)
@@ -341,7 +341,7 @@ def test_what_cannot_be_stored_is_refused(objects):
     assert objects._client.execute("DBSIZE") == keys
 
 
-def test_ids_that_are_none(objects):
+def test_invalid_ids_are_refused(objects):
     for wrong in (b"", b"garbage", b"\0" * 1000):
         assert not objects.contains(wrong)
         with pytest.raises(KeyError):
@@ -359,8 +359,8 @@ def test_ids_that_are_none(objects):
             objects.take(b"list")
 
 
-def test_arrays_of_one_shape_in_other_orders(objects):
-    """What the first one of a shape taught is not taken for the order of the next one's items."""
+def test_arrays_of_one_shape_keep_their_memory_order(objects):
+    """Arrays of one shape may differ in memory order, so the order cached for one is not reused."""
     array = np.arange(6, dtype="int32").reshape(2, 3)
     for other in (
         array,
@@ -372,7 +372,7 @@ def test_arrays_of_one_shape_in_other_orders(objects):
             assert np.array_equal(objects.take_many(objects.put_many([other]))[0], other)
 
 
-def test_what_was_taken_before_one_that_is_missing_is_not_lost(objects):
+def test_the_error_for_a_missing_object_carries_those_already_taken(objects):
     ids = objects.put_many([b"one", {"two": 2}])
     with pytest.raises(KeyError, match="none") as caught:
         objects.take_many([*ids, b"none"])
@@ -381,8 +381,8 @@ def test_what_was_taken_before_one_that_is_missing_is_not_lost(objects):
     assert not any(each in objects for each in ids)
 
 
-def test_objects_that_somebody_damaged_are_errors(objects):
-    """Every length in them may be any number: nothing behind the object is read, and none kept."""
+def test_objects_with_damaged_lengths_raise_errors(objects):
+    """Any length field may be wrong: no byte past the object is read, and nothing is cached."""
     kept = len(undercroft.objects.array_shapes)
     damaged = [
         b"\xc1UOa\x05\0\0\0((((",
@@ -403,13 +403,13 @@ def test_objects_that_somebody_damaged_are_errors(objects):
 
 
 class Thing:
-    """Something that only pickle knows."""
+    """An object that only pickle can store."""
 
     def __init__(self, array):
         self.array = array
 
 
-def test_pickles_are_refused_by_who_did_not_ask(objects, path):
+def test_pickles_are_refused_unless_enabled(objects, path):
     with Objects(f"undercroft://{path}", pickle=True) as both:
         name = both.put(Thing(np.arange(100_000.0)))
         small = both.put({1, 2})
@@ -419,7 +419,7 @@ def test_pickles_are_refused_by_who_did_not_ask(objects, path):
                     objects.get(refused)
                 with pytest.raises(PickleRefused, match=r"pickle=True"):
                     objects.take(refused)
-        # What needs no pickle is none.
+        # A value that needs no pickle is stored without one.
         assert same(objects.take(both.put([np.arange(5)])), [np.arange(5)])
         thing = both.take(name)
         assert same(thing.array, np.arange(100_000.0))
@@ -440,7 +440,7 @@ def put_and_die(path: str, ready) -> None:
     assert held
 
 
-def test_what_the_killed_held_and_filled_is_freed(objects, path):
+def test_memory_held_by_killed_processes_is_freed(objects, path):
     objects.take(objects.put(b"x" * LONG))
     gc.collect()
     before = used_memory(objects)
@@ -453,7 +453,7 @@ def test_what_the_killed_held_and_filled_is_freed(objects, path):
         assert used_memory(objects) - before > 10 * LONG
         child.kill()
         child.join()
-    # What it put and did not take is there, whoever died.
+    # Objects that a killed process put but did not take are still there.
     store = objects._client
     names = [key[7:] for key in store.execute("KEYS", "object:*")]
     assert len(names) == 15
@@ -464,7 +464,7 @@ def test_what_the_killed_held_and_filled_is_freed(objects, path):
         store.execute("SET", "upkeep", "is behind writes")
 
 
-def test_views_and_a_fork(objects):
+def test_views_remain_valid_after_a_fork(objects):
     put = np.arange(100_000.0)
     name = objects.put(put)
     got, taken = objects.get(name), objects.take(objects.put(put))
@@ -478,7 +478,8 @@ def test_views_and_a_fork(objects):
             try:
                 draft.seal()
             except ValueError:
-                # Its own objects have ids of their own, and what it drops is its parent's.
+                # The child's objects have their own ids, and objects it drops still belong to its
+                # parent.
                 mine = objects.put(put)
                 del got, taken, draft
                 gc.collect()
@@ -501,7 +502,7 @@ def hand_over(path: str, names, results) -> None:
         results.put((int(array[0]), int(array.sum())))
 
 
-def test_arrays_are_handed_to_other_processes(objects, path):
+def test_arrays_are_passed_to_other_processes(objects, path):
     context = multiprocessing.get_context("spawn")
     names, results = context.Queue(), context.Queue()
     workers = [
@@ -522,7 +523,7 @@ def test_arrays_are_handed_to_other_processes(objects, path):
 
 
 def work_until_killed(objects, kept, chance, told) -> None:
-    """Put, read, take and fill without an end, and say so after each dozen."""
+    """Put, read, take and fill objects forever, and report after each dozen."""
     held: list[object] = []
     while True:
         for _ in range(12):
@@ -553,7 +554,7 @@ def test_a_storm_of_kills_leaks_nothing(path):
     print(f"seed {seed}")
     chance = random.Random(seed)
     kept = [objects.put(bytes([number]) * 100_000) for number in range(8)]
-    # Of each of two children; 500 are the thousand that the whole storm is.
+    # Each round kills two children, so the long run of 500 rounds has 1000 kills.
     for _ in range(int(os.environ.get("UNDERCROFT_KILLS", "40"))):
         heard, told = os.pipe()
         children = []
@@ -568,7 +569,7 @@ def test_a_storm_of_kills_leaks_nothing(path):
                     os._exit(1)
             chance.random()
             children.append(child)
-        # What they read in place is replaced meanwhile.
+        # Replace objects that the children are reading in place.
         for _ in range(chance.randrange(1, 6)):
             assert os.read(heard, 1)
             number = chance.randrange(8)
@@ -581,7 +582,7 @@ def test_a_storm_of_kills_leaks_nothing(path):
         os.close(told)
         for number, name in enumerate(kept):
             assert objects.get(name) == bytes([number]) * 100_000
-        # What others left is whole, whichever it is: nobody finds what was not sealed.
+        # Objects left by killed children are complete: an unsealed object is never visible.
         for name in {key[7:] for key in objects._client.execute("KEYS", "object:*")} - set(kept):
             left = objects.take(name)
             assert left == bytes([left[0]]) * len(left)
@@ -598,7 +599,7 @@ def test_a_storm_of_kills_leaks_nothing(path):
 
 
 def stat(store: str) -> str:
-    """Return what `undercroft stat` prints of a store."""
+    """Return the output of `undercroft stat` for a store."""
     words = [sys.executable, "-m", "undercroft", "stat", "--store", store]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
@@ -619,7 +620,7 @@ threading.Thread(target=hold, daemon=True).start()
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_an_interpreter_ends_with_live_views(objects, path, ending):
+def test_an_interpreter_exits_cleanly_with_live_views(objects, path, ending):
     name = objects.put(np.arange(100_000.0))
     gc.collect()
     before = used_memory(objects)

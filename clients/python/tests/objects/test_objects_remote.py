@@ -1,4 +1,4 @@
-"""Objects in a store, on `undercroft serve` and on a Redis: the same calls do the same."""
+"""Tests that object calls behave alike on a store, on `undercroft serve` and on Redis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONG = 300_000
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[tuple[str, str]]:
-    """Return the URLs of a store and of the server that serves it."""
+    """Yield the URLs of a store and of the server that serves it."""
     command = shutil.which("undercroft")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         store, socket = f"{directory}/store", f"{directory}/socket"
@@ -68,7 +68,7 @@ def objects(url: str) -> Iterator[Objects]:
 
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let those who wait be woken by messages alone."""
+    """Disable polling, so that only messages wake waiters."""
     monkeypatch.setattr("undercroft.extensions.object_waits.LOOK_EMBEDDED", 3600.0)
     monkeypatch.setattr("undercroft.servers.objects.LOOK_REMOTE", 3600.0)
 
@@ -77,7 +77,7 @@ def keys(objects: Objects) -> int:
     return int(objects._client.dbsize())
 
 
-def test_what_is_put_comes_back(objects: Objects) -> None:
+def test_stored_values_come_back_remotely(objects: Objects) -> None:
     ids = objects.put_many(VALUES)
     assert all(map(same, objects.get_many(ids), VALUES))
     assert all(map(same, objects.get_many(ids, writable=True), VALUES))
@@ -89,7 +89,7 @@ def test_what_is_put_comes_back(objects: Objects) -> None:
     assert objects.get(objects.put(np.arange(5)), writable=True).flags.writeable
 
 
-def test_what_one_puts_the_other_reads(served: tuple[str, str]) -> None:
+def test_embedded_and_remote_clients_read_each_other_s_objects(served: tuple[str, str]) -> None:
     with Objects(served[0]) as embedded, Objects(served[1]) as remote:
         for put, read in ((embedded, remote), (remote, embedded)):
             for value in VALUES:
@@ -100,7 +100,7 @@ def test_what_one_puts_the_other_reads(served: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 2500])
-def test_many_at_once(objects: Objects, count: int) -> None:
+def test_many_objects_are_put_and_taken_at_once(objects: Objects, count: int) -> None:
     values = [b"%d" % number * (number % 50) for number in range(count)]
     ids = objects.put_many(values)
     assert len(set(ids)) == count
@@ -116,11 +116,11 @@ def test_many_at_once(objects: Objects, count: int) -> None:
     assert keys(objects) == 0
 
 
-def test_what_is_refused_stays(objects: Objects, url: str) -> None:
+def test_refused_objects_stay_in_the_store(objects: Objects, url: str) -> None:
     with Objects(url, pickle=True) as both:
         pickled, plain = both.put(Thing(np.arange(9.0))), both.put(b"plain")
         objects._client.set("object:foreign", "something else")
-        # Where an object has the letter of its kind, this has that of an array.
+        # This value has the letter of an array at the place where an object stores its kind.
         objects._client.set("object:fruit", "banana bread")
         objects._client.rpush("object:list", "item")
         before = keys(objects)
@@ -132,7 +132,7 @@ def test_what_is_refused_stays(objects: Objects, url: str) -> None:
                 assert (raised.type is KeyError) == (refused in (b"", b"garbage"))
         assert keys(objects) == before
         if not objects._is_embedded:
-            # Of those that are taken together all stay.
+            # When objects are taken together and one is refused, all of them stay.
             with pytest.raises(PickleRefused):
                 objects.take_many([plain, pickled])
             with pytest.raises(KeyError):
@@ -143,7 +143,7 @@ def test_what_is_refused_stays(objects: Objects, url: str) -> None:
         objects.take("text")  # type: ignore[arg-type]
 
 
-def test_of_several_that_take_one_gets_it(url: str) -> None:
+def test_only_one_of_several_takers_gets_an_object(url: str) -> None:
     with Objects(url) as objects:
         ids = objects.put_many([b"%d" % number for number in range(200)])
         taken: list[bytes] = []
@@ -164,7 +164,7 @@ def test_of_several_that_take_one_gets_it(url: str) -> None:
         assert sorted(taken) == sorted(b"%d" % number for number in range(200))
 
 
-def test_drafts(objects: Objects) -> None:
+def test_drafts_are_filled_sealed_and_dropped(objects: Objects) -> None:
     for shape in ((), 7, (3, 5), (0, 4), (100, 300)):
         draft = objects.create(shape, "float32")
         draft.array[...] = 5
@@ -187,10 +187,10 @@ def test_drafts(objects: Objects) -> None:
         draft.buffer  # noqa: B018
 
 
-def test_a_full_server_says_so(objects: Objects) -> None:
+def test_a_full_server_raises_out_of_memory(objects: Objects) -> None:
     if objects._is_embedded:
         pytest.skip("test_objects.py has that of a store")
-    # The server may have served other tests.
+    # Start from the current use: the server may have served other tests.
     used = objects._client.info("memory")["used_memory"]
     objects._client.config_set("maxmemory", used + 2_000_000)
     try:
@@ -214,7 +214,7 @@ def test_a_full_server_says_so(objects: Objects) -> None:
         assert all(len(found) == 500_000 for found in objects.take_many(kept))
     finally:
         objects._client.config_set("maxmemory", 0)
-    # Nothing of it is lost.
+    # The draft is not lost.
     draft.buffer[:] = bytes([3]) * 1000
     assert objects.get(draft.seal()) == bytes([3]) * 1000
     with pytest.raises(ValueError, match="at most 536870912 bytes"):
@@ -222,7 +222,7 @@ def test_a_full_server_says_so(objects: Objects) -> None:
 
 
 @pytest.mark.usefixtures("no_looks")
-def test_waiting(objects: Objects, url: str) -> None:
+def test_waiting_for_an_object(objects: Objects, url: str) -> None:
     first, second = objects.put(b"1"), objects.put(b"2")
     assert objects.wait([]) == ([], [])
     assert objects.wait([second, first, second]) == ([second, first], [])
@@ -264,9 +264,11 @@ def subscribers(objects: Objects) -> int:
 
 
 @pytest.mark.usefixtures("no_looks")
-def test_who_waits_misses_nothing(url: str) -> None:
-    """Each id is put by another thread as soon as it is chosen, so before, while or after it is
-    subscribed to."""
+def test_a_waiter_misses_no_object(url: str) -> None:
+    """A waiter gets an object put before, during or after its subscription.
+
+    Another thread puts each id as soon as it is chosen.
+    """
     with Objects(url) as objects, Objects(url) as other:
         begun = time.monotonic()
         for number in range(60):
@@ -279,8 +281,8 @@ def test_who_waits_misses_nothing(url: str) -> None:
         print(f"{time.monotonic() - begun:.3f} s")
 
 
-def test_a_message_that_nobody_sent(objects: Objects) -> None:
-    """Who puts an object may die before it says so."""
+def test_a_waiter_finds_an_object_without_a_message(objects: Objects) -> None:
+    """A process may die after it puts an object and before it publishes the message."""
     run = getattr(objects._client, "execute_command", None) or objects._client.execute
     found: list[Any] = []
     waiter = threading.Thread(target=lambda: found.append(objects.wait([b"late"], timeout=60)))
@@ -292,7 +294,7 @@ def test_a_message_that_nobody_sent(objects: Objects) -> None:
     assert found == [([b"late"], [])]
 
 
-def test_for_asyncio(url: str, run: Run) -> None:
+def test_objects_work_on_asyncio(url: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Objects(url, ttl=100) as objects:
             ids = await objects.put_many(VALUES)
@@ -331,7 +333,7 @@ def test_for_asyncio(url: str, run: Run) -> None:
     run(main())
 
 
-def test_a_put_that_is_cancelled_leaves_nothing(url: str, run: Run) -> None:
+def test_a_cancelled_put_leaves_nothing(url: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Objects(url) as objects:
             for _ in range(5):
@@ -349,7 +351,7 @@ def test_a_put_that_is_cancelled_leaves_nothing(url: str, run: Run) -> None:
                 pass
 
 
-def test_a_url_that_is_none() -> None:
+def test_an_invalid_url_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a URL that begins with one of"):
         Objects("http://localhost")
     with pytest.raises(TypeError, match="no options"):

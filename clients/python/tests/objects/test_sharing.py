@@ -1,4 +1,4 @@
-"""Programs that hand arrays on through a store: pools, queues, joblib, a mosec service."""
+"""Tests programs that pass arrays through a store: pools, queues, joblib, a mosec service."""
 
 import concurrent.futures
 import multiprocessing
@@ -23,7 +23,7 @@ LARGE = 40_000
 
 @pytest.fixture
 def shared(path):
-    """Arrays of this process go through a store; returns what looks into it."""
+    """Send this process's arrays through a store; yield a client that inspects it."""
     share_arrays(path)
     store = undercroft.Store(path)
     yield store
@@ -32,18 +32,18 @@ def shared(path):
 
 
 def double(array):
-    """Return another array, and what the first one was."""
+    """Return twice the array, and a description of the received one."""
     return array * 2, array.flags.writeable, os.getpid()
 
 
 def send(queue, count):
-    """Send arrays of several sizes."""
+    """Send arrays of several sizes through a queue."""
     for number in range(count):
         queue.put((number, np.full(number * 1000, number, "int32")))
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_pool_of_processes(shared, path, method):
+def test_a_pool_of_processes_shares_arrays(shared, path, method):
     context = multiprocessing.get_context(method)
     with concurrent.futures.ProcessPoolExecutor(
         2, mp_context=context, initializer=share_arrays, initargs=(path,)
@@ -57,7 +57,7 @@ def test_a_pool_of_processes(shared, path, method):
     assert shared.dbsize() == 0
 
 
-def test_multiprocessing_s_pool_and_queue(shared):
+def test_multiprocessing_s_pool_and_queue_share_arrays(shared):
     context = multiprocessing.get_context("fork")
     with context.Pool(2) as pool:
         results = pool.map(double, [np.arange(LARGE)] * 5)
@@ -69,13 +69,13 @@ def test_multiprocessing_s_pool_and_queue(shared):
         found, array = queue.get()
         assert found == number
         assert np.array_equal(array, np.full(number * 1000, number, "int32"))
-        # Small ones come as ever, and are their receiver's own.
+        # Small arrays are pickled as usual, and belong to the receiver.
         assert array.flags.writeable == (array.nbytes < 32 << 10)
     sender.join()
     assert shared.dbsize() == 0
 
 
-def test_what_is_sent_and_not_received_expires(path):
+def test_arrays_that_are_never_received_expire(path):
     share_arrays(path, at_least=8, ttl=1000)
     with undercroft.Store(path) as store:
         sent = bytes(ForkingPickler.dumps(np.arange(3)))
@@ -92,7 +92,7 @@ def test_what_is_sent_and_not_received_expires(path):
         assert store.dbsize() == 0
 
 
-def test_joblib(path):
+def test_joblib_shares_arrays(path):
     joblib = pytest.importorskip("joblib")
     import undercroft.joblib
 
@@ -110,7 +110,7 @@ def test_joblib(path):
         assert store.dbsize() == 0
 
 
-def test_a_data_loader(path):
+def test_a_data_loader_shares_tensors(path):
     torch = pytest.importorskip("torch", reason="torch is not installed")
 
     class Images(torch.utils.data.Dataset):
@@ -140,8 +140,8 @@ def post(port, number):
         return reply.read()
 
 
-def test_a_mosec_service(path):
-    """Two stages with two workers each, many requests at once, every answer the right one."""
+def test_a_mosec_service_passes_arrays_between_stages(path):
+    """Two stages with two workers each answer many concurrent requests correctly."""
     pytest.importorskip("mosec")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Runs case files in a locale, and prints what each command was answered.
+"""Runs case files in a locale, and prints the reply to each command.
 
 Arguments: the locale, the URL of a store or server, and the files.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import undercroft
 
-# Lines that need more than one connection, or whose answers differ from run to run.
+# Lines that need more than one connection, and commands whose replies differ from run to run.
 OTHERS = re.compile(r"\d: |<$")
 VOLATILE = re.compile(
     r"TIME|TTL|RAND|random|SPOP|OBJECT|CLIENT|INFO|MEMORY|DEBUG|SHUTDOWN|CONFIG|SCAN|DUMP|INFO|"
@@ -26,7 +26,7 @@ ESCAPE = re.compile(r"\\(?:x(..)|(.))")
 
 
 def words_of(line: str) -> list[bytes]:
-    """Return the words of a command as redis-cli reads it."""
+    """Return the words of a command, parsed as redis-cli does."""
 
     def plain(found: re.Match[str]) -> str:
         return chr(int(found[1], 16)) if found[1] else ESCAPES[found[2]]
@@ -36,7 +36,7 @@ def words_of(line: str) -> list[bytes]:
         if bare:
             words.append(bare.encode())
             continue
-        # Escapes stand for bytes, all else for text.
+        # `\x..` escapes stand for bytes; everything else is text.
         parts = re.split(r"(\\x..)", quoted)
         text = b"".join(
             bytes([int(part[2:], 16)])
@@ -49,7 +49,7 @@ def words_of(line: str) -> list[bytes]:
 
 
 def cases(file: Path) -> Iterator[list[str]]:
-    """Return the commands of each case of a file, where one connection is enough for it."""
+    """Yield the commands of each case of a file that needs only one connection."""
     for case in file.read_text().split("\n== ")[1:]:
         lines = [line for line in case.split("\n")[1:] if line and line[0] not in " #"]
         if not any(OTHERS.match(line) for line in lines) and "\n  waits" not in case:
@@ -57,7 +57,7 @@ def cases(file: Path) -> Iterator[list[str]]:
 
 
 def shown(reply: Any) -> str:
-    """Return a reply as text, whatever the order in which a store has the items."""
+    """Return a reply as text, independent of the order in which a store keeps items."""
     if isinstance(reply, dict):
         reply = list(reply.items())
     if isinstance(reply, list | tuple | set):
@@ -66,7 +66,7 @@ def shown(reply: Any) -> str:
 
 
 def typed(r: Any) -> Iterator[Any]:
-    """Return results of methods that take or give numbers with a fraction."""
+    """Yield results of methods that accept or return fractional numbers."""
     yield r.set("f", 1.25), r.incrbyfloat("f", 1.5), r.get("f"), r.hincrbyfloat("h", "f", 0.25)
     yield r.zadd("z", {"a": 1.5, "b": 2.25}), r.zscore("z", "a"), r.zincrby("z", 0.125, "b")
     yield r.zrange("z", 0, -1, withscores=True), r.zrangebyscore("z", 1.25, "(2.5")
@@ -79,11 +79,11 @@ def typed(r: Any) -> Iterator[Any]:
 
 
 def main(name: str, url: str, files: list[str]) -> None:
-    """Run the files, and tell at the end which locale counted."""
+    """Run the files, and finally print which locale was in effect."""
     locale.setlocale(locale.LC_ALL, name)
     text = ctypes.create_string_buffer(16)
     ctypes.CDLL(None).snprintf(text, 16, b"%.1f", ctypes.c_double(1.5))
-    # A reply that never comes is ended by the limit of the test.
+    # The time limit of the test catches a reply that never arrives.
     with undercroft.Redis.from_url(url, protocol=3, socket_timeout=None) as r:
         for file in files:
             for commands in cases(Path(file)):

@@ -1,4 +1,4 @@
-"""Numbers are the same in a program whose locale writes them in another way."""
+"""Tests that numbers are the same in a program whose locale formats them differently."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 CASES = Path(__file__).parents[4] / "conformance" / "cases"
-# Those whose commands print or parse numbers, and scripts.
+# Case files with scripts, or with commands that print or parse numbers.
 FILES = [
     *("strings-numbers", "hashes", "sorted", "sorted-range", "sorted-combine", "geo", "sort"),
     *("scripting", "scripting-lua", "scripting-filled", "scripting-functions"),
@@ -20,12 +20,12 @@ GERMAN = "de_DE.UTF-8"
 
 @pytest.fixture(scope="module")
 def locales(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment in which there is a German locale."""
+    """Return an environment in which a German locale exists."""
     place = tmp_path_factory.mktemp("locales")
     make = shutil.which("localedef")
     if make is not None:
         made = [make, "--no-archive", "-i", "de_DE", "-f", "UTF-8", str(place / GERMAN)]
-        # It ends with an error where it has warnings.
+        # localedef exits with an error even if it has only warnings.
         subprocess.run(made, stderr=subprocess.DEVNULL, check=False)
     if not (place / GERMAN / "LC_NUMERIC").exists():
         pytest.skip("no localedef, or no de_DE: nothing to run in")
@@ -34,7 +34,7 @@ def locales(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture
 def served(path: str, locales: dict[str, str]) -> Iterator[str]:
-    """Return the URL of a server that was started with German numbers."""
+    """Yield the URL of a server started in a German locale."""
     socket = f"{path}.sock"
     command = [sys.executable, "-m", "undercroft", "serve", "--store", f"{path}-served"]
     server = subprocess.Popen(
@@ -54,7 +54,7 @@ def served(path: str, locales: dict[str, str]) -> Iterator[str]:
 
 
 def ran(name: str, url: str, environment: dict[str, str]) -> tuple[list[str], str]:
-    """Return what the cases were answered in a locale, and how it writes 1.5."""
+    """Return the replies to the cases in a locale, and how that locale writes 1.5."""
     program = Path(__file__).with_name("locale_program.py")
     files = [str(CASES / f"{file}.case") for file in FILES]
     done = subprocess.run(
@@ -70,7 +70,7 @@ def ran(name: str, url: str, environment: dict[str, str]) -> tuple[list[str], st
 
 
 @pytest.mark.parametrize("kind", ["embedded", "served"])
-def test_cases_are_answered_as_in_the_locale_of_c(
+def test_cases_have_the_same_replies_as_in_the_c_locale(
     kind: str, path: str, locales: dict[str, str], request: pytest.FixtureRequest
 ) -> None:
     url = f"undercroft://{path}" if kind == "embedded" else request.getfixturevalue("served")

@@ -1,4 +1,4 @@
-"""Programs written for redis-py work on a store in their process; skipped where not installed."""
+"""Tests programs for redis-py on an embedded store; skipped where they are not installed."""
 
 import re
 import subprocess
@@ -14,13 +14,13 @@ ROOT = Path(__file__).resolve().parents[4]
 
 @pytest.fixture
 def url(path: str) -> Iterator[str]:
-    """Return the URL of a store, of a scheme that redis-py knows meanwhile."""
+    """Yield the URL of a store, with a scheme registered in redis-py."""
     undercroft.register_scheme()
     yield f"undercroft://{path}"
     undercroft.unregister_scheme()
 
 
-def test_flask_caching(url: str) -> None:
+def test_flask_caching_works(url: str) -> None:
     flask = pytest.importorskip("flask")
     flask_caching = pytest.importorskip("flask_caching")
     application = flask.Flask("application")
@@ -33,7 +33,7 @@ def test_flask_caching(url: str) -> None:
         assert cache.get("k") is None
 
 
-def test_djangos_own_cache(url: str) -> None:
+def test_djangos_own_cache_works(url: str) -> None:
     backend = pytest.importorskip("django.core.cache.backends.redis")
     cache = backend.RedisCache(url, {})
     cache.set("k", [1], 60)
@@ -45,7 +45,7 @@ def test_djangos_own_cache(url: str) -> None:
     assert cache.get("k") is None
 
 
-def test_cachelib(path: str) -> None:
+def test_cachelib_works(path: str) -> None:
     cachelib = pytest.importorskip("cachelib")
     cache = cachelib.RedisCache(host=undercroft.Redis(path))
     cache.set("k", [1])

@@ -1,4 +1,4 @@
-"""The samples that people read do what they say."""
+"""Tests that the samples in the documentation do what they say."""
 
 import re
 import runpy
@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[4]
 SERVER = ROOT / "target/debug/undercroft"
 README = ROOT / "scripts/testing/readme.py"
-# The languages of fenced blocks. scripts/testing/readme.py runs those of Python and of the console,
-# the tests of the other clients theirs.
+# Languages of fenced code blocks. scripts/testing/readme.py runs the Python and console samples;
+# the tests of the other clients run theirs.
 MARKS = {
     "c",
     "console",
@@ -25,7 +25,7 @@ MARKS = {
 
 
 def run(*arguments: str | Path) -> str:
-    """Run a Python program and return what it prints; it must not fail."""
+    """Run a Python program and return its output; it must succeed."""
     done = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False
     )
@@ -41,7 +41,7 @@ def test_the_workers_share_one_store(path: str) -> None:
     )
 
 
-def test_the_typed_program_does_what_its_types_say(path: str, server_socket: str) -> None:
+def test_the_typed_program_behaves_as_its_types_say(path: str, server_socket: str) -> None:
     for url in (f"undercroft://{path}", f"unix://{server_socket}?db=9"):
         assert run(ROOT / "examples/python/typed.py", url) == (
             "[True, True, False]\n"
@@ -95,14 +95,14 @@ undercroft.Redis("undercroft://demo").set("visits", 7)
 
 
 def checked(*pages: Path) -> tuple[int, str]:
-    """Check pages' samples; return the exit status and what is printed."""
+    """Check the samples of pages; return the exit status and the output."""
     done = subprocess.run(
         [sys.executable, README, *pages], capture_output=True, text=True, timeout=120, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_sample_that_prints_something_else_the_second_time_is_found(tmp_path: Path) -> None:
+def test_a_sample_whose_output_differs_on_the_second_run_is_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(COUNTS)
     status, printed = checked(page)
@@ -138,7 +138,7 @@ def test_a_program_without_output_runs_and_prints_nothing(tmp_path: Path) -> Non
     assert "+exit status 3" in printed
 
 
-def test_a_fragment_does_not_run_and_a_page_needs_a_sample(tmp_path: Path) -> None:
+def test_fragments_are_not_run_and_each_page_needs_a_sample(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```python fragment\nvalue = await client.get('key')\n```\n")
     assert checked(page) == (
@@ -147,14 +147,14 @@ def test_a_fragment_does_not_run_and_a_page_needs_a_sample(tmp_path: Path) -> No
     )
 
 
-def test_no_sample_of_the_repository_is_left_out() -> None:
+def test_every_sample_in_the_repository_is_tested() -> None:
     script = runpy.run_path(str(README))
     pages = {page: page.read_text(encoding="utf-8") for page in script["every_page"]()}
     assert {ROOT / "README.md", ROOT / "docs/feeds.md"} <= pages.keys()
     fenced = re.compile(r"^[ >]*(?:```+|~~~+) *(\S[^`\n]*)$", re.MULTILINE)
     for page, text in pages.items():
         marks = fenced.findall(text)
-        # A mark that no test knows (`py`, `python3`) is a sample that no test runs.
+        # No test runs a block with an unknown language (`py`, `python3`).
         assert set(marks) <= MARKS, page
         found = list(script["samples_of"](page))
         programs = sum(sample.program is not None for sample in found)

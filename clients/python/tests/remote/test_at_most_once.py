@@ -1,4 +1,4 @@
-"""A call that may have run is not sent again, whatever a client's way of retrying says."""
+"""Tests that a call that may have run is not sent again, whatever the client's retry settings."""
 
 import socket
 import threading
@@ -14,10 +14,10 @@ from conftest import Run
 from redis.backoff import NoBackoff
 from scripted_servers import plain
 
-# Commands that are answered so.
+# Commands that are answered with OK.
 OK = {b"WATCH", b"MULTI", b"UNWATCH", b"SELECT"}
 
-# What COMMAND says: a key is the first argument.
+# The server's reply to COMMAND: each command's first argument is its key.
 NAMES = (b"incrby", b"strlen", b"blpop", b"eval")
 PLACES = b":-2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"
 KNOWN = b"*%d\r\n" % len(NAMES) + b"".join(
@@ -26,9 +26,9 @@ KNOWN = b"*%d\r\n" % len(NAMES) + b"".join(
 
 
 class Loser:
-    """A server that runs a command with the word `lost` once without an answer.
+    """A server that runs the first command with the word `lost` without replying.
 
-    It closes the connection, or says nothing more. All commands are counted.
+    It then closes the connection or stays silent. It records all commands.
     """
 
     def __init__(self, is_silent: bool = False) -> None:
@@ -48,7 +48,7 @@ class Loser:
                     words.append(lines.readline().strip())
                 self.heard.append(b" ".join(words))
                 if words[0] in (b"CLUSTER", b"COMMAND"):
-                    # All slots are here.
+                    # This node owns all slots.
                     port = connection.getsockname()[1]
                     node = b"*3\r\n$9\r\n127.0.0.1\r\n:%d\r\n$2\r\nid\r\n" % port
                     reply = b"*1\r\n*3\r\n:0\r\n:16383\r\n" + node
@@ -70,12 +70,12 @@ class Loser:
                 connection.sendall(reply)
 
     def count(self, word: bytes) -> int:
-        """Return how often a command with this word came."""
+        """Return how many commands with this word arrived."""
         return sum(word in words.split() for words in self.heard)
 
     @contextmanager
     def serving(self) -> Iterator[tuple[str, int]]:
-        """Serve, and give the address."""
+        """Serve, and yield the address."""
         threads = []
         with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -111,12 +111,12 @@ def watched(client: Any) -> Any:
 
 
 def helped(client: Any) -> Any:
-    """Do the same by redis-py's helper, which repeats what it takes for a conflict."""
+    """Change the key with redis-py's helper, which repeats the transaction after a conflict."""
     return client.transaction(lambda pipe: pipe.multi() or pipe.incr("lost"), "k")
 
 
 def at_once(client: Any) -> Any:
-    """Change a key while others are watched."""
+    """Change a key immediately, while other keys are watched."""
     with client.pipeline() as pipe:
         pipe.watch("k")
         return pipe.incr("lost")
@@ -147,7 +147,7 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 
 def retrying(address: Any, times: int = 3, **options: Any) -> Any:
-    """Return a client that may try this often, for all that redis-py tries again for."""
+    """Return a client with this many retries for every error that redis-py retries."""
     errors = [redis.ConnectionError, redis.TimeoutError]
     return plain(address, times, retry_on_error=errors, **options)
 
@@ -160,7 +160,7 @@ def test_a_change_is_not_sent_again(name: str, single: bool) -> None:
         server.serving() as address,
         retrying(address, single_connection_client=single) as client,
     ):
-        # A connection that was used before, and a new one, are alike.
+        # A new connection behaves like one that was used before.
         for known in (True, False):
             server.is_lost = False
             server.heard.clear()
@@ -185,7 +185,7 @@ def test_a_change_that_took_too_long_is_not_sent_again(name: str) -> None:
         client.close()
 
 
-def test_redis_py_s_own_way_of_retrying_counts_no_more() -> None:
+def test_redis_py_s_retry_settings_do_not_resend_changes() -> None:
     server = Loser()
     with server.serving() as (host, port):
         client = undercroft.Redis(host=host, port=port, protocol=2)
@@ -205,7 +205,7 @@ def test_a_read_is_sent_again(name: str) -> None:
 
 @pytest.mark.parametrize("single", [False, True], ids=["pool", "single"])
 @pytest.mark.parametrize("name", ["incr", "pipeline", "transaction", "helped"])
-def test_a_connection_that_was_closed_before_is_made_anew(name: str, single: bool) -> None:
+def test_a_closed_connection_is_replaced_before_a_change_is_sent(name: str, single: bool) -> None:
     server = Loser()
     server.is_lost = True
     with (
@@ -215,13 +215,13 @@ def test_a_connection_that_was_closed_before_is_made_anew(name: str, single: boo
         for _ in range(3):
             assert CHANGES[name](client) in (1, [1], [1, 1])
             for each in server.connections:
-                # The client sees it before the next command.
+                # The client notices the closed connection before it sends the next command.
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
         client.close()
 
 
-def test_a_change_that_was_refused_is_tried_again() -> None:
+def test_a_refused_change_is_retried() -> None:
     replies = [b"-LOADING its data\r\n", b":1\r\n"]
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -248,13 +248,13 @@ async def watched_async(client: Any) -> Any:
 
 
 async def at_once_async(client: Any) -> Any:
-    """Change a key while others are watched."""
+    """Change a key immediately, while other keys are watched."""
     async with client.pipeline() as pipe:
         await pipe.watch("k")
         return await pipe.incr("lost")
 
 
-# Those that take connections of their own; test_asyncio_crowded.py has those that share one.
+# Calls that take their own connections; test_asyncio_crowded.py covers the shared ones.
 ALONE: dict[str, Callable[[Any], Any]] = {
     "blocking": lambda client: client.blpop("lost", 1),
     "group": lambda client: client.xreadgroup("lost", "me", {"s": ">"}),
@@ -273,7 +273,7 @@ def test_a_change_on_its_own_connection_is_not_sent_again(
 ) -> None:
     async def main(address: Any) -> None:
         class Place:
-            """What a server of asyncio's is asked for its address."""
+            """A stand-in for an asyncio server, with the address that clients ask for."""
 
             def getsockname(self) -> Any:
                 return address
@@ -306,7 +306,7 @@ def test_a_read_on_its_own_connection_is_sent_again(run: Run) -> None:
         client = undercroft.asyncio.Redis(
             host=host, port=port, protocol=2, retry=retry, retry_on_error=[redis.ConnectionError]
         )
-        # XREAD waits on a connection of its own.
+        # XREAD waits on its own connection.
         assert not await client.execute_command("XREAD", "STREAMS", "lost", "0")
         await client.aclose()
 

@@ -1,4 +1,4 @@
-"""The usual call takes one native step: what is unusual about one still happens exactly once."""
+"""Tests the fast path: rare events within its single native step are handled exactly once."""
 
 import inspect
 import select
@@ -22,7 +22,7 @@ KINDS = pytest.mark.parametrize("kind", [socket.AF_UNIX, socket.AF_INET], ids=["
 
 @contextmanager
 def served(kind: int, path: str, *answers: Callable[[socket.socket], None]) -> Iterator[Any]:
-    """Serve one connection after the other, each by one of these functions, to a client."""
+    """Serve one connection after another, each with one of these functions; yield a client."""
     listener = socket.socket(kind)
     listener.bind(path if kind == socket.AF_UNIX else ("127.0.0.1", 0))
     listener.listen()
@@ -31,12 +31,12 @@ def served(kind: int, path: str, *answers: Callable[[socket.socket], None]) -> I
 
 
 def readable(connection: Any) -> None:
-    """Wait until something has come to a connection that nobody uses."""
+    """Wait until data has arrived on an idle connection."""
     assert select.select([connection._sock], [], [], 60)[0]
 
 
 def idle(client: Any) -> Any:
-    """Return a client's only connection, which nobody uses."""
+    """Return a client's only connection, which is idle."""
     pool = client.connection_pool
     assert not pool._in_use_connections
     (connection,) = pool._available_connections
@@ -44,7 +44,7 @@ def idle(client: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ["get_connection", "take"])
-def test_what_others_left_unread_is_nobody_s_reply(server_socket: str, how: str) -> None:
+def test_unread_data_of_an_earlier_user_reaches_no_call(server_socket: str, how: str) -> None:
     with undercroft.Redis(unix_socket_path=server_socket) as client:
         pool: Any = client.connection_pool
         assert client.echo("first") == b"first"
@@ -63,7 +63,7 @@ def test_what_others_left_unread_is_nobody_s_reply(server_socket: str, how: str)
 
 
 @KINDS
-def test_a_server_that_has_gone_is_asked_anew(kind: int, path: str) -> None:
+def test_a_call_reconnects_to_a_server_that_was_gone(kind: int, path: str) -> None:
     asked = []
     gone = threading.Event()
 
@@ -79,7 +79,7 @@ def test_a_server_that_has_gone_is_asked_anew(kind: int, path: str) -> None:
         connection.sendall(b":1\r\n")
 
     with served(kind, path, leave, count) as client:
-        # The first call is not a native one, and the second one looks.
+        # The first call does not use the native step, and the second one checks the connection.
         assert [client.get("k"), client.get("k")] == [b"whole"] * 2
         assert gone.wait(60)
         readable(idle(client))
@@ -90,7 +90,7 @@ def test_a_server_that_has_gone_is_asked_anew(kind: int, path: str) -> None:
 
 
 @native
-def test_a_message_between_two_calls_costs_no_connection(
+def test_a_push_message_between_calls_keeps_the_connection(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     had = threading.Event()
@@ -118,7 +118,7 @@ def test_a_message_between_two_calls_costs_no_connection(
 
 @native
 @KINDS
-def test_a_call_that_is_cut_short_leaves_no_reply(
+def test_an_interrupted_call_leaves_no_reply(
     kind: int, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = threading.Event()
@@ -127,7 +127,7 @@ def test_a_call_that_is_cut_short_leaves_no_reply(
         whole(connection)
         connection.recv(100)
         silent.wait(60)
-        with suppress(OSError):  # the client has gone
+        with suppress(OSError):  # the client is gone
             connection.sendall(b"$4\r\nlate\r\n")
             late(connection)
 
@@ -140,11 +140,11 @@ def test_a_call_that_is_cut_short_leaves_no_reply(
         assert client.get("k") == b"whole"
         idle(client)._sock.settimeout(0.05)
         with monkeypatch.context() as patch:
-            # As if by a signal, before the connection could be closed.
+            # Simulate a signal that arrives before the connection is closed.
             patch.setattr(undercroft.RemoteRedis, "_resume", tell)
             with pytest.raises(Told):
                 client.get("k")
-        # The next caller that takes it need not see that a reply is to come.
+        # The connection is closed, so its next user cannot receive the pending reply.
         connection = idle(client)
         assert connection._sock is None
         silent.set()
@@ -160,7 +160,7 @@ def test_a_call_that_is_cut_short_leaves_no_reply(
 @KINDS
 @pytest.mark.parametrize("name", ["MONITOR", "subscribe"])
 @pytest.mark.parametrize("together", [False, True])
-def test_what_nobody_asked_for_is_nobody_s_reply(
+def test_an_unrequested_message_is_not_taken_for_a_reply(
     kind: int, path: str, name: str, together: bool
 ) -> None:
     had = threading.Event()
@@ -186,7 +186,7 @@ def test_what_nobody_asked_for_is_nobody_s_reply(
         assert client.get("k") == b"whole"
 
 
-def test_what_cannot_be_sent_costs_no_connection(server_socket: str) -> None:
+def test_an_invalid_argument_keeps_the_connection(server_socket: str) -> None:
     class Unsayable:
         def encode(self) -> bytes:
             raise AssertionError
@@ -214,7 +214,7 @@ def test_a_pool_may_change_during_a_call(kind: int, path: str, act: str) -> None
         connection.recv(100)
         asked.set()
         gone.wait(60)
-        with suppress(OSError):  # the client has gone
+        with suppress(OSError):  # the client is gone
             connection.sendall(b"$5\r\nwhole\r\n")
 
     with served(kind, path, patient, whole) as client:
@@ -246,7 +246,7 @@ def test_a_pool_may_change_during_a_call(kind: int, path: str, act: str) -> None
         assert client.get("k") == b"whole"
 
 
-def test_a_connection_that_is_to_be_made_anew_is_closed_when_it_comes_back(
+def test_a_connection_marked_for_reconnect_is_closed_on_release(
     server_socket: str,
 ) -> None:
     with undercroft.Redis(unix_socket_path=server_socket) as client:
@@ -287,7 +287,7 @@ def test_a_pipeline_gives_its_connection_back(server_socket: str, transaction: b
         assert idle(client) is connection
 
 
-def test_a_program_s_own_pool_is_asked(server_socket: str) -> None:
+def test_a_custom_pool_is_used(server_socket: str) -> None:
     class Counting(undercroft.ConnectionPool):
         taken = 0
 
@@ -301,7 +301,7 @@ def test_a_program_s_own_pool_is_asked(server_socket: str) -> None:
     assert pool.taken == 3
 
 
-def test_options_and_names_are_as_ever(server_socket: str) -> None:
+def test_options_and_command_names_work_as_in_redis_py(server_socket: str) -> None:
     with undercroft.Redis(unix_socket_path=server_socket, decode_responses=True) as client:
         run: Any = client.execute_command
         client.set("k", "v")
@@ -318,11 +318,11 @@ def test_options_and_names_are_as_ever(server_socket: str) -> None:
 
 
 @native
-def test_whoever_comes_between_the_steps_has_a_connection_of_its_own(server_socket: str) -> None:
+def test_a_call_made_between_the_steps_gets_another_connection(server_socket: str) -> None:
     between: list[Callable[[], object]] = []
 
     class Interrupted(undercroft.UnixDomainSocketConnection):
-        """A connection that runs Python where it is only looked at, as a finalizer may."""
+        """A connection whose attribute access runs Python code, as a finalizer may."""
 
         @property
         def health_check_interval(self) -> int:

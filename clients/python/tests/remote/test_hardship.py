@@ -1,4 +1,4 @@
-"""What a client survives: a server killed under load, large values, many connections."""
+"""Tests clients under stress: servers killed under load, huge values, many connections."""
 
 import asyncio
 import resource
@@ -20,7 +20,7 @@ LARGE = 512 << 20
 
 
 class Restarted:
-    """A server that can be killed and started again at the same place."""
+    """A server that can be killed and restarted at the same address."""
 
     def __init__(self, directory: Path) -> None:
         self.socket = f"{directory}/redis.sock"
@@ -51,7 +51,7 @@ def server(path: str) -> Any:
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_a_server_is_killed_and_started_again_under_load(server: Restarted, protocol: int) -> None:
+def test_threads_survive_a_server_restart(server: Restarted, protocol: int) -> None:
     url = f"unix://{server.socket}?socket_timeout=30"
     client = undercroft.Redis.from_url(url, protocol=protocol, decode_responses=True)
     done, lost = [0] * 4, [0] * 4
@@ -98,7 +98,7 @@ def test_a_server_is_killed_and_started_again_under_load(server: Restarted, prot
     assert wrong == []
 
 
-def test_a_server_is_killed_and_started_again_under_tasks(
+def test_tasks_survive_a_server_restart(
     server: Restarted,
     run: Run,
 ) -> None:
@@ -146,7 +146,7 @@ def test_a_server_is_killed_and_started_again_under_tasks(
     run(main())
 
 
-def test_the_largest_value(server: Restarted) -> None:
+def test_a_value_of_the_largest_size(server: Restarted) -> None:
     lines = Path("/proc/meminfo").read_text().splitlines()
     free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     if free < 6 << 20:
@@ -163,7 +163,7 @@ def test_the_largest_value(server: Restarted) -> None:
 
 @pytest.fixture
 def descriptors() -> Any:
-    """Let this process and its children have enough descriptors."""
+    """Raise the file descriptor limit of this process and its children."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2500
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -192,7 +192,7 @@ def test_a_thousand_connections(path: str, run: Run) -> None:
             client = undercroft.asyncio.Redis.from_url(url)
             tasks: list[asyncio.Task[Any]] = []
             while len(tasks) < 1000:
-                # A socket's backlog is not without end.
+                # Connect in batches: a socket's backlog is limited.
                 tasks += [asyncio.create_task(client.blpop("k")) for _ in range(100)]
                 while (await client.info("clients"))["blocked_clients"] < len(tasks):
                     assert not any(task.done() for task in tasks)
@@ -247,7 +247,9 @@ print("ends")
 
 
 @pytest.mark.parametrize("how", ["run", "abandon"])
-def test_an_interpreter_ends_with_open_connections(server: Restarted, path: str, how: str) -> None:
+def test_an_interpreter_exits_cleanly_with_open_connections(
+    server: Restarted, path: str, how: str
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ENDS, f"unix://{server.socket}", path, how],
         capture_output=True,
@@ -257,7 +259,7 @@ def test_an_interpreter_ends_with_open_connections(server: Restarted, path: str,
     assert done.stdout == "ends\n", done.stderr
     assert done.returncode == 0, done.stderr
     if how == "run":
-        # Of tasks that nobody ended asyncio and redis-py have words of their own.
+        # asyncio and redis-py print their own warnings about unfinished tasks.
         assert done.stderr == ""
 
 
@@ -281,7 +283,7 @@ print("ends")
 '''
 
 
-def test_an_interpreter_ends_while_a_thread_is_in_the_pool(server: Restarted) -> None:
+def test_an_interpreter_exits_while_a_thread_uses_the_pool(server: Restarted) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LOCKED, f"unix://{server.socket}"],
         capture_output=True,
@@ -311,7 +313,7 @@ print("ends")
 """
 
 
-def test_an_interpreter_ends_while_threads_are_in_unusual_calls(
+def test_an_interpreter_exits_while_threads_are_in_unusual_calls(
     server: Restarted, path: str
 ) -> None:
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""A reply whose announced length no server means is an error, while the connection stays open."""
+"""Tests that an absurd announced length is an error, even while the connection stays open."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ HUGE = [b"*99999999999\r\n", b"$99999999999\r\n", b"*1\r\n%99999999999\r\n", b"|
 
 @pytest.fixture(params=HUGE, ids=str)
 def peer(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Return the port of a server that answers every command so, and closes no connection."""
+    """Yield the port of a server that gives this reply to every command and never disconnects."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -35,13 +35,13 @@ def peer(request: pytest.FixtureRequest) -> Iterator[int]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield listening.getsockname()[1]
-        # A thread in accept() is woken by the end of the socket, not by its being closed.
+        # Shutting the socket down wakes a thread in accept(); closing it does not.
         listening.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
 @pytest.mark.parametrize("pipelined", [False, True])
-def test_a_synchronous_client_refuses_it_at_once(peer: int, pipelined: bool) -> None:
+def test_a_synchronous_client_refuses_an_absurd_length_at_once(peer: int, pipelined: bool) -> None:
     retry = Retry(NoBackoff(), 0)
     client = undercroft.Redis(
         host="127.0.0.1", port=peer, protocol=2, retry=retry, driver_info=None, socket_timeout=None
@@ -52,7 +52,7 @@ def test_a_synchronous_client_refuses_it_at_once(peer: int, pipelined: bool) -> 
     client.close()
 
 
-def test_an_asyncio_client_refuses_it_at_once(run: Run) -> None:
+def test_an_asyncio_client_refuses_an_absurd_length_at_once(run: Run) -> None:
     async def main(data: bytes) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(1 << 16)

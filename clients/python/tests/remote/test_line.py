@@ -1,4 +1,4 @@
-"""A line packs commands and answers calls alike in Python and natively."""
+"""Tests that Python and native lines pack commands and answer calls alike."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ GET = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
 
 @pytest.fixture(params=["pure", "native"])
 def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a line of one of the two kinds."""
+    """Return a line, either native or in Python."""
     native = None
     if request.param == "native":
         native = pytest.importorskip("undercroft._native").Line
@@ -31,21 +31,21 @@ def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """Return a loop that does not run."""
+    """Yield a loop that is not running."""
     loop = asyncio.new_event_loop()
     yield loop
     loop.close()
 
 
 def new(loop: asyncio.AbstractEventLoop) -> Call:
-    """Return a call for which nobody waits yet."""
+    """Return a call that has no waiter yet."""
     call = Call(loop=loop)
     call.waiter = call.request = None
     return call
 
 
 def answered(line: Any, data: bytes) -> list[Any]:
-    """Return what calls get of bytes, whoever gives it to them."""
+    """Return the results that calls get from some bytes, by either way of delivery."""
     woken: list[Call] = []
     given = []
     came = line.receive(data, woken)
@@ -61,7 +61,7 @@ def test_commands_leave_together_or_not_at_all(line: Any, loop: asyncio.Abstract
     assert line.gathered() == b""
     line.put(calls[0], ("PING",))
     line.put(calls[1], ("GET", "k"), True, {"SET": bool})
-    # Those that cannot be packed leave nothing of theirs behind.
+    # A command that cannot be packed leaves no bytes on the line.
     with pytest.raises(DataError):
         line.put(calls[3], ("GET", None))
     with pytest.raises(DataError):
@@ -78,12 +78,14 @@ def test_commands_leave_together_or_not_at_all(line: Any, loop: asyncio.Abstract
         line.put_many(batch, [("PING",)])
 
 
-def test_a_line_sends_what_its_socket_takes(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_line_sends_as_much_as_its_socket_accepts(
+    line: Any, loop: asyncio.AbstractEventLoop
+) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
         line.put(new(loop), ("PING",))
-        # Nothing is attached.
+        # No socket is attached.
         assert line.send() == PING
         with pytest.raises(OSError, match="descriptor"):
             line.attach(os.sysconf("SC_OPEN_MAX") + 1)
@@ -92,7 +94,7 @@ def test_a_line_sends_what_its_socket_takes(line: Any, loop: asyncio.AbstractEve
         line.put(new(loop), ("PING",))
         assert line.send() == b""
         assert theirs.recv(100) == PING
-        # A peer that takes nothing more.
+        # Send to a peer that accepts no more data.
         long = b"v" * (8 << 20)
         line.put(new(loop), ("SET", "k", long))
         whole = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%b\r\n" % (len(long), long)
@@ -105,7 +107,7 @@ def test_a_line_sends_what_its_socket_takes(line: Any, loop: asyncio.AbstractEve
         while len(came) < len(whole) - len(left):
             came += theirs.recv(1 << 20)
         assert came + left == whole
-        # The line's descriptor is its own, and goes with it.
+        # The line has its own copy of the descriptor and closes it with the line.
         ours.close()
         line.put(new(loop), ("PING",))
         assert line.send() == b""
@@ -116,7 +118,9 @@ def test_a_line_sends_what_its_socket_takes(line: Any, loop: asyncio.AbstractEve
         line.attach(0)
 
 
-def test_a_line_leaves_an_error_to_others(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_line_returns_its_data_when_sending_fails(
+    line: Any, loop: asyncio.AbstractEventLoop
+) -> None:
     ours, theirs = socket.socketpair()
     with ours:
         line.attach(ours.fileno())
@@ -125,7 +129,7 @@ def test_a_line_leaves_an_error_to_others(line: Any, loop: asyncio.AbstractEvent
         assert line.send() == PING
 
 
-def test_who_is_answered_keeps_its_place_until_the_next_is_asked_for(
+def test_an_answered_call_keeps_its_place_until_the_next_is_requested(
     line: Any, loop: asyncio.AbstractEventLoop
 ) -> None:
     woken: list[Call] = []
@@ -137,7 +141,7 @@ def test_who_is_answered_keeps_its_place_until_the_next_is_asked_for(
     assert (line.taken, line.first, len(line)) == (first, first, 2)
     assert line.answer(woken) is None
     assert (line.taken, line.first, len(line)) == (None, second, 1)
-    # It has somebody who is to be called by the loop.
+    # The call has a waiter, which the loop must wake.
     second.waiter = False
     assert line.receive(b"\xff\r\n", woken) == (second, b"\xff")
     assert line.taken is second
@@ -145,7 +149,7 @@ def test_who_is_answered_keeps_its_place_until_the_next_is_asked_for(
     assert (line.taken, line.first, woken) == (None, None, [])
 
 
-def test_each_gets_its_own(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+def test_each_call_gets_its_own_reply(line: Any, loop: asyncio.AbstractEventLoop) -> None:
     first, second, last = (new(loop) for _ in range(3))
     batch = Batch(second, 3)
     for call in (first, last):
@@ -163,17 +167,17 @@ def test_each_gets_its_own(line: Any, loop: asyncio.AbstractEventLoop) -> None:
     assert one == 1
     assert isinstance(undecodable, UnicodeDecodeError)
     assert isinstance(error, ResponseError)
-    # The last reply is to nobody.
+    # The last reply has no recipient.
     assert replies[3:] == ["v", 2]
 
 
-def test_native_lines_give_usual_replies_themselves(loop: asyncio.AbstractEventLoop) -> None:
+def test_native_lines_deliver_common_replies_themselves(loop: asyncio.AbstractEventLoop) -> None:
     line = pytest.importorskip("undercroft._native").Line(ResponseError, True)
     calls = [new(loop) for _ in range(5)]
     for call in calls[:4]:
         line.put(call, ("GET", "k"), True, {"SET": bool})
     line.put(calls[4], ("SET", "k", "v"), True, {"SET": bool})
-    calls[1].add_done_callback(print)  # it is kept apart
+    calls[1].add_done_callback(print)  # done callbacks are stored separately
     calls[2].add_done_callback(print)
     calls[2].cancel()
     woken: list[Call] = []
@@ -186,7 +190,7 @@ def test_native_lines_give_usual_replies_themselves(loop: asyncio.AbstractEventL
     assert not calls[4].done()
 
 
-def test_a_line_tells_what_is_announced_and_who_waits(
+def test_a_line_reports_announced_lengths_and_pending_calls(
     line: Any, loop: asyncio.AbstractEventLoop
 ) -> None:
     calls = [new(loop) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Without the native module the clients of servers do the same, in pure Python."""
+"""Tests that remote clients behave the same in pure Python, without the native module."""
 
 import os
 import subprocess

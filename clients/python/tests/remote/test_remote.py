@@ -1,4 +1,4 @@
-"""A client of a server does what redis-py's does, by its own way from call to reply."""
+"""Tests that remote clients match redis-py, although they handle calls and replies differently."""
 
 import asyncio
 import os
@@ -43,14 +43,14 @@ def client(server_socket: str, protocol: int) -> Iterator[undercroft.Redis]:
 
 @pytest.mark.parametrize("decode", [False, True], ids=["bytes", "str"])
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session[0])
-def test_a_session_gives_what_redis_py_gives(
+def test_a_remote_session_gives_the_same_results_as_redis_py(
     server_socket: str,
     session: list[str],
     protocol: int,
     decode: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # What hiredis packs and parses has texts, and sets, of its own.
+    # Disable hiredis: with it, error texts and set types differ.
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
     options: dict[str, Any] = {"protocol": protocol, "decode_responses": decode}
     results = []
@@ -67,7 +67,9 @@ def test_a_session_gives_what_redis_py_gives(
             assert ours == theirs, expression
 
 
-def test_a_monitor_sees_what_others_run(server_socket: str, client: undercroft.Redis) -> None:
+def test_a_monitor_sees_commands_of_other_clients(
+    server_socket: str, client: undercroft.Redis
+) -> None:
     def until(monitor: redis.client.Monitor, command: str) -> dict[str, Any]:
         while True:
             seen: dict[str, Any] = monitor.next_command()
@@ -84,7 +86,7 @@ def test_a_monitor_sees_what_others_run(server_socket: str, client: undercroft.R
             pipeline.lpush("l", b"\x00\xff").llen("l").execute()
         for command in ("MULTI", r"LPUSH l \x00\xff", "LLEN l", "EXEC"):
             until(monitor, command)
-    # Its connection is not used again.
+    # The monitor's connection is not used for other calls.
     assert client.get("k") == 'a "quoted" value'
 
 
@@ -103,7 +105,7 @@ def test_a_url_picks_the_kind_of_client(server_socket: str, path: str) -> None:
             undercroft.Redis.from_url(url)
 
 
-def test_redis_py_s_arguments_make_a_client_of_a_server(server_socket: str) -> None:
+def test_redis_py_s_arguments_make_a_remote_client(server_socket: str) -> None:
     with undercroft.Redis(unix_socket_path=server_socket, db=2) as client:
         assert client.set("k", 1)
         assert client.get("k") == b"1"
@@ -126,8 +128,8 @@ def test_redis_py_s_arguments_make_a_client_of_a_server(server_socket: str) -> N
 @pytest.mark.parametrize(
     ("ours", "theirs"), [(undercroft, redis), (undercroft.asyncio, redis.asyncio)]
 )
-def test_a_program_has_to_change_its_import_only(ours: Any, theirs: Any) -> None:
-    # A module of redis-py's would keep one of this package from being imported.
+def test_a_program_only_has_to_change_its_import(ours: Any, theirs: Any) -> None:
+    # A module copied from redis-py would shadow this package's module of the same name.
     for name, value in vars(theirs).items():
         if isinstance(value, ModuleType) and hasattr(ours, name) and value is not redis.exceptions:
             assert getattr(ours, name) is not value, name
@@ -146,7 +148,7 @@ def test_a_program_has_to_change_its_import_only(ours: Any, theirs: Any) -> None
         "from undercroft.asyncio import connection as found",
     ],
 )
-def test_modules_are_this_package_s(program: str) -> None:
+def test_modules_belong_to_this_package(program: str) -> None:
     told = f"{program}; print(found.__name__)"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("undercroft."), done.stdout
@@ -162,7 +164,7 @@ def test_a_client_owns_the_pool_it_is_made_from(server_socket: str) -> None:
     assert connection._sock is None
 
 
-def test_a_program_s_own_class_works_on_both(server_socket: str, path: str) -> None:
+def test_a_custom_client_class_works_on_stores_and_servers(server_socket: str, path: str) -> None:
     class Counting(undercroft.Redis):
         def twice(self, name: str) -> Any:
             self.incr(name)
@@ -177,7 +179,7 @@ def test_a_program_s_own_class_works_on_both(server_socket: str, path: str) -> N
         assert client.twice("n") == 4
 
 
-def test_who_wraps_redis_py_s_methods_sees_the_calls(
+def test_wrappers_of_redis_py_s_methods_see_the_calls(
     server_socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
@@ -205,7 +207,7 @@ def test_who_wraps_redis_py_s_methods_sees_the_calls(
         assert usual._short
 
 
-def test_a_program_s_own_way_to_parse_is_gone(server_socket: str) -> None:
+def test_an_overridden_parse_response_is_called(server_socket: str) -> None:
     asked: list[Any] = []
 
     class Noting(undercroft.RemoteRedis):
@@ -281,7 +283,7 @@ def test_messages_locks_scripts_and_scans(client: undercroft.Redis) -> None:
     assert len(set(client.scan_iter("key:*"))) == 1000
 
 
-def test_a_blocking_command_waits_as_long_as_it_says(client: undercroft.Redis) -> None:
+def test_a_blocking_command_waits_for_its_full_timeout(client: undercroft.Redis) -> None:
     assert client.blpop(["empty"], timeout=0.05) is None
     client.rpush("full", "x")
     assert tuple(client.blpop(["empty", "full"], timeout=5)) == ("full", "x")
@@ -304,8 +306,9 @@ def test_several_threads_use_one_client(client: undercroft.Redis) -> None:
     assert not wrong
 
 
-def test_a_pool_is_gone_through_while_it_changes(client: undercroft.Redis) -> None:
-    # redis-py does it under a lock, to close them all, which calls do not take.
+def test_a_pool_can_be_iterated_while_it_changes(client: undercroft.Redis) -> None:
+    # redis-py iterates over the pool under a lock to close all connections; calls do not take the
+    # lock.
     pool: Any = client.connection_pool
     taken = {pool.take(), pool.take()}
     for connection in pool._in_use_connections:
@@ -317,7 +320,7 @@ def test_a_pool_is_gone_through_while_it_changes(client: undercroft.Redis) -> No
     assert pool.take() in pool._in_use_connections
 
 
-def test_connections_of_a_program_s_own_class(server_socket: str) -> None:
+def test_connections_of_a_custom_class(server_socket: str) -> None:
     class Own(redis.UnixDomainSocketConnection):
         pass
 
@@ -327,7 +330,7 @@ def test_connections_of_a_program_s_own_class(server_socket: str) -> None:
         assert [client.get("k"), client.get("k")] == [b"v", b"v"]
 
 
-def test_a_forked_child_uses_connections_of_its_own(client: undercroft.Redis) -> None:
+def test_a_forked_child_uses_its_own_connections(client: undercroft.Redis) -> None:
     before = client.client_id()
     receiver, sender = os.pipe()
     child = os.fork()
@@ -343,7 +346,7 @@ def test_a_forked_child_uses_connections_of_its_own(client: undercroft.Redis) ->
     os.close(sender)
 
 
-def test_a_connection_that_the_server_closed_is_made_anew(
+def test_a_connection_closed_by_the_server_is_replaced(
     client: undercroft.Redis, server_socket: str
 ) -> None:
     assert client.incr("n") == 1
@@ -357,7 +360,7 @@ def half(connection: socket.socket) -> None:
     connection.sendall(b"$10\r\nhal")
 
 
-def test_a_server_that_loads_its_data_is_told_in_a_transaction() -> None:
+def test_a_transaction_on_a_loading_server_raises_busy_loading_error() -> None:
     def load(connection: socket.socket) -> None:
         connection.recv(1000)
         connection.sendall(b"+OK\r\n+QUEUED\r\n*1\r\n-LOADING its data\r\n")
@@ -373,7 +376,7 @@ def test_half_a_reply_is_an_error() -> None:
         client.get("k")
 
 
-def test_silence_is_an_error_in_time() -> None:
+def test_a_silent_server_causes_a_timeout() -> None:
     done = threading.Event()
 
     def silent(connection: socket.socket) -> None:
@@ -388,9 +391,9 @@ def test_silence_is_an_error_in_time() -> None:
             done.set()
 
 
-# The system's socket waits for as long as it was told, or not at all once Python has told it so.
+# The kernel's timeout applies to the socket, or none once Python has set its own.
 @pytest.mark.parametrize(("before", "timeout"), [(60, 0.05), (2, 2)])
-def test_a_socket_s_own_timeout_counts(before: float, timeout: float) -> None:
+def test_the_timeout_of_the_socket_applies(before: float, timeout: float) -> None:
     done = threading.Event()
 
     def once(connection: socket.socket) -> None:
@@ -411,14 +414,16 @@ def test_a_socket_s_own_timeout_counts(before: float, timeout: float) -> None:
         assert time.monotonic() - begun >= timeout
 
 
-def test_a_lost_connection_is_tried_again_where_it_should_be() -> None:
+def test_a_lost_connection_is_retried_when_configured() -> None:
     options = {"retry_on_error": [redis.ConnectionError]}
     with scripted(half, half, whole) as address, plain(address, 2, **options) as client:
         assert client.get("k") == b"whole"
 
 
 @pytest.mark.parametrize("decode", [False, True], ids=["bytes", "str"])
-def test_a_long_value_comes_whole_with_what_follows_it(server_socket: str, decode: bool) -> None:
+def test_a_long_value_and_the_replies_after_it_arrive_whole(
+    server_socket: str, decode: bool
+) -> None:
     with undercroft.Redis(unix_socket_path=server_socket, decode_responses=decode) as client:
         for size in ((64 << 10) - 1, 64 << 10, (64 << 10) + 1, 300_001, 5 << 20):
             text = f"{size:07}\n" * (size // 8) + "x" * (size % 8)
@@ -432,7 +437,7 @@ def test_a_long_value_comes_whole_with_what_follows_it(server_socket: str, decod
             assert raw == text.encode()
 
 
-def test_a_long_value_that_stops_is_an_error_in_time() -> None:
+def test_a_long_value_that_stalls_causes_a_timeout() -> None:
     done = threading.Event()
 
     def stopped(connection: socket.socket) -> None:
@@ -449,13 +454,13 @@ def test_a_long_value_that_stops_is_an_error_in_time() -> None:
         assert client.get("k") == b"whole"
 
 
-def test_a_late_reply_is_nobody_s() -> None:
+def test_a_late_reply_reaches_no_other_call() -> None:
     late = threading.Event()
 
     def slow(connection: socket.socket) -> None:
         connection.recv(100)
         late.wait(60)
-        with suppress(OSError):  # the client has gone
+        with suppress(OSError):  # the client is gone
             connection.sendall(b"$4\r\nlate\r\n")
 
     with scripted(slow, whole) as address, plain(address, socket_timeout=0.05) as client:
@@ -465,7 +470,7 @@ def test_a_late_reply_is_nobody_s() -> None:
         assert client.get("k") == b"whole"
 
 
-def test_replies_that_were_not_read_are_nobody_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_replies_reach_no_other_call(monkeypatch: pytest.MonkeyPatch) -> None:
     told = threading.Event()
 
     def push(connection: socket.socket) -> None:
@@ -473,7 +478,7 @@ def test_replies_that_were_not_read_are_nobody_s(monkeypatch: pytest.MonkeyPatch
         connection.sendall(b"$1\r\nv\r\n>1\r\n+x\r\n")
         if told.wait(1):
             late(connection)
-        else:  # the handler is called when the other reply has come
+        else:  # the handler is called after the other reply has arrived
             connection.sendall(b"$1\r\nw\r\n")
             whole(connection)
 
@@ -488,7 +493,7 @@ def test_replies_that_were_not_read_are_nobody_s(monkeypatch: pytest.MonkeyPatch
         assert client.get("k") == b"whole"
 
 
-def test_a_reply_that_was_not_read_is_nobody_s(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unread_reply_reaches_no_other_call(monkeypatch: pytest.MonkeyPatch) -> None:
     def healthy(connection: socket.socket) -> None:
         connection.recv(100)
         connection.sendall(b"+PONG\r\n")
@@ -497,7 +502,7 @@ def test_a_reply_that_was_not_read_is_nobody_s(monkeypatch: pytest.MonkeyPatch) 
         connection.recv(100)
         late(connection)
 
-    # With health checks sending and receiving are two calls of redis-py's.
+    # With health checks, sending and receiving are two separate redis-py calls.
     with scripted(healthy, whole) as address, plain(address, health_check_interval=999) as client:
         assert client.get("k") == b"v"
         with monkeypatch.context() as patch:
@@ -520,7 +525,7 @@ def test_a_message_s_handler_that_raises_leaves_no_reply(monkeypatch: pytest.Mon
         assert client.get("k") == b"whole"
 
 
-def test_an_interrupted_call_leaves_nothing_behind(server_socket: str) -> None:
+def test_an_interrupted_call_leaves_no_reply_on_its_connection(server_socket: str) -> None:
     class Interrupted(Exception):  # noqa: N818
         pass
 
@@ -529,7 +534,7 @@ def test_an_interrupted_call_leaves_nothing_behind(server_socket: str) -> None:
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        retry = Retry(NoBackoff(), 0)  # which would make up for it
+        retry = Retry(NoBackoff(), 0)  # retries would hide the failure
         with undercroft.Redis(unix_socket_path=server_socket, retry=retry) as client:
             client.set("k", "v")
             signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -541,7 +546,7 @@ def test_an_interrupted_call_leaves_nothing_behind(server_socket: str) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_call_stays_with_its_socket_whatever_its_number_becomes() -> None:
+def test_a_call_keeps_its_socket_when_the_descriptor_is_reused() -> None:
     if undercroft.connection.NATIVE is None:
         pytest.skip("redis-py's way: it reads from whatever has the number")
     asked, gone = threading.Event(), threading.Event()
@@ -559,7 +564,7 @@ def test_a_call_stays_with_its_socket_whatever_its_number_becomes() -> None:
         caller.start()
         assert asked.wait(60)
         (connection,) = client.connection_pool._in_use_connections
-        # Closes the socket, and gives its number to another one.
+        # Closing the socket gives its descriptor number to another socket.
         os.dup2(other.fileno(), connection._sock.fileno())
         far.sendall(b"$5\r\nwrong\r\n")
         gone.set()
@@ -567,7 +572,7 @@ def test_a_call_stays_with_its_socket_whatever_its_number_becomes() -> None:
     assert found == [b"whole"]
 
 
-def test_a_server_that_is_not_there_is_told(path: str) -> None:
+def test_an_unreachable_server_raises_connection_error(path: str) -> None:
     with pytest.raises(redis.ConnectionError, match="No such file"):
         undercroft.Redis(unix_socket_path=path, retry=Retry(NoBackoff(), 0)).ping()
 

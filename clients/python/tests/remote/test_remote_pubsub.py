@@ -1,4 +1,4 @@
-"""Messages of a server come as redis-py's do, and a forked child is told that it has none."""
+"""Tests that a server's messages match redis-py's, and that a forked child must subscribe again."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ Made = Callable[..., Any]
 
 @pytest.fixture
 def made(server_socket: str) -> Made:
-    """Return what makes a client of one of two packages."""
+    """Return a function that makes a client of one of two packages."""
 
     def make(kind: Any, **options: Any) -> Any:
         return kind(unix_socket_path=server_socket, **options)
@@ -31,7 +31,7 @@ def made(server_socket: str) -> Made:
 
 
 def heard(client: Any, publisher: Any) -> list[Any]:
-    """Return all that a receiver gets in the course of its life."""
+    """Return everything that a receiver gets during its lifetime."""
     found: list[Any] = []
     called: list[Any] = []
     with client.pubsub() as receiver:
@@ -70,7 +70,7 @@ def heard(client: Any, publisher: Any) -> list[Any]:
 
 @pytest.fixture(params=["native", "pure"])
 def _reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read natively, or in Python as over TLS and for greenlets."""
+    """Read messages natively, or in Python as over TLS and with greenlets."""
     if request.param == "pure":
         monkeypatch.setattr(undercroft.connection, "NATIVE", None)
 
@@ -78,7 +78,7 @@ def _reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("_reader")
 @pytest.mark.parametrize("protocol", [2, 3])
 @pytest.mark.parametrize("decode", [False, True], ids=["bytes", "str"])
-def test_messages_come_as_in_redis_py(made: Made, protocol: int, decode: bool) -> None:
+def test_remote_messages_arrive_as_in_redis_py(made: Made, protocol: int, decode: bool) -> None:
     options: dict[str, Any] = {"protocol": protocol, "decode_responses": decode}
     results = []
     for kind in (redis.Redis, undercroft.Redis):
@@ -88,7 +88,7 @@ def test_messages_come_as_in_redis_py(made: Made, protocol: int, decode: bool) -
 
 
 @pytest.mark.usefixtures("_reader")
-def test_a_lost_subscription_is_made_anew(made: Made) -> None:
+def test_a_lost_subscription_is_renewed(made: Made) -> None:
     with made(undercroft.Redis) as client, made(redis.Redis, client_name="publisher") as publisher:
         receiver = client.pubsub(ignore_subscribe_messages=True)
         assert type(receiver) is PubSub
@@ -96,7 +96,7 @@ def test_a_lost_subscription_is_made_anew(made: Made) -> None:
         assert receiver.get_message(timeout=60) is None
         for number in range(3):
             publisher.client_kill_filter(_type="pubsub")
-            # It is subscribed again before it has anything to say.
+            # The receiver subscribes again before it returns a message.
             while receiver.get_message() is None and not publisher.publish("news", number):
                 pass
             message = None
@@ -118,7 +118,7 @@ def test_an_error_reply_is_raised(made: Made) -> None:
 
 
 @pytest.mark.usefixtures("_reader")
-def test_a_text_that_cannot_be_decoded_keeps_no_later_message_back(made: Made) -> None:
+def test_an_undecodable_message_does_not_hold_up_later_ones(made: Made) -> None:
     with made(undercroft.Redis, decode_responses=True) as client, made(redis.Redis) as publisher:
         receiver = client.pubsub(ignore_subscribe_messages=True)
         receiver.subscribe("news")
@@ -148,7 +148,7 @@ def test_a_thread_may_subscribe_while_another_waits(made: Made) -> None:
 
 
 @pytest.mark.usefixtures("_reader")
-def test_a_message_that_comes_in_pieces_is_whole() -> None:
+def test_a_message_that_arrives_in_pieces_is_delivered_whole() -> None:
     parts = [
         b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n*3\r\n$7\r\nmes",
         b"sage\r\n$1\r\nc\r\n$3",
@@ -160,7 +160,7 @@ def test_a_message_that_comes_in_pieces_is_whole() -> None:
             pass
         for part in parts:
             connection.sendall(part)
-            # Only once the client has taken it.
+            # Send the next part only once the client has received this one.
             taken.acquire()
 
     taken = threading.Semaphore(0)
@@ -186,9 +186,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_a_forked_child_is_told_that_the_subscription_is_not_its_own(
-    made: Made, protocol: int
-) -> None:
+def test_a_forked_child_cannot_use_its_parent_s_subscription(made: Made, protocol: int) -> None:
     with made(undercroft.Redis, protocol=protocol) as client, made(redis.Redis) as publisher:
         receiver = client.pubsub(ignore_subscribe_messages=True)
         receiver.subscribe("news")
@@ -196,7 +194,7 @@ def test_a_forked_child_is_told_that_the_subscription_is_not_its_own(
         sent = 0
 
         def child(use: Callable[[Any], Any]) -> None:
-            # Messages that came between the fork and the first call are not for both.
+            # Messages that arrive between the fork and the first call must not be delivered twice.
             for _ in range(1 if use is USES["subscribe"] else 2):
                 with pytest.raises(redis.ConnectionError, match="subscribe again"):
                     use(receiver)
@@ -218,7 +216,7 @@ def test_a_forked_child_is_told_that_the_subscription_is_not_its_own(
         receiver.close()
 
 
-def test_a_child_that_only_closes_or_forgets_it_does_no_harm(made: Made) -> None:
+def test_a_child_that_closes_or_drops_a_receiver_does_not_affect_its_parent(made: Made) -> None:
     client, publisher = made(undercroft.Redis), made(redis.Redis)
     receivers = [client.pubsub(ignore_subscribe_messages=True) for _ in range(2)]
     for receiver in receivers:
@@ -241,7 +239,7 @@ def test_a_child_that_only_closes_or_forgets_it_does_no_harm(made: Made) -> None
     publisher.close()
 
 
-def test_a_forked_child_is_told_in_asyncio(made: Made) -> None:
+def test_a_forked_child_cannot_use_its_parent_s_subscription_in_asyncio(made: Made) -> None:
     async def child(receiver: Any, client: Any) -> None:
         for use in (receiver.get_message, receiver.parse_response, receiver.ping):
             with pytest.raises(redis.ConnectionError, match="subscribe again"):
@@ -279,9 +277,9 @@ def test_a_forked_child_is_told_in_asyncio(made: Made) -> None:
     loop.close()
 
 
-def test_a_forked_child_has_no_connection_of_its_parent_s_in_asyncio(made: Made) -> None:
+def test_a_forked_child_shares_no_connection_with_its_parent_in_asyncio(made: Made) -> None:
     async def ids(client: Any) -> set[int]:
-        # One from the pool, and the shared one.
+        # Use one connection from the pool and the shared one.
         await client.lpush("queue", 1)
         await client.blpop(["queue"], 1)
         (idle,) = client.connection_pool._available_connections

@@ -1,4 +1,4 @@
-"""Replies are read alike however their bytes are cut up."""
+"""Tests that replies are parsed alike however their bytes are split."""
 
 import random
 from collections.abc import Callable
@@ -52,7 +52,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(params=["pure", "native"])
 def reader(request: pytest.FixtureRequest) -> Make:
-    """Return what makes a reader of one of the two kinds."""
+    """Return a function that makes a reader, native or in Python."""
 
     def make(encoding: str | None = None, sets: bool = False) -> Any:
         if request.param == "pure":
@@ -66,7 +66,7 @@ def reader(request: pytest.FixtureRequest) -> Make:
 
 @pytest.fixture(params=["pure", "native"])
 def packer(request: pytest.FixtureRequest) -> Make:
-    """Return what makes a packer of one of the two kinds."""
+    """Return a function that makes a packer, native or in Python."""
 
     def make(encoding: str) -> Any:
         if request.param == "pure":
@@ -79,7 +79,7 @@ def packer(request: pytest.FixtureRequest) -> Make:
 
 
 @pytest.mark.parametrize(("data", "value"), REPLIES, ids=lambda item: repr(item)[:30])
-def test_a_reply_is_what_its_bytes_say(reader: Make, data: bytes, value: object) -> None:
+def test_replies_of_every_type_are_parsed(reader: Make, data: bytes, value: object) -> None:
     replies = reader()
     replies.feed(data)
     given = replies.gets()
@@ -88,7 +88,7 @@ def test_a_reply_is_what_its_bytes_say(reader: Make, data: bytes, value: object)
     assert not replies.has_data()
 
 
-def test_no_cut_changes_a_reply(reader: Make) -> None:
+def test_splitting_does_not_change_a_reply(reader: Make) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -109,7 +109,7 @@ def test_no_cut_changes_a_reply(reader: Make) -> None:
         assert not replies.has_data()
 
 
-def test_text_is_decoded_where_asked(reader: Make) -> None:
+def test_text_is_decoded_on_request(reader: Make) -> None:
     replies = reader("utf-8")
     replies.feed("$3\r\n\u20ac\r\n*1\r\n+a\r\n$3\r\n\u20ac\r\n".encode())
     assert replies.gets() == "\u20ac"
@@ -127,7 +127,7 @@ def test_sets_can_be_sets(reader: Make) -> None:
     assert replies.gets() == [[1]]
 
 
-def test_errors_are_given_as_exceptions(reader: Make) -> None:
+def test_errors_are_returned_as_exceptions(reader: Make) -> None:
     replies = reader()
     replies.feed(b"-ERR no\r\n*2\r\n!8\r\nERR\r\nyes\r\n:1\r\n")
     first = replies.gets()
@@ -139,22 +139,20 @@ def test_errors_are_given_as_exceptions(reader: Make) -> None:
 
 
 @pytest.mark.parametrize("data", [b"?\r\n", b"$x\r\n", b"*1\r\n:one\r\n", b"*1\r\n" * 1000])
-def test_what_is_no_reply_is_told(reader: Make, data: bytes) -> None:
+def test_malformed_replies_raise_errors(reader: Make, data: bytes) -> None:
     replies = reader()
     replies.feed(data)
     with pytest.raises(InvalidResponse):
         replies.gets()
 
 
-# 2^32, and more than any machine word holds.
+# 2^32, and lengths that exceed any machine word.
 HUGE = [b"4294967296", b"99999999999", b"9" * 30]
 
 
 @pytest.mark.parametrize("kind", [b"*", b"$", b"%", b"~", b">", b"|", b"=", b"!"])
 @pytest.mark.parametrize("length", HUGE)
-def test_a_length_that_no_server_means_is_refused_at_once(
-    reader: Make, kind: bytes, length: bytes
-) -> None:
+def test_an_absurd_length_is_refused_at_once(reader: Make, kind: bytes, length: bytes) -> None:
     for before in (b"", b"*2\r\n:1\r\n"):
         replies = reader()
         replies.feed(before + kind + length + b"\r\n")
@@ -162,14 +160,14 @@ def test_a_length_that_no_server_means_is_refused_at_once(
             replies.gets()
 
 
-def test_the_longest_length_that_a_server_means_is_waited_for(reader: Make) -> None:
+def test_the_longest_valid_length_is_accepted(reader: Make) -> None:
     for kind in (b"*", b"$"):
         replies = reader()
         replies.feed(kind + b"4294967295\r\n")
         assert replies.gets() is MISSING
 
 
-def test_a_large_value_comes_in_many_pieces(reader: Make) -> None:
+def test_a_large_value_may_arrive_in_many_pieces(reader: Make) -> None:
     value = random.randbytes(3_000_000)
     stream = b"*2\r\n$%d\r\n%b\r\n:1\r\n" % (len(value), value)
     replies = reader()
@@ -179,12 +177,12 @@ def test_a_large_value_comes_in_many_pieces(reader: Make) -> None:
     assert replies.gets() == [value, 1]
 
 
-def test_long_values_are_read_alike_however_they_are_cut(reader: Make) -> None:
+def test_long_values_are_parsed_alike_however_they_are_split(reader: Make) -> None:
     values = [random.randbytes(length) for length in (65_535, 65_536, 200_000, 65_537)]
     bulks = [b"$%d\r\n%b\r\n" % (len(value), value) for value in values]
     stream = b"*4\r\n" + b"".join(bulks) + b":7\r\n" + b"".join(bulks)
     wanted = [values, 7, *values]
-    # Around the line end behind each value, too.
+    # Also split around the line end after each value.
     ends, at = [], 4
     for bulk in bulks:
         at += len(bulk)
@@ -219,20 +217,20 @@ def test_commands_are_packed_as_redis_py_packs_them(packer: Make, encoding: str)
     theirs = PythonRespSerializer(6000, encoder.encode)
     ours = packer(encoding)
     packed = [b"".join(theirs.pack(*command)) for command in COMMANDS]
-    for _ in range(2):  # the second time a name is known
+    for _ in range(2):  # on the second pass, the command name is cached
         assert [b"".join(ours.pack(*command)) for command in COMMANDS] == packed
     assert b"".join(ours.pack_many(COMMANDS)) == b"".join(packed)
     assert ours.pack_many([]) == []
 
 
 @pytest.mark.parametrize("value", [True, None, object(), ["a"]])
-def test_what_has_no_bytes_is_refused(packer: Make, value: object) -> None:
+def test_arguments_without_a_byte_form_are_refused(packer: Make, value: object) -> None:
     commands = packer("utf-8")
     with pytest.raises(DataError, match="Invalid input of type"):
         commands.pack("SET", "k", value)
     assert commands.pack("PING") == [b"*1\r\n$4\r\nPING\r\n"]
 
 
-def test_a_bytearray_is_bytes(packer: Make) -> None:
+def test_a_bytearray_is_packed_as_bytes(packer: Make) -> None:
     packed = packer("utf-8").pack("SET", bytearray(b"k"), bytearray(b"v" * 70_000))
     assert b"".join(packed) == b"".join(packer("utf-8").pack("SET", b"k", b"v" * 70_000))

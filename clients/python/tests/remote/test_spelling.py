@@ -1,4 +1,4 @@
-"""Which spellings mean a server and which a store, and what of redis-py's options a store takes."""
+"""Tests which spellings mean a server or a store, and which redis-py options a store accepts."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ import redis
 import undercroft
 import undercroft.asyncio
 
-# Each as a program that was written for redis-py has it, with the host and port that are meant.
+# Arguments as programs for redis-py write them, with the host and port that they mean.
 SERVERS: list[tuple[tuple[Any, ...], dict[str, Any], tuple[str, int]]] = [
     (("localhost",), {}, ("localhost", 6379)),
     (("localhost", 6380), {}, ("localhost", 6380)),
@@ -25,7 +25,7 @@ SERVERS: list[tuple[tuple[Any, ...], dict[str, Any], tuple[str, int]]] = [
     ((), {"socket_timeout": 5}, ("localhost", 6379)),
 ]
 
-# What redis-py can be told of its connections.
+# Options of redis-py that concern its connections.
 OPTIONS: dict[str, Any] = {
     "socket_timeout": 5,
     "socket_connect_timeout": 5,
@@ -57,12 +57,12 @@ def test_redis_py_s_spellings_mean_a_server(
     assert isinstance(client, undercroft.RemoteRedis | undercroft.asyncio.RemoteRedis)
     told = client.connection_pool.connection_kwargs
     assert (told["host"], told["port"]) == place
-    # A bare word makes no file.
+    # A bare word creates no file.
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])
-def test_a_url_is_the_same_wherever_it_stands(made: Any, path: str) -> None:
+def test_a_url_means_the_same_in_every_argument(made: Any, path: str) -> None:
     for make in made, made.from_url:
         client = make(f"undercroft://{path}?db=3&decode_responses=yes&maxmemory=64mb", db=1)
         store = client if made is undercroft.Redis else client.store
@@ -71,13 +71,13 @@ def test_a_url_is_the_same_wherever_it_stands(made: Any, path: str) -> None:
         assert store.client_info()["db"] == 3
         assert store.config_get("maxmemory") == {"maxmemory": str(64 << 20)}
     assert [file.name for file in Path(path).parent.iterdir()] == ["store"]
-    # A path is no URL.
+    # A path is not parsed as a URL.
     undercroft.Redis(f"{path}?db=3").close()
     assert {file.name for file in Path(path).parent.iterdir()} == {"store", "store?db=3"}
 
 
 @pytest.mark.parametrize(("host", "hints"), [("demo", True), ("demo.example", False)])
-def test_a_host_that_is_not_known_may_be_meant_as_a_store(
+def test_the_error_for_an_unknown_host_hints_at_a_store(
     host: str, hints: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*_args: Any, **_kwargs: Any) -> Any:
@@ -125,7 +125,7 @@ def test_only_the_url_has_to_change(made: Any, path: str) -> None:
             assert pipe.client_getname().execute() == ["a"]
         assert store.set("k", "v")
         assert store.get("k") == "v"
-    # A wrong word is still one, and so is the place of a server.
+    # Misspelled options are still refused, and so are options for a server's address.
     for wrong in ("decode_response", "socket_timeouts", "host", "connection_pool"):
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
             made.from_url(f"undercroft://{path}", **{wrong: 1})
@@ -133,7 +133,7 @@ def test_only_the_url_has_to_change(made: Any, path: str) -> None:
         made.from_url(f"undercroft://{path}", client_name="a b")
 
 
-def test_servers_are_meant_without_the_native_module_as_well(tmp_path: Path) -> None:
+def test_spellings_mean_servers_without_the_native_module_too(tmp_path: Path) -> None:
     program = """
 import undercroft, undercroft.asyncio
 for made in (undercroft.Redis, undercroft.asyncio.Redis):
@@ -151,8 +151,8 @@ for made in (undercroft.Redis, undercroft.asyncio.Redis):
     assert done.stdout.split() == ["RemoteRedis", "RemoteRedis"]
 
 
-def test_the_default_store_is_made_where_none_is_named() -> None:
-    # In a /dev/shm of its own: nobody's default store is touched.
+def test_the_default_store_is_created_when_none_is_named() -> None:
+    # Use a private /dev/shm, so that the user's default store is not touched.
     alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
     mounted = 'mount -t tmpfs none /dev/shm && exec "$@"'
     if subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True).returncode:
@@ -172,7 +172,7 @@ print(asyncio.run(undercroft.asyncio.Redis().get("k")))
     assert done.stdout == "True /dev/shm/undercroft-0/default\nb'v'\n"
 
 
-def test_a_database_stands_behind_a_name_as_in_redis_s_urls() -> None:
+def test_a_database_may_follow_a_name_as_in_redis_s_urls() -> None:
     name = f"undercroft://spelling-{os.getpid()}"
     makes: list[Callable[[str], Any]] = [
         undercroft.Redis,
@@ -186,7 +186,7 @@ def test_a_database_stands_behind_a_name_as_in_redis_s_urls() -> None:
             make(f"{name}/3").set(f"k{number}", "v")
             assert undercroft.Redis(name, db=3).get(f"k{number}") == b"v"
         assert undercroft.Redis(f"{name}/").db == 0
-        # As in redis-py, the query is stronger.
+        # As in redis-py, the query takes precedence.
         assert undercroft.Redis(f"{name}/3?db=2").db == 2
         assert whole.dbsize() == 0
         for wrong in ("16", "x", "1/2", "-1"):
@@ -196,6 +196,6 @@ def test_a_database_stands_behind_a_name_as_in_redis_s_urls() -> None:
         whole.path.unlink()
 
 
-def test_a_word_without_a_slash_is_told_how_it_is_written() -> None:
+def test_the_error_for_a_bare_word_explains_the_spelling() -> None:
     with pytest.raises(ValueError, match=r"or \./x for a file here"):
         undercroft.Store("x")

@@ -1,4 +1,4 @@
-"""Servers over TLS: the same client, and a clear error where the certificate is wrong."""
+"""Tests servers over TLS: the same client works, and a wrong certificate is a clear error."""
 
 import asyncio
 import shutil
@@ -18,7 +18,7 @@ from test_topology import server, spare_port
 
 
 def certificate(directory: Path, name: str) -> list[str]:
-    """Make a certificate that signs itself; return a server's arguments for it."""
+    """Make a self-signed certificate; return the server arguments for it."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not installed: there is no certificate to show")
@@ -31,7 +31,7 @@ def certificate(directory: Path, name: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
-    """Return a server's URL, the certificate that is its own, and another."""
+    """Yield a server's URL, its own certificate, and another certificate."""
     directory = tmp_path_factory.mktemp("tls")
     arguments = certificate(directory, "server")
     certificate(directory, "other")
@@ -41,7 +41,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str,
         yield url, str(directory / "server.crt"), str(directory / "other.crt")
 
 
-def test_calls_pipelines_and_messages(secure: tuple[str, str, str]) -> None:
+def test_calls_pipelines_and_messages_work_over_tls(secure: tuple[str, str, str]) -> None:
     url, cert, _ = secure
     big = b"x" * 1_000_000
     with undercroft.Redis.from_url(url, ssl_ca_certs=cert) as client:
@@ -57,7 +57,7 @@ def test_calls_pipelines_and_messages(secure: tuple[str, str, str]) -> None:
             assert messages.get_message() is None
 
 
-def test_asyncio(secure: tuple[str, str, str]) -> None:
+def test_asyncio_clients_work_over_tls(secure: tuple[str, str, str]) -> None:
     url, cert, _ = secure
 
     async def main() -> None:
@@ -71,7 +71,7 @@ def test_asyncio(secure: tuple[str, str, str]) -> None:
     asyncio.run(main())
 
 
-def test_a_wrong_certificate_is_told(secure: tuple[str, str, str]) -> None:
+def test_a_wrong_certificate_raises_an_error(secure: tuple[str, str, str]) -> None:
     url, _, wrong = secure
     options: dict[str, Any] = {"ssl_ca_certs": wrong}
     told = pytest.raises(redis.ConnectionError, match="certificate verify failed")

@@ -1,4 +1,4 @@
-"""Clusters and Sentinels are asked in redis-py's way, over this package's connections."""
+"""Tests redis-py's cluster and Sentinel clients over this package's connections."""
 
 import asyncio
 import shutil
@@ -22,7 +22,7 @@ from redis.retry import Retry
 
 
 def spare_port() -> int:
-    """Return a port that is free now, and whose cluster bus port can exist."""
+    """Return a port that is free now and low enough for a cluster bus port."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port: int = listener.getsockname()[1]
@@ -32,13 +32,13 @@ def spare_port() -> int:
 
 @contextmanager
 def server(*arguments: str) -> Iterator[int]:
-    """Run a server on a port of its own for a while."""
+    """Run a server on a free port for the duration of a block."""
     binary = shutil.which("redis-server")
     if binary is None:
         pytest.skip("redis-server is not installed: nothing to ask")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         config = Path(directory) / "redis.conf"
-        # Another process may take the port, or the one of the bus, between probe and bind.
+        # Between probe and bind, another process may take the port or the cluster bus port.
         for _ in range(5):
             port = spare_port()
             config.write_text(f"port {port}\nbind 127.0.0.1\ndir {directory}\nsave ''\n")
@@ -60,7 +60,7 @@ def server(*arguments: str) -> Iterator[int]:
             process.wait()
 
 
-def test_a_cluster() -> None:
+def test_calls_and_pipelines_on_a_cluster() -> None:
     with cluster() as port:
         url = f"redis+cluster://127.0.0.1:{port}"
         by_url = undercroft.Redis.from_url(url, decode_responses=True)
@@ -82,7 +82,7 @@ def test_a_cluster() -> None:
 
 @contextmanager
 def cluster() -> Iterator[int]:
-    """Run a cluster of one node for a while."""
+    """Run a cluster of one node for the duration of a test."""
     with server("--cluster-enabled", "yes") as port:
         with redis.Redis(port=port) as node:
             node.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
@@ -93,7 +93,7 @@ def cluster() -> Iterator[int]:
 
 @contextmanager
 def sentinels() -> Iterator[tuple[int, str]]:
-    """Run a master and its Sentinel for a while; the first of two hosts is none."""
+    """Run a master and its Sentinel; the first of the two Sentinel hosts does not exist."""
     with server() as master, server("--sentinel") as port:
         with redis.Redis(port=port) as sentinel:
             assert sentinel.execute_command("SENTINEL MONITOR", "main", "127.0.0.1", master, 1)
@@ -101,7 +101,7 @@ def sentinels() -> Iterator[tuple[int, str]]:
         yield master, f"redis+sentinel://{hosts}/main/3?socket_timeout=5"
 
 
-def test_sentinels() -> None:
+def test_a_master_is_found_by_sentinels() -> None:
     with sentinels() as (master, url):
         with undercroft.Redis.from_url(url, decode_responses=True) as client:
             assert isinstance(client, undercroft.RemoteRedis)
@@ -123,7 +123,7 @@ def test_sentinels() -> None:
             assert kind is undercroft.SentinelManagedSSLConnection
 
 
-def test_a_master_that_is_none_any_more_is_left() -> None:
+def test_a_demoted_master_is_refused() -> None:
     demoted = pytest.raises(redis.ConnectionError, match="previous master is now a slave")
     with server() as master, server("--sentinel") as port, redis.Redis(port=master) as direct:
         with redis.Redis(port=port) as sentinel:
@@ -184,7 +184,7 @@ def test_a_cluster_on_asyncio(run: Run, protocol: int) -> None:
         run(main(port))
 
 
-def test_sentinels_on_asyncio(run: Run) -> None:
+def test_a_master_is_found_by_sentinels_on_asyncio(run: Run) -> None:
     async def main(master: int, url: str) -> None:
         async with undercroft.asyncio.Redis.from_url(url, decode_responses=True) as client:
             assert isinstance(client, undercroft.asyncio.RemoteRedis)

@@ -1,7 +1,7 @@
-"""Children that are forked while other threads are busy call every public method there is.
+"""Forked children of a process with busy threads call every public method.
 
-A lock that another thread held at the fork is held in the child for ever, and hangs the call that
-wants it. Which calls there are is taken from the classes themselves.
+A lock that another thread holds at the fork stays held in the child, so a call that needs it hangs.
+The calls are derived from the classes themselves.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ import undercroft.asyncio
 from chance import drawn_seed
 from children import fork, status_of
 
-# A child that takes longer than this hangs: it says where, and fails.
+# Seconds after which a child counts as hanging; it then prints its stacks and fails.
 HANGS = 60
-# What a parameter of this name is given; others get the name of a key.
+# Values by parameter name; any other parameter gets a key name.
 VALUES: dict[str, Any] = {
     **dict.fromkeys(("amount", "count", "num", "numkeys", "db", "index", "start", "offset"), 1),
     **dict.fromkeys(("end", "value", "time", "when", "bit", "score", "min", "max"), 1),
@@ -41,7 +41,7 @@ VALUES: dict[str, Any] = {
     "operation": "AND",
     "func": lambda _: None,
 }
-# Methods that end or stop the server, wait without an end, or make another kind of connection.
+# Methods that stop the server, wait without a timeout, or make another kind of connection.
 LEFT_OUT = {
     *("shutdown", "failover", "sync", "psync", "replicaof", "slaveof", "client_pause", "monitor"),
     *("save", "bgsave", "bgrewriteaof", "script_debug", "run", "run_in_thread", "listen"),
@@ -52,7 +52,7 @@ Instances = dict[str, Any]
 
 
 def calls(kind: type[Any]) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    """Return all public methods of a class, and arguments for each."""
+    """Yield all public methods of a class, with arguments for each."""
     for name in sorted(dir(kind)):
         method = inspect.getattr_static(kind, name)
         if name.startswith("_") or name in LEFT_OUT or not callable(method):
@@ -66,7 +66,7 @@ def calls(kind: type[Any]) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any
         for each in parameters:
             value = VALUES.get(each.name, "k")
             if each.name == "block":
-                # Milliseconds, or whether to wait at all.
+                # The value is a number of milliseconds, or a flag whether to wait at all.
                 value = False if each.default is True else 1
             elif "timeout" in each.name:
                 value = 0.01
@@ -86,7 +86,7 @@ Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 
 
 def call_all(instance: Any, made: Calls) -> int:
-    """Make calls; return how many came as far as a result or an error of the store's."""
+    """Make calls; return how many gave a result or an error from the store."""
     reached = 0
     for name, args, options in made:
         with suppress(Exception):
@@ -101,7 +101,7 @@ def call_all(instance: Any, made: Calls) -> int:
 
 
 async def await_all(instance: Any, made: Calls) -> int:
-    """Do the same with an instance whose methods are awaited."""
+    """Make the calls on an instance whose methods are awaited."""
     reached = 0
     for name, args, options in made:
         with suppress(Exception):
@@ -116,7 +116,7 @@ async def await_all(instance: Any, made: Calls) -> int:
 
 
 def instances(url: str, package: Any) -> Instances:
-    """Return instances of what the clients of a store or of a server consist of."""
+    """Return instances of all public classes of a store's or server's client."""
     client = package.Redis.from_url(url)
     found = {
         "client": client,
@@ -136,7 +136,7 @@ def instances(url: str, package: Any) -> Instances:
 
 @contextmanager
 def busy(url: str, served: str) -> Iterator[None]:
-    """Keep threads busy with a store and a server in each way there is."""
+    """Keep threads busy with a store and a server in every way."""
     stop = threading.Event()
     store, server = undercroft.Redis.from_url(url), undercroft.Redis.from_url(served)
 
@@ -185,7 +185,7 @@ def busy(url: str, served: str) -> Iterator[None]:
 
 
 def child(client: Any, part: list[tuple[Any, Calls]]) -> None:
-    """Make calls of some instances, and use the client afterwards."""
+    """Make calls on several instances, and use the client afterwards."""
     faulthandler.dump_traceback_later(HANGS, exit=True)
     try:
         for instance, made in part:
@@ -197,7 +197,7 @@ def child(client: Any, part: list[tuple[Any, Calls]]) -> None:
 
 
 def make(client: Any, instance: Any, made: Calls) -> None:
-    """Make calls of one instance."""
+    """Make calls on one instance."""
     if is_async(client):
         reached = asyncio.run(await_all(instance, made))
     else:
@@ -211,7 +211,7 @@ def is_async(client: Any) -> bool:
 
 
 def use(client: Any) -> None:
-    """Set a key, and get it."""
+    """Set a key and read it back."""
 
     async def again() -> None:
         assert await client.set("child", "yes")
@@ -246,7 +246,8 @@ def test_a_child_forked_at_any_moment_can_make_every_call(
         drawn = list(calls(type(client)))
         rng.shuffle(drawn)
         half = len(drawn) // 2
-        # All calls of a client, some of all others, and a few at more moments.
+        # All calls of a client, some calls of every other instance, and a few calls at further
+        # moments.
         parts = [[(client, drawn[:half])], [(client, drawn[half:])], []]
         for instance in made.values():
             some = list(calls(type(instance)))
@@ -259,7 +260,7 @@ def test_a_child_forked_at_any_moment_can_make_every_call(
         other.close()
 
 
-# Classes that the instances use, and that only make clients.
+# Classes that the instances use internally, or that only make clients.
 WITHIN = {
     *("BlockingConnectionPool", "Connection", "SSLConnection", "UnixDomainSocketConnection"),
     *("StoreConnection", "Delivery", "CredentialProvider", "UsernamePasswordCredentialProvider"),
@@ -278,7 +279,7 @@ def test_each_public_class_is_among_the_instances(package: Any, places: tuple[st
 
 
 def forked(client: Any, told: Any) -> None:
-    """Run in a process of `multiprocessing`, and tell by a number."""
+    """Use the client in a `multiprocessing` process, and report by a number."""
     told.value = client.incr("forked")
 
 

@@ -1,8 +1,8 @@
-"""A full store lets go of everything in it: channels, objects, leases, scripts, functions.
+"""Removing works in a full store: channels, objects, leases, scripts and functions.
 
-The commands have a test of their own, driven by the command table: crates/commands/tests/full.
-Each case here sets something up, yields, and removes it from the store, which is full by then:
-once in the same process and once in a forked child.
+The command table drives a separate test of commands: crates/commands/tests/full. Each case here
+sets something up, yields, and then removes it from the store, which is full by then. It runs once
+in the same process and once in a forked child.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from redis.exceptions import ConnectionError, OutOfMemoryError
 
 ROOM = 6 << 20
 WAYS = ["maxmemory", "capacity", "file system"]
-# The options that a store is created with; no limit applies where the file system is filled.
+# Options for creating the store; no limit applies where the file system is filled.
 LIMITS = {
     "maxmemory": {"maxmemory": ROOM // 4 * 3},
     "capacity": {"capacity": ROOM, "maxmemory": 0},
@@ -32,7 +32,7 @@ Case = Callable[[undercroft.Redis], Iterator[None]]
 
 
 def fill(r: undercroft.Redis) -> None:
-    """Use up all there is, down to the last block."""
+    """Use up all memory, down to the last block."""
     for length in (60_000, 16_000, 4000, 1000, 200, 30, 1):
         refused, number = 0, 0
         while refused < 8:
@@ -125,7 +125,7 @@ def channel_delete(r: undercroft.Redis) -> Iterator[None]:
     jobs = undercroft.Channel("jobs", r, maxsize=0)
     jobs.put_many([LONG, *range(3000)])
     jobs.get(ack=True)
-    # The list, the held message, its holder, and the long value.
+    # The four keys are the list, the held message, its holder, and the long value.
     assert len(r.keys("*{jobs}*")) == 4
     yield
     jobs.delete()
@@ -207,7 +207,7 @@ def transaction_deletes(r: undercroft.Redis) -> Iterator[None]:
     r.mset({f"key:{number}": "value" for number in range(100)})
     yield
     if r.info("memory")["used_memory"] > r.info("memory")["maxmemory"] > 0:
-        # As in Redis, a queue of commands takes memory, whatever they are.
+        # As in Redis, queueing any command needs memory.
         with pytest.raises(OutOfMemoryError):
             r.pipeline(transaction=True).delete("key:0").execute()
         assert r.delete("key:0") == 1
@@ -268,7 +268,7 @@ def remove(case: Iterator[None], in_child: bool) -> None:
 
 
 def run(name: str, directory: str, way: str) -> None:
-    """Run a case in full stores in a directory."""
+    """Run a case on full stores in a directory."""
     for in_child in (False, True):
         path = f"{directory}/store"
         with undercroft.Redis(path, **LIMITS[way]) as r:
@@ -284,12 +284,12 @@ def run(name: str, directory: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CASES)
-def test_a_full_store_lets_go(name: str, way: str) -> None:
+def test_everything_can_be_removed_from_a_full_store(name: str, way: str) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         if way != "file system":
             run(name, directory, way)
             return
-        # A file system of its own, in a mount namespace that ends with the program.
+        # Use a private file system, in a mount namespace that ends with the program.
         alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
         mounted = f'mount -t tmpfs -o size={ROOM + (4 << 20)} none "{directory}" && exec "$@"'
         tried = subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True)
@@ -303,7 +303,7 @@ def test_a_full_store_lets_go(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS[:2])
-def test_a_full_store_that_was_removed_is_said_to_be_removed(path: str, way: str) -> None:
+def test_a_full_store_that_was_removed_is_reported_as_removed(path: str, way: str) -> None:
     with undercroft.Redis(path, on_removed="error", **LIMITS[way]) as r:
         fill(r)
         Path(path).unlink()
@@ -312,7 +312,7 @@ def test_a_full_store_that_was_removed_is_said_to_be_removed(path: str, way: str
             try:
                 r.set("key", LONG)
             except OutOfMemoryError:
-                # The path is looked at once a second.
+                # The client checks the path once a second.
                 continue
             except ConnectionError as error:
                 told = str(error)

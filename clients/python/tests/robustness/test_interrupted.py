@@ -1,4 +1,4 @@
-"""Handlers of signals that use what the call below them is using, and those that end scripts."""
+"""Tests signal handlers that use the object of the interrupted call, or that end scripts."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from holder import Holder
 from undercroft._native import Subscription
 
 
-def test_a_handler_closes_the_receiver_that_it_interrupts(path: str) -> None:
+def test_a_handler_can_close_the_receiver_it_interrupts(path: str) -> None:
     holder = Holder(path)
     told: list[str] = []
     done = threading.Event()
@@ -27,7 +27,7 @@ def test_a_handler_closes_the_receiver_that_it_interrupts(path: str) -> None:
         if told:
             return
         try:
-            native.read(0)  # raises only where the call has begun to wait
+            native.read(0)  # raises only once the call has begun to wait
         except redis.ConnectionError as error:
             told.append(str(error))
             native.close()
@@ -40,7 +40,7 @@ def test_a_handler_closes_the_receiver_that_it_interrupts(path: str) -> None:
         holder.stop(undercroft.Redis(path, timeout=0.2))
         r = undercroft.Redis(path, timeout=3600)
         native = Subscription(r)
-        # Names of all shards, whichever of them the process was stopped with.
+        # The names cover all shards, so one of them is in the shard locked by the stopped process.
         names = [str(number) for number in range(1000)]
         sender.start()
         with pytest.raises(redis.ConnectionError, match="closed by its client"):
@@ -58,12 +58,12 @@ def test_a_handler_closes_the_receiver_that_it_interrupts(path: str) -> None:
 
 
 def press_once_it_runs(path: str, *call: str) -> int:
-    """Have a child press Ctrl-C as soon as a script keeps its call waiting."""
+    """Fork a child that sends Ctrl-C as soon as a script holds up its call."""
     parent = os.getpid()
 
     def press() -> None:
         beside = undercroft.Redis(path, timeout=0.02)
-        # Nobody waits for a child whose parent has failed.
+        # The child stops when its parent is gone, since no process waits for it then.
         while os.getppid() == parent:
             try:
                 getattr(beside, call[0])(*call[1:])
@@ -78,11 +78,11 @@ def press_once_it_runs(path: str, *call: str) -> int:
     return fork(press)
 
 
-# By their words, and typed.
+# PERSIST runs as a command by name, SET and LPOP as typed calls.
 @pytest.mark.parametrize("call", [("persist", "k"), ("set", "k", "v"), ("lpop", "k")])
 def test_ctrl_c_ends_a_script_that_has_written_nothing(path: str, call: tuple[str, ...]) -> None:
     r = undercroft.Redis(path)
-    # A program that was started in the background ignores Ctrl-C.
+    # A program started in the background ignores Ctrl-C.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         child = press_once_it_runs(path, *call)
@@ -95,7 +95,7 @@ def test_ctrl_c_ends_a_script_that_has_written_nothing(path: str, call: tuple[st
 
 
 @pytest.mark.parametrize("command", ["get", "incr"])
-def test_a_script_outlasts_a_handler_that_raises_nothing(path: str, command: str) -> None:
+def test_a_handler_that_raises_nothing_does_not_end_a_script(path: str, command: str) -> None:
     r = undercroft.Redis(path)
     told: list[int] = []
     handler = signal.signal(signal.SIGINT, lambda number, _: told.append(number))

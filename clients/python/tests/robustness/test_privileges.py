@@ -1,4 +1,4 @@
-"""Servers that drop their privileges with a store open, as gunicorn and Celery do."""
+"""Tests processes that drop privileges with a store open, as gunicorn and Celery do."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop it
 
 
 def become_nobody() -> None:
-    """Drop the privileges, as a server does once it has opened what it needs."""
+    """Drop privileges, as a server does after opening its files."""
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
@@ -24,14 +24,14 @@ def become_nobody() -> None:
 
 @pytest.fixture
 def r(path: str) -> Iterator[undercroft.Redis]:
-    """Return a client of a store in a directory that only root may search."""
+    """Yield a client of a store in a directory that only root can search."""
     assert Path(path).parent.stat().st_mode & 0o077 == 0
     with undercroft.Redis(path) as client:
         client.set("n", 0)
         yield client
 
 
-def test_workers_forked_before_the_drop(r: undercroft.Redis) -> None:
+def test_workers_forked_before_the_drop_keep_working(r: undercroft.Redis) -> None:
     def work() -> None:
         become_nobody()
         for _ in range(1000):
@@ -42,7 +42,7 @@ def test_workers_forked_before_the_drop(r: undercroft.Redis) -> None:
     assert int(r.get("n")) == 4000
 
 
-def test_workers_forked_after_the_drop(r: undercroft.Redis) -> None:
+def test_workers_forked_after_the_drop_keep_working(r: undercroft.Redis) -> None:
     def serve() -> None:
         become_nobody()
         workers = [fork(lambda: [r.incr("n") for _ in range(1000)]) for _ in range(4)]
@@ -54,11 +54,11 @@ def test_workers_forked_after_the_drop(r: undercroft.Redis) -> None:
     assert int(r.get("n")) == 5000
 
 
-def test_the_store_is_not_called_removed(r: undercroft.Redis) -> None:
+def test_an_unreachable_path_does_not_count_as_removed(r: undercroft.Redis) -> None:
     def work() -> None:
         r.incr("n")
         become_nobody()
-        # The path is looked at once a second.
+        # The client checks the path once a second.
         end = time.monotonic() + 2.5
         while time.monotonic() < end:
             r.incr("n")
@@ -66,7 +66,7 @@ def test_the_store_is_not_called_removed(r: undercroft.Redis) -> None:
     assert status_of(fork(work)) == 0
 
 
-def test_a_killed_worker_is_no_obstacle(r: undercroft.Redis) -> None:
+def test_a_killed_worker_does_not_block_the_others(r: undercroft.Redis) -> None:
     def serve() -> None:
         become_nobody()
         for _ in range(10):

@@ -1,4 +1,4 @@
-"""Several processes, threads and signals at work on one store."""
+"""Tests several processes, threads and signals that work on one store."""
 
 import multiprocessing
 import os
@@ -28,7 +28,7 @@ def count(path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_no_count_is_lost_between_processes(path: str, method: str) -> None:
+def test_no_increment_of_several_processes_is_lost(path: str, method: str) -> None:
     context = multiprocessing.get_context(method)
     with undercroft.Redis(path) as r:
         r.set("n", 0)
@@ -56,7 +56,7 @@ def test_a_forked_child_uses_the_client_it_inherits(r: undercroft.Redis) -> None
     assert r.get("k") == b"parent again"
 
 
-def test_a_child_forked_beside_busy_threads_works(r: undercroft.Redis) -> None:
+def test_a_child_forked_while_threads_are_busy_works(r: undercroft.Redis) -> None:
     stop = threading.Event()
 
     def work() -> None:
@@ -76,7 +76,7 @@ def test_a_child_forked_beside_busy_threads_works(r: undercroft.Redis) -> None:
     assert r.mget("child", "other") == [b"19", b"19"]
 
 
-def test_no_count_is_lost_between_threads(r: undercroft.Redis) -> None:
+def test_no_increment_of_several_threads_is_lost(r: undercroft.Redis) -> None:
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -102,7 +102,7 @@ def test_no_count_is_lost_between_threads(r: undercroft.Redis) -> None:
 
 
 def ringing(call: Callable[[], object], interval: float = 0) -> None:
-    """Do a call within which an alarm rings, and again in each interval, whenever it begins."""
+    """Run a call during which an alarm rings, repeatedly if an interval is given."""
     before = signal.setitimer(signal.ITIMER_REAL, 0.05, interval)
     try:
         call()
@@ -118,15 +118,15 @@ def test_waiting_for_a_stopped_process_ends_with_an_error_or_a_signal(path: str)
         with pytest.raises(redis.TimeoutError, match=f"process {holder.process.pid} is stopped"):
             r.execute_command("SET", "key:1", "x")
 
-        # From here on nobody gives up by himself.
+        # From here on no call times out by itself.
         r = undercroft.Redis(path, timeout=3600)
         waiting = threading.Thread(target=lambda: r.set("key:1", "from the thread"))
         waiting.start()
-        # This thread runs on although that one waits: it holds no interpreter lock.
+        # This thread keeps running, because the waiting thread does not hold the interpreter lock.
         alarms: list[int] = []
 
         def ring(number: int, _: object) -> None:
-            # The wait goes on after a handler that raises nothing.
+            # The wait continues after a handler that raises nothing.
             alarms.append(number)
             if len(alarms) == 5:
                 signal.raise_signal(signal.SIGINT)
@@ -144,11 +144,11 @@ def test_waiting_for_a_stopped_process_ends_with_an_error_or_a_signal(path: str)
     finally:
         holder.end()
     waiting.join()
-    # Its death is noticed, its transaction rolled back, and the wait ends.
+    # The holder's death is noticed, its transaction is rolled back, and the wait ends.
     assert r.get("key:1") == b"from the thread"
 
 
-def test_a_process_may_end_while_a_thread_waits(path: str) -> None:
+def test_a_process_may_exit_while_a_thread_waits(path: str) -> None:
     holder = Holder(path)
     try:
         holder.stop(undercroft.Redis(path, timeout=0.2))
@@ -169,7 +169,7 @@ print("ended")
         holder.end()
 
 
-def test_a_receiver_that_another_thread_works_on_keeps_nobody_for_ever(path: str) -> None:
+def test_a_receiver_in_use_at_a_fork_does_not_hang_the_child(path: str) -> None:
     class Alarm(Exception):  # noqa: N818
         pass
 
@@ -177,7 +177,7 @@ def test_a_receiver_that_another_thread_works_on_keeps_nobody_for_ever(path: str
         raise Alarm
 
     def forked() -> int:
-        """Return whether a forked child was told that the thread is not there."""
+        """Return nonzero if a forked child is told that the working thread is missing there."""
         child = os.fork()
         if child == 0:
             try:
@@ -191,11 +191,11 @@ def test_a_receiver_that_another_thread_works_on_keeps_nobody_for_ever(path: str
     try:
         holder.stop(undercroft.Redis(path, timeout=0.2))
         native = Subscription(undercroft.Redis(path, timeout=3600))
-        # Names of all shards, whichever of them the process was stopped with.
+        # The names cover all shards, so one of them is in the shard locked by the stopped process.
         names = ("SUBSCRIBE", *map(str, range(1000)))
         thread = threading.Thread(target=native.command, args=(names,))
         thread.start()
-        while (told := forked()) == 0:  # until the thread is at work
+        while (told := forked()) == 0:  # until the thread is working
             pass
         assert told == 2
         with pytest.raises(Alarm):
@@ -207,7 +207,7 @@ def test_a_receiver_that_another_thread_works_on_keeps_nobody_for_ever(path: str
     assert native.read(0) == [b"subscribe", b"0", 1]
 
 
-def test_a_killed_writer_is_not_noticed(path: str) -> None:
+def test_a_killed_writer_does_not_disturb_others(path: str) -> None:
     holder = Holder(path)
     holder.end()
     with undercroft.Redis(path) as r:

@@ -1,7 +1,7 @@
-"""What a client is given that others race: the store changes in the midst of a read.
+"""Tests reads that race with writes: the store changes in the middle of a read.
 
-The answer must be that of a call on the second state which nobody interrupted. This needs a
-native module with the feature ``races``, as the tests build it.
+The reply must equal that of an undisturbed call on the second state. This needs a native module
+built with the feature ``races``, as in the test build.
 """
 
 import itertools
@@ -19,26 +19,26 @@ pytestmark = pytest.mark.skipif(
     not hasattr(Client, "_interrupt"), reason="the module was built without the feature races"
 )
 
-# Tries of a read before it takes the lock.
+# Attempts of a read before it takes the lock.
 TRIES = 64
-# Pairs of states for each call.
+# State pairs to try for each call.
 PAIRS = 600 if os.environ.get("UNDERCROFT_CRASH") == "full" else 40
 Command = tuple[bytes, ...]
 Change = list[Command]
 
 
 def text(tag: str, length: int) -> bytes:
-    """Return bytes that say which value they are of."""
+    """Return bytes that identify the value they belong to."""
     return b"".join(b"%s%06d." % (tag.encode(), i) for i in range(length // 8 + 1))[:length]
 
 
 def items(command: bytes, count: int, item: Callable[[int], tuple[bytes, ...]]) -> Change:
-    """Return one command with many items."""
+    """Return a change of one command with many items."""
     return [(command, b"@", *itertools.chain.from_iterable(map(item, range(count))))]
 
 
 def feed(count: int, size: int) -> Change:
-    """Return what makes a feed whose values and attributes say which one it is."""
+    """Return the commands that make a feed whose values and attributes identify it."""
     value = text(f"{count}.", 8 * count + size)
     rows = (
         (value[8 * i :][:size], b"ATTRS", b"%d:%d:1" % (i % 16, count % 8)) for i in range(count)
@@ -70,7 +70,7 @@ STATES: dict[str, Change] = {
     "feed of 290": feed(290, 12),
     "feed of 280 shorter": feed(280, 5),
 }
-# To the handle that changes the store it is one second after the beginning of 1970.
+# For the handle that changes the store, the time is one second after the start of 1970.
 EXPIRED = "string of 3", "string of 20000", "hash of 200", "list of 1,000", "set of 300"
 STATES |= {f"expired {name}": [*STATES[name], (b"PEXPIREAT", b"@", b"2000")] for name in EXPIRED}
 
@@ -86,7 +86,7 @@ def piped(r: undercroft.Redis) -> Any:
 
 
 def shown(reply: Any) -> Any:
-    """Return a reply such that equal ones are equal."""
+    """Return a reply in a form in which equal replies compare equal."""
     return repr(reply) if isinstance(reply, Exception) else reply
 
 
@@ -136,14 +136,14 @@ CALLS: dict[str, Call] = {
 
 
 def to(k: str, j: str) -> Change:
-    """Return what puts the keys into two states."""
+    """Return the commands that put the two keys into two states."""
     copies = [(b"COPY", name.encode(), key, b"DB", b"0") for name, key in ((k, b"k"), (j, b"j"))]
     marks = [(b"SELECT", b"2"), (b"INCR", b"k"), (b"INCR", b"j")]
     return [(b"SELECT", b"0"), (b"DEL", b"k", b"j"), (b"SELECT", b"1"), *copies, *marks]
 
 
 def outcome(call: Call, r: undercroft.Redis) -> Any:
-    """Return what a call returns, or raises."""
+    """Return the result of a call, or the exception that it raises."""
     try:
         return shown(call(r))
     except (redis.RedisError, undercroft.StoreError) as error:
@@ -155,7 +155,7 @@ def outcome(call: Call, r: undercroft.Redis) -> Any:
     ids=["bytes", "text", "store"],
 )
 def staged(request: pytest.FixtureRequest, path: str) -> Iterator[undercroft.Redis]:
-    """Return a client of a store that knows all states."""
+    """Yield a client of a store that contains all states."""
     kind, decode = request.param
     with kind(path, decode_responses=decode) as r:
         for name, commands in STATES.items():
@@ -165,16 +165,14 @@ def staged(request: pytest.FixtureRequest, path: str) -> Iterator[undercroft.Red
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nothing_of_a_try_that_was_thrown_away_is_returned(
-    staged: undercroft.Redis, name: str
-) -> None:
+def test_a_discarded_read_attempt_returns_no_data(staged: undercroft.Redis, name: str) -> None:
     call = CALLS[name]
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     choice = random.Random(seed)
     pairs = list(itertools.product(STATES, STATES))
     for before, after in choice.sample(pairs, PAIRS):
-        # The other key is in the one state or the other.
+        # The other key starts in one of the two states.
         second = to(after, before)
         staged._change(second)
         fresh = outcome(call, staged)
@@ -186,7 +184,8 @@ def test_nothing_of_a_try_that_was_thrown_away_is_returned(
             made = staged._interrupt(tries)
             answer = outcome(call, staged)
             made = staged._interrupt([]) - made
-            # Much that is read in vain ends the tries early (R10): the store stays as it was then.
+            # Reading too many bytes in vain ends the attempts early (R10); the store then stays in
+            # its current state.
             is_cut = tries is many and 0 < made < len(tries)
             assert made == len(tries) or is_cut, (seed, before, after)
             expected = outcome(call, staged) if is_cut else fresh

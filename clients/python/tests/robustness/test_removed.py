@@ -1,4 +1,4 @@
-"""A wait without a timeout ends when the store's file is removed or replaced (M7)."""
+"""Tests that a wait without a timeout ends when the store's file is removed or replaced (M7)."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ def blpop(r: undercroft.Redis) -> object:
 
 
 def blmove(r: undercroft.Redis) -> object:
-    """Wait for an item, and move it."""
+    """Wait for an item of a list, and move it."""
     return r.blmove("jobs", "done", 0)
 
 
@@ -40,7 +40,7 @@ def listen(r: undercroft.Redis) -> object:
 
 
 def put_another(path: str) -> None:
-    """Put another store in the place of one."""
+    """Replace a store with another one."""
     other = f"{path}.other"
     with undercroft.Redis(other) as r:
         r.set("k", "v")
@@ -48,13 +48,13 @@ def put_another(path: str) -> None:
 
 
 def is_expected(r: undercroft.Redis) -> bool:
-    """Return whether somebody waits for a key or a message."""
+    """Return whether a client is waiting for a key or a message."""
     return r.info("memory")["used_memory_waiting"] > 0
 
 
 @pytest.mark.parametrize("wait", [blpop, blmove, bzpopmin, listen])
 @pytest.mark.parametrize("end", [os.unlink, put_another])
-def test_a_wait_ends_with_the_file(
+def test_a_wait_ends_when_the_file_is_removed(
     path: str, wait: Callable[[undercroft.Redis], object], end: Callable[[str], None]
 ) -> None:
     with undercroft.Redis(path) as r:
@@ -84,7 +84,9 @@ async def listen_there(client: undercroft.asyncio.Redis) -> object:
 
 
 @pytest.mark.parametrize("wait", [blpop, blmove, bzpopmin, listen_there])
-def test_a_wait_on_an_event_loop_ends_with_the_file(path: str, run: Run, wait: Any) -> None:
+def test_a_wait_on_an_event_loop_ends_when_the_file_is_removed(
+    path: str, run: Run, wait: Any
+) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         waiter = asyncio.create_task(wait(client))
@@ -124,17 +126,17 @@ def transacted(r: Any) -> Any:
 
 
 def pipelined_command(r: Any) -> Any:
-    """Write by a pipeline that has to see to replies itself."""
+    """Write by a pipeline whose replies are handled in Python."""
     return r.pipeline(transaction=False).set("k", "v").mget([]).execute()
 
 
 def transacted_command(r: Any) -> Any:
-    """Write by a transaction that has to see to replies itself."""
+    """Write by a transaction whose replies are handled in Python."""
     return r.pipeline().set("k", "v").mget([]).execute()
 
 
 def call_until_gone(r: undercroft.Redis) -> None:
-    """Write until this process knows that the file is gone."""
+    """Write until this process has noticed that the file is gone."""
     writes = iter(lambda: r.set("k", "v"), None)
     with pytest.raises(redis.ConnectionError, match=GONE):
         deque(writes, maxlen=0)
@@ -146,7 +148,7 @@ CALLS = [get_call, set_call, any_command, *PIPELINES]
 
 
 def until_new(r: Any, call: Callable[[Any], Any], path: str) -> None:
-    """Call until the call has reached the store that was made at the path last."""
+    """Repeat a call until it has reached the newest store at the path."""
     with undercroft.Redis(path) as other:
         while not (other.get("k") == b"v" and r.get("new") == b"1"):
             call(r)
@@ -156,7 +158,7 @@ def until_new(r: Any, call: Callable[[Any], Any], path: str) -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("form", [undercroft.Redis, undercroft.Store])
-def test_a_client_goes_on_with_the_store_that_was_made_anew(
+def test_a_client_continues_with_the_recreated_store(
     path: str, call: Callable[[Any], Any], form: Any
 ) -> None:
     if form is undercroft.Store and call is not get_call and call is not set_call:
@@ -171,7 +173,7 @@ def test_a_client_goes_on_with_the_store_that_was_made_anew(
             assert r.get("old") is None
 
 
-def test_a_client_makes_the_store_anew_where_nobody_has(path: str) -> None:
+def test_a_client_recreates_a_removed_store(path: str) -> None:
     with undercroft.Redis(path) as r:
         assert r.set("k", "v")
         Path(path).unlink()
@@ -181,17 +183,17 @@ def test_a_client_makes_the_store_anew_where_nobody_has(path: str) -> None:
 
 
 def absent(r: undercroft.Redis) -> object:
-    """Read a key that is in no store."""
+    """Read a key that does not exist in any store."""
     return r.get("absent")
 
 
 def absent_field(r: undercroft.Redis) -> object:
-    """Read a field of a hash that is in no store, by a command."""
+    """Read a field of a nonexistent hash, by a command."""
     return r.execute_command("HGET", "absent", "field")
 
 
 def no_key(r: undercroft.Redis) -> object:
-    """Ask for nothing that a key holds."""
+    """Ask for data that no key holds."""
     return r.execute_command("DBSIZE")
 
 
@@ -201,47 +203,49 @@ def put(r: undercroft.Redis) -> object:
 
 
 def take(r: undercroft.Redis) -> object:
-    """Take an object that is in no store."""
+    """Take an object that does not exist."""
     with contextlib.suppress(KeyError):
         undercroft.Objects(r).take(b"absent")
     return None
 
 
 def cached(r: undercroft.Redis) -> object:
-    """Compute a value, and keep it for a moment."""
+    """Compute a value, and cache it briefly."""
     return r.cache(ttl=0.001)(str)()
 
 
 def subscribe(r: undercroft.Redis) -> object:
-    """Subscribe, and unsubscribe."""
+    """Subscribe and unsubscribe."""
     with r.pubsub() as pubsub:
         pubsub.subscribe("news")
     return None
 
 
 def watch(r: undercroft.Redis) -> object:
-    """Watch a key, and forget it."""
+    """Watch a key, and unwatch it."""
     with r.pipeline() as pipe:
         pipe.watch("k")
     return None
 
 
 def draft(r: undercroft.Redis) -> object:
-    """Get memory for an object, and forget it."""
+    """Allocate memory for an object, and drop it."""
     return undercroft.Objects(r).create_bytes(100_000)
 
 
 @pytest.mark.parametrize(
     "call", [absent, absent_field, no_key, put, take, cached, subscribe, watch, draft]
 )
-def test_every_call_notices(path: str, call: Callable[[undercroft.Redis], object]) -> None:
+def test_every_call_notices_that_the_store_was_replaced(
+    path: str, call: Callable[[undercroft.Redis], object]
+) -> None:
     with undercroft.Redis(path) as r:
         Path(path).unlink()
         while not Path(path).exists():
             call(r)
 
 
-def test_how_long_calls_wait_is_kept(path: str) -> None:
+def test_the_timeout_applies_to_the_recreated_store(path: str) -> None:
     with undercroft.Redis(path, timeout=0.25) as r:
         Path(path).unlink()
         while not Path(path).exists():
@@ -249,7 +253,7 @@ def test_how_long_calls_wait_is_kept(path: str) -> None:
         assert r._patience() == 0.25
 
 
-def test_a_store_that_is_removed_and_full_is_removed(path: str) -> None:
+def test_a_full_store_that_was_removed_raises_that_it_was_removed(path: str) -> None:
     with undercroft.Redis(path, maxmemory=1 << 20, on_removed="error") as r:
         with pytest.raises(redis.exceptions.OutOfMemoryError):
             deque((r.set(f"k{number}", "v" * 10_000) for number in range(1000)), maxlen=0)
@@ -259,7 +263,7 @@ def test_a_store_that_is_removed_and_full_is_removed(path: str) -> None:
         assert "OOM" not in str(raised.value)
 
 
-def test_an_error_where_that_is_wanted(path: str) -> None:
+def test_on_removed_error_raises_an_error(path: str) -> None:
     with undercroft.Redis.from_url(f"undercroft://{path}?on_removed=error") as r:
         Path(path).unlink()
         call_until_gone(r)
@@ -269,12 +273,12 @@ def test_an_error_where_that_is_wanted(path: str) -> None:
         undercroft.Redis(path, on_removed="retry")
 
 
-def test_what_a_client_watches_ends_with_the_old_store(path: str) -> None:
+def test_watched_keys_end_with_the_old_store(path: str) -> None:
     with undercroft.Redis(path) as r, undercroft.Redis(path, on_removed="error") as probe:
         pipe = r.pipeline()
         pipe.watch("watched")
         Path(path).unlink()
-        # Until this process knows that the file is gone.
+        # Continue only once this process has noticed that the file is gone.
         call_until_gone(probe)
         pipe.multi()
         pipe.set("k", "w")
@@ -284,7 +288,7 @@ def test_what_a_client_watches_ends_with_the_old_store(path: str) -> None:
         assert r.get("k") == b"v"
 
 
-def test_a_transaction_by_its_words_ends_with_the_old_store(path: str) -> None:
+def test_a_transaction_begun_by_multi_ends_with_the_old_store(path: str) -> None:
     with undercroft.Redis(path) as r, undercroft.Redis(path, on_removed="error") as probe:
         r.execute_command("MULTI")
         r.execute_command("SET", "k", "w")
@@ -296,7 +300,7 @@ def test_a_transaction_by_its_words_ends_with_the_old_store(path: str) -> None:
         assert r.set("k", "v")
 
 
-def test_a_pipeline_gives_each_command_its_place_in_one_store(path: str) -> None:
+def test_all_commands_of_a_pipeline_reach_one_store(path: str) -> None:
     with undercroft.Redis(path) as r:
         for whole in (False, True):
             Path(path).unlink()
@@ -307,7 +311,7 @@ def test_a_pipeline_gives_each_command_its_place_in_one_store(path: str) -> None
                 assert results[2:] == [None, b"v"]
 
 
-def test_a_pipeline_with_multi_by_its_words_is_run_whole(path: str) -> None:
+def test_a_pipeline_that_contains_multi_reaches_one_store(path: str) -> None:
     with undercroft.Redis(path) as r:
         Path(path).unlink()
         while not Path(path).exists():
@@ -316,7 +320,7 @@ def test_a_pipeline_with_multi_by_its_words_is_run_whole(path: str) -> None:
         assert results[3] == [b"OK", 1]
 
 
-def test_a_pipeline_on_an_event_loop_goes_on(path: str, run: Run) -> None:
+def test_a_pipeline_on_an_event_loop_continues_in_the_new_store(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as r:
             for whole in (False, True):
@@ -332,7 +336,7 @@ def test_a_pipeline_on_an_event_loop_goes_on(path: str, run: Run) -> None:
 
 
 def gone_for(path: str) -> None:
-    """Remove a store's file, and wait until this process knows it."""
+    """Remove a store's file, and wait until this process has noticed."""
     with undercroft.Redis(path, on_removed="error") as probe:
         Path(path).unlink()
         call_until_gone(probe)
@@ -343,7 +347,7 @@ LONG = b"long" * 20_000
 
 @pytest.mark.parametrize("value", [b"short", LONG])
 @pytest.mark.parametrize("known", [False, True])
-def test_a_channel_that_holds_nothing_goes_on(path: str, value: bytes, known: bool) -> None:
+def test_a_channel_without_held_messages_continues(path: str, value: bytes, known: bool) -> None:
     with undercroft.Store(path) as store:
         channel = undercroft.Channel("jobs", store)
         for _ in range(2):
@@ -399,7 +403,7 @@ def test_an_acknowledged_message_is_not_held(path: str) -> None:
     assert channel.get() == b"2"
 
 
-def test_a_channel_keeps_the_error_where_that_is_wanted(path: str) -> None:
+def test_on_removed_error_applies_to_channels(path: str) -> None:
     with undercroft.Redis(path, on_removed="error") as r:
         channel = undercroft.Channel("jobs", r)
         Path(path).unlink()
@@ -409,7 +413,7 @@ def test_a_channel_keeps_the_error_where_that_is_wanted(path: str) -> None:
         assert not Path(path).exists()
 
 
-def test_threads_that_wait_for_a_message_go_on(path: str) -> None:
+def test_threads_waiting_for_a_message_continue(path: str) -> None:
     with undercroft.Redis(path) as r:
         channel = undercroft.Channel("jobs", r)
         found: list[Any] = []
@@ -426,7 +430,7 @@ def test_threads_that_wait_for_a_message_go_on(path: str) -> None:
         assert sorted(found) == ["0", "1", "2"]
 
 
-def test_channels_on_an_event_loop_go_on(path: str, run: Run) -> None:
+def test_channels_on_an_event_loop_continue(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as r:
             channel = undercroft.asyncio.Channel("jobs", r)
@@ -477,7 +481,7 @@ def test_another_wait_on_an_event_loop_begins_in_the_new_store(path: str, run: R
     run(main())
 
 
-def test_a_client_on_an_event_loop_goes_on(path: str, run: Run) -> None:
+def test_a_client_on_an_event_loop_continues(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as r:
             await r.set("old", "1")

@@ -1,8 +1,8 @@
-"""Readers in a storm of writers that change the type and the size of a few keys all the time.
+"""Readers compete with writers that keep changing the type and size of a few keys.
 
-All of a value is one word of eight bytes again and again, and no two values have the same word. So
-every string that is read says which value it is of, and a collection has all of its items or none.
-Some writers are killed. ``UNDERCROFT_CRASH=full`` makes it long.
+Every value repeats one eight-byte word, and no two values share a word. So each string identifies
+its value, and a collection has all of its items or none. Some writers are killed.
+``UNDERCROFT_CRASH=full`` makes the test long.
 """
 
 import asyncio
@@ -25,21 +25,22 @@ from chance import drawn_seed
 SERVER = Path(__file__).parents[4] / "target/debug/undercroft"
 KEYS = [f"shape:{i}" for i in range(5)]
 ITEMS = 64
-# In the entry, in blocks, in runs of pages, in an arena of its own: in words.
+# Lengths in words that are stored in the entry, in blocks, in runs of pages, and in a separate
+# arena.
 STRINGS = 1, 24, 31, 32, 33, 40, 490, 640, 2600, 12_600
-# Items of a feed, in a leaf and in many; attributes count up to 16.
+# Item counts of feeds that fill one leaf or many; attributes are below 16.
 FEEDS = ITEMS, 2400
 WRITERS = 2
 ROUNDS = 10_000 if os.environ.get("UNDERCROFT_CRASH") == "full" else 600
 A_KILL = 150
-# As many more of both where a round takes so much less time.
+# Embedded rounds are shorter, so there are this many times more rounds and kills.
 EMBEDDED = 10
-# Reads of one string between the other calls: each meets a writer in the very moment seldom.
+# Extra reads of a string between the other calls, since a single read rarely meets a writer.
 GETS = 30
 
 
 def replace(r: undercroft.Redis, key: str, word: bytes, choice: random.Random) -> None:
-    """Replace what a key holds, in one step."""
+    """Replace the value of a key atomically."""
     kind = choice.randrange(9)
     if kind < 4:
         r.set(key, word * choice.choice(STRINGS)) if kind else r.delete(key)
@@ -80,20 +81,20 @@ def write(path: str, seed: int) -> None:
 
 @pytest.fixture
 def writers(path: str) -> Iterator["Writers"]:
-    """Return the writers of a store."""
+    """Yield the writers of a store."""
     some = Writers(path)
     yield some
     some.end()
 
 
 class Writers:
-    """Processes that write, of which some are killed and replaced."""
+    """Writer processes, some of which are killed and replaced."""
 
     def __init__(self, path: str) -> None:
         self.seed = drawn_seed()
         self.choice = random.Random(self.seed)
         self._path = path
-        # What was read and is not nothing, by call.
+        # The number of nonempty results by call.
         self.seen: Counter[str] = Counter()
         self._processes = [self._start() for _ in range(WRITERS)]
 
@@ -107,7 +108,7 @@ class Writers:
         return process
 
     def kill_one(self) -> None:
-        """Kill one, and start another one."""
+        """Kill one writer and start another."""
         process = self._processes.pop(0)
         assert process.is_alive()
         process.kill()
@@ -115,20 +116,20 @@ class Writers:
         self._processes.append(self._start())
 
     def check(self, name: str, reply: Any) -> None:
-        """Check what a call returned."""
+        """Count a nonempty result, and check it."""
         check(name, reply)
         if not isinstance(reply, Exception):
             self.seen[name] += len(reply) if hasattr(reply, "__len__") else bool(reply)
 
     def end(self) -> None:
-        """Kill all."""
+        """Kill all writers."""
         for process in self._processes:
             process.kill()
             process.join()
 
 
 def check_values(values: Collection[bytes], count: int) -> None:
-    """Check values that were read together: none, or so many of one word."""
+    """Check values that were read together: none, or `count` values of one word."""
     assert len(values) in (0, count), len(values)
     words = {value[at : at + 8] for value in values for at in range(0, len(value), 8)}
     assert len(words) == (1 if values else 0), words
@@ -148,7 +149,7 @@ def check_fields(fields: Collection[bytes]) -> None:
 
 
 def check_feed(name: str, reply: Any) -> None:
-    """Check what a call of a feed returned: nothing, or what one whole feed has."""
+    """Check the result of a feed's call: nothing, or data of one complete feed."""
     if name == "feed_count":
         assert reply in (0, *(items // 16 for items in FEEDS)), reply
         return
@@ -163,7 +164,7 @@ def check_feed(name: str, reply: Any) -> None:
 
 
 def check(name: str, reply: Any) -> None:
-    """Check what a call returned."""
+    """Check the result of a call."""
     if isinstance(reply, redis.ResponseError):
         assert str(reply).startswith("WRONGTYPE"), reply
     elif name.startswith("feed"):
@@ -217,7 +218,7 @@ def call(r: Any, name: str, arguments: tuple[Any, ...], options: dict[str, Any])
 
 
 def kills(writers: Writers, haste: int) -> Iterator[int]:
-    """Count rounds, after some of which a writer is killed; each call must have read something."""
+    """Count rounds, killing a writer after some; in the end, each call must have read something."""
     for number in range(ROUNDS * haste):
         if number % (A_KILL * haste) == A_KILL * haste - 1:
             writers.kill_one()
@@ -227,7 +228,7 @@ def kills(writers: Writers, haste: int) -> Iterator[int]:
 
 
 def look(r: Any, writers: Writers, haste: int = 1) -> None:
-    """Read all the time, by calls and by pipelines."""
+    """Read continuously, by calls and by pipelines."""
     for number in kills(writers, haste):
         wanted = calls(writers.choice.choice(KEYS), f"field:{writers.choice.randrange(ITEMS)}")
         for name, arguments, options in wanted:
@@ -247,12 +248,12 @@ def look(r: Any, writers: Writers, haste: int = 1) -> None:
                 writers.check(name, reply)
 
 
-def test_an_embedded_client_reads_no_bytes_of_two_values(path: str, writers: Writers) -> None:
+def test_an_embedded_client_never_mixes_two_values(path: str, writers: Writers) -> None:
     with undercroft.Redis(path) as r:
         look(r, writers, EMBEDDED)
 
 
-def test_an_asyncio_client_reads_no_bytes_of_two_values(path: str, writers: Writers) -> None:
+def test_an_asyncio_client_never_mixes_two_values(path: str, writers: Writers) -> None:
     async def reads() -> None:
         async with undercroft.asyncio.Redis(path) as r:
             for _ in kills(writers, EMBEDDED):
@@ -269,9 +270,7 @@ def test_an_asyncio_client_reads_no_bytes_of_two_values(path: str, writers: Writ
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_a_client_of_a_server_reads_no_bytes_of_two_values(
-    path: str, writers: Writers, protocol: int
-) -> None:
+def test_a_remote_client_never_mixes_two_values(path: str, writers: Writers, protocol: int) -> None:
     if not SERVER.exists():
         pytest.skip("target/debug/undercroft is not built")
     socket = f"{path}.socket"

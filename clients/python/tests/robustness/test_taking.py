@@ -1,4 +1,4 @@
-"""What is taken out of a store arrives or goes back, whatever a signal's handler raises."""
+"""Tests that items taken from a store arrive or go back, whatever a signal handler raises."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import undercroft.asyncio
 from children import fork, status_of
 from undercroft._native import TAKING
 
-# A text that no decoder likes: the handler of its errors is called behind the commit.
+# A text that cannot be decoded; the error handler for it runs after the commit.
 ODD = b"\xff"
 BEHIND = "interrupts"
 
 
 class Interrupted(BaseException):
-    """What a handler raises."""
+    """The exception that a handler raises."""
 
 
 def interrupt(error: Any) -> tuple[str, int]:
@@ -74,7 +74,7 @@ def shown(r: Any) -> Any:
     )
 
 
-# For each command ways to call it, by its method if it has one and by its words.
+# Ways to call each command: by its method, if it has one, and by its words.
 CALLS: dict[str, list[Any]] = {
     "BLMPOP": [lambda r: r.blmpop(0, 2, "none", "l", direction="LEFT", count=2)],
     "BLPOP": [lambda r: r.blpop(["none", "l"], 0)],
@@ -126,16 +126,16 @@ WORDS = {
 }
 
 
-def test_every_command_that_takes_is_tried():
+def test_every_command_that_takes_items_is_covered():
     assert set(TAKING) == set(CALLS) == set(WORDS)
 
 
 @pytest.mark.parametrize("name", sorted(TAKING))
-def test_every_method_that_takes_is_one_that_gives_back(name):
+def test_every_method_that_takes_items_can_give_them_back(name):
     method = name.lower()
     for kind in (undercroft.EmbeddedRedis, undercroft.Store, undercroft.asyncio.EmbeddedRedis):
         found = getattr(kind, method, None)
-        # SET takes where it is asked for the old value, which its words are for.
+        # SET takes a value only when asked for the old one, which the test by words covers.
         if found is not None and method != "set":
             assert found.takes, f"{kind}.{method}"
             assert type(found) is types.FunctionType
@@ -143,7 +143,7 @@ def test_every_method_that_takes_is_one_that_gives_back(name):
 
 @pytest.mark.parametrize("name", sorted(TAKING))
 @pytest.mark.parametrize("kind", [undercroft.Redis, undercroft.Store])
-def test_a_handler_that_raises_behind_the_commit_loses_nothing(path, kind, name):
+def test_a_handler_that_raises_after_the_commit_loses_nothing(path, kind, name):
     r = filled(path)
     client = kind(path, decode_responses=True, encoding_errors=BEHIND)
     run = client.execute_command if kind is undercroft.Redis else client.execute
@@ -183,7 +183,7 @@ def test_a_handler_that_raises_in_a_task_loses_nothing(path, kind, name):
 
 
 @pytest.mark.parametrize("name", sorted(TAKING))
-def test_a_text_that_cannot_be_decoded_stays(path, name):
+def test_an_undecodable_item_stays_in_the_store(path, name):
     r = filled(path)
     before = shown(r)
     client = undercroft.Redis(path, decode_responses=True)
@@ -194,7 +194,7 @@ def test_a_text_that_cannot_be_decoded_stays(path, name):
 
 
 class Storm:
-    """Signals at times by chance, whose handler raises, until there were enough."""
+    """Signals at random times, whose handler raises, until enough calls were interrupted."""
 
     def __init__(self, seed: int) -> None:
         print("seed", seed)
@@ -206,13 +206,13 @@ class Storm:
         raise Interrupted
 
     def run(self, step: Any, times: int) -> None:
-        """Make steps until so many were interrupted, or there is nothing left to be done."""
+        """Repeat a step until `times` calls were interrupted, or nothing is left to do."""
         former = signal.signal(signal.SIGALRM, self._handle)
         is_left = True
         try:
             while is_left and self.count < times:
                 try:
-                    # It comes once, so that none comes outside of this.
+                    # Set a one-shot timer, so that no signal arrives outside this block.
                     signal.setitimer(signal.ITIMER_REAL, self._random.uniform(2e-6, 1e-4))
                     before = self.count
                     while self.count == before:
@@ -232,7 +232,7 @@ TIMES = 1000
 MADE = 300
 
 
-# Of each kind: how items are put there, what takes some and returns them, and what is left.
+# For each kind: how items are put, which calls take and return some, and how to list the rest.
 
 
 def of_lists(r: Any) -> tuple[Any, Any, Any]:
@@ -294,7 +294,7 @@ def of_streams(r: Any) -> tuple[Any, Any, Any]:
 
 
 def numbers(found: Any) -> list[int]:
-    """Return all numbers that are items somewhere in what was returned."""
+    """Return all item numbers found anywhere in a result."""
     if isinstance(found, dict):
         return numbers(list(found.values()))
     if isinstance(found, (list, tuple, set)):
@@ -312,7 +312,7 @@ def test_a_storm_of_signals_loses_nothing(path, storm, kind):
 
     def step() -> bool:
         take = chance.choice(takes)
-        # Nothing runs between the return of what is taken and this.
+        # No other code runs between the return of the taken items and this append.
         received.append(take())
         return bool(received[-1])
 
@@ -399,7 +399,7 @@ def test_a_storm_of_signals_loses_no_object(path, storm):
     assert undercroft.Redis(path).dbsize() == 0
 
 
-def test_what_goes_back_comes_next(path):
+def test_items_that_go_back_are_taken_next(path):
     channel = undercroft.Channel("c", path)
     channel.put_many([b"1", b"2", b"3"])
     channel._unpack = lambda _: signal.raise_signal(signal.SIGUSR1)
@@ -450,7 +450,7 @@ def test_cancelled_tasks_lose_nothing(path):
 
 
 @pytest.mark.parametrize("call", ["ack", "release"])
-def test_a_forked_child_does_not_end_what_its_parent_holds(path, call):
+def test_a_forked_child_does_not_end_its_parent_s_deliveries(path, call):
     channel = undercroft.Channel("c", path)
     channel.put(b"1")
     delivery = channel.get(ack=True)
@@ -458,7 +458,7 @@ def test_a_forked_child_does_not_end_what_its_parent_holds(path, call):
     def child() -> None:
         with pytest.raises(RuntimeError, match=f"belongs to process {os.getppid()}"):
             getattr(delivery, call)()
-        # One that it leaves by an exception is its parent's all the same.
+        # A delivery that the child leaves by an exception still belongs to its parent.
         with pytest.raises(LookupError), delivery:
             raise LookupError
 

@@ -1,4 +1,4 @@
-"""Pipelines and transactions: what their commands take out of a store arrives, or goes back."""
+"""Tests that items taken by pipelines and transactions arrive or go back."""
 
 import asyncio
 import random
@@ -36,7 +36,7 @@ def test_a_handler_that_raises_in_a_pipeline_loses_nothing(path, kind, name, who
     add = "execute_command" if kind is undercroft.Redis else "command"
     for callback in (False, True):
         if callback and kind is undercroft.Redis:
-            # With functions of the program's own its replies are made into results by Python.
+            # With a custom callback, Python turns the replies into results.
             client.set_response_callback("INCR", lambda reply, **_: reply)
         pipe = client.pipeline(whole)
         for words in ("RPOP l", f"{name} {WORDS[name]}", "INCR number"):
@@ -105,7 +105,7 @@ def test_a_handler_that_raises_in_a_task_s_pipeline_loses_nothing(path, name, wh
 
 
 @WHOLE
-def test_an_error_of_a_command_stands_in_for_all_results_as_with_redis_py(path, whole):
+def test_a_command_s_error_replaces_all_results_as_in_redis_py(path, whole):
     r = filled(path)
     length = r.llen("l")
     pipe = r.pipeline(whole)
@@ -116,7 +116,7 @@ def test_an_error_of_a_command_stands_in_for_all_results_as_with_redis_py(path, 
     popped, error = pipe.lpop("l").incr("l").execute(raise_on_error=False)
     assert popped.endswith(b"2")
     assert isinstance(error, redis.ResponseError)
-    # Results that arrive leave nothing to be given back.
+    # Results that arrive are not given back.
     assert pipe.lpop("l").getdel("t").execute()[0].endswith(b"3")
     assert not r.exists("l", "t")
 

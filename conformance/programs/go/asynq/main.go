@@ -1,4 +1,5 @@
-// Asynq: a server runs tasks by queue, later, again and in groups, and an inspector sees them.
+// Asynq: a server runs tasks from queues, delayed, retried and grouped, and an inspector lists
+// them.
 package main
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// patience is how long anything may take that is waited for.
+// patience is the time limit for each wait.
 const patience = 20 * time.Second
 
 var attempts, ticks atomic.Int64
@@ -30,7 +31,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// eventually waits for what nothing tells of.
+// eventually polls until a condition holds, where no event announces it.
 func eventually(words string, holds func() bool) {
 	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
 		check(time.Now().Before(end), "not in time: %s", words)
@@ -66,7 +67,7 @@ func tick(context.Context, *asynq.Task) error {
 	return nil
 }
 
-// together makes one task of the numbers of a group.
+// together merges the numbers of a group into one task.
 func together(_ string, tasks []*asynq.Task) *asynq.Task {
 	var all []int
 	for _, task := range tasks {
@@ -140,7 +141,7 @@ func main() {
 		must(client.Enqueue(task(number), asynq.Group("numbers")))
 	}
 	check(result("default", later.ID) == "42", "a wrong sum of the later task")
-	// Its schedule has whole seconds.
+	// Asynq schedules in whole seconds.
 	check(time.Now().Unix() > begun.Unix(), "the later task ran early")
 	check(result("default", "group") == "3", "a wrong sum of the group")
 

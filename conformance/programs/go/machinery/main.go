@@ -1,4 +1,4 @@
-// Machinery: a worker runs tasks, chains, groups and chords, retries them, and runs some later.
+// Machinery: a worker runs tasks, chains, groups and chords, retries them, and delays some.
 package main
 
 import (

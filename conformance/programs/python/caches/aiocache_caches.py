@@ -1,4 +1,4 @@
-"""aiocache: values, many at once, its lock against dog-piling, its check-and-set."""
+"""aiocache: values, batches, its lock against cache stampedes, its check-and-set."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from place import URL, refused
 
 
 def cache(namespace: str) -> RedisCache:
-    """Return a cache. It gives its pool a host and a port, so that the pool is made here."""
+    """Return a cache with a prepared pool: aiocache gives its own pool a host and a port."""
     pool = redis.asyncio.ConnectionPool.from_url(URL)
     return RedisCache(
         serializer=JsonSerializer(), namespace=namespace, connection_pool_class=lambda **_: pool
@@ -21,14 +21,14 @@ computed: list[int] = []
 
 
 async def dear(number: int) -> int:
-    """Compute slowly."""
+    """Compute a result slowly."""
     computed.append(number)
     await asyncio.sleep(0.1)
     return number * 2
 
 
 async def main() -> None:
-    """Use the cache."""
+    """Exercise the cache."""
     values = cache("values")
     await values.set("a", {"x": [1]}, ttl=60)
     assert await values.get("a") == {"x": [1]}
@@ -69,7 +69,7 @@ async def main() -> None:
         serializer=JsonSerializer(),
     )(dear)
     first = asyncio.create_task(piled(21))
-    # Until the one that holds its lock computes, it lets others by.
+    # aiocache's lock admits other tasks until its holder begins to compute.
     while not computed:
         await asyncio.sleep(0)
     assert await asyncio.gather(first, *(piled(21) for _ in range(9))) == [42] * 10

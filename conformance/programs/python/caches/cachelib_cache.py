@@ -1,4 +1,4 @@
-"""cachelib's RedisCache: values, counters, many at once, expiry."""
+"""cachelib's RedisCache: values, counters, batches, expiry."""
 
 import cachelib
 from place import client, eventually

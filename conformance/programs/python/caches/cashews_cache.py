@@ -1,4 +1,4 @@
-"""cashews: decorators that cache, lock, limit and open a circuit, tags, transactions."""
+"""cashews: decorators for caching, locks, rate limits and circuit breakers; tags, transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ computed: list[int] = []
 
 @cache(ttl="1m", key="dear:{number}", lock=True, tags=["dear"])
 async def dear(number: int) -> int:
-    """Compute slowly."""
+    """Compute a result slowly."""
     computed.append(number)
     await asyncio.sleep(0.1)
     return number * 2
@@ -25,18 +25,18 @@ async def dear(number: int) -> int:
 
 @cache.rate_limit(limit=3, period="1m", key="limited")
 async def limited() -> bool:
-    """Run three times a minute."""
+    """Run at most three times a minute, then be refused."""
     return True
 
 
 @cache.slice_rate_limit(limit=3, period="1m", key="sliced")
 async def sliced() -> bool:
-    """Run three times in each minute."""
+    """Run at most three times in any sliding minute."""
     return True
 
 
 async def granted(function: Callable[[], Awaitable[bool]]) -> int:
-    """Return how many of five calls were granted."""
+    """Return how many of five calls were admitted."""
     count = 0
     for _ in range(5):
         with suppress(RateLimitError):
@@ -45,7 +45,7 @@ async def granted(function: Callable[[], Awaitable[bool]]) -> int:
 
 
 async def main() -> None:
-    """Use the cache."""
+    """Exercise the cache."""
     cache.setup(URL, suppress=False)
     await cache.set("a", {"x": [1]}, expire=60)
     assert await cache.get("a") == {"x": [1]}

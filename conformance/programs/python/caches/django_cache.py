@@ -1,4 +1,4 @@
-"""Django's own cache on Redis, and the sessions that stand on it."""
+"""Django's own cache on Redis, and the sessions that use it."""
 
 from django.conf import settings
 from place import URL, eventually
@@ -19,7 +19,7 @@ from django.core.cache import cache  # noqa: E402
 
 
 def values() -> None:
-    """Keep values of all kinds, under versions, one by one and many at once."""
+    """Store values of all kinds, with versions, one by one and in batches."""
     cache.set("page", {"title": "Home", "hits": [1, 2]}, timeout=60)
     assert cache.get("page") == {"title": "Home", "hits": [1, 2]}
     cache.set("page", "second", version=2)
@@ -37,7 +37,7 @@ def values() -> None:
 
 
 def expiry() -> None:
-    """See a value expire, and one that is touched stay."""
+    """Check that a value expires, and that a touched value stays."""
     cache.set_many({"short": 1, "touched": 1}, timeout=1)
     assert cache.touch("touched", 60)
     eventually(lambda: cache.get("short") is None)
@@ -45,7 +45,7 @@ def expiry() -> None:
 
 
 def sessions() -> None:
-    """Log somebody in, change the key of the session, and log out."""
+    """Log a user in, change the session's key, and log out."""
     session = SessionStore()
     session["user"] = 7
     session.save()

@@ -1,4 +1,4 @@
-"""django-redis: values, patterns of keys, time to live, locks, the client beneath."""
+"""django-redis: values, key patterns, time to live, locks, the underlying client."""
 
 from django.conf import settings
 from place import URL, in_threads
@@ -19,7 +19,7 @@ from django_redis import get_redis_connection  # noqa: E402
 cache.set("text", "word " * 1000, timeout=None)
 assert cache.get("text") == "word " * 1000
 assert cache.ttl("text") is None
-# It was compressed on its way.
+# The value was compressed before it was stored.
 assert get_redis_connection("default").strlen(cache.make_key("text")) < 500
 
 cache.set_many({f"user:{number}": {"id": number} for number in range(30)}, timeout=60)
@@ -40,7 +40,7 @@ counted = []
 
 
 def count() -> None:
-    """Add one to a number that only a lock protects."""
+    """Increment a number that only a lock protects."""
     for _ in range(10):
         with cache.lock("number-lock", timeout=30):
             number = cache.get("number") or 0

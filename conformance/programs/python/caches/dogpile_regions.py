@@ -1,4 +1,4 @@
-"""dogpile.cache: of many threads that miss a value one computes it, under a lock in Redis."""
+"""dogpile.cache: when many threads miss a value, one computes it, under a lock in Redis."""
 
 import time
 
@@ -15,7 +15,7 @@ computed = []
 
 @region.cache_on_arguments()
 def dear(number: int) -> int:
-    """Compute slowly, so that others come meanwhile."""
+    """Compute slowly, so that other threads arrive meanwhile."""
     computed.append(number)
     time.sleep(0.2)
     return number * 2

@@ -1,4 +1,4 @@
-"""Flask-Caching: cached views, memoized functions, and forgetting them."""
+"""Flask-Caching: cached views, memoized functions, and their invalidation."""
 
 import flask
 import flask_caching
@@ -14,14 +14,14 @@ calls: list[str] = []
 @application.get("/page")
 @cache.cached(timeout=60, query_string=True)
 def page() -> str:
-    """Make a page that is dear."""
+    """Render a page that is expensive to make."""
     calls.append("page")
     return f"page {flask.request.args.get('n')} {len(calls)}"
 
 
 @cache.memoize(60)
 def square(number: int) -> int:
-    """Compute what is dear."""
+    """Compute an expensive result."""
     calls.append("square")
     return number * number
 

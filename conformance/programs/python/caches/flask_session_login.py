@@ -1,4 +1,4 @@
-"""Flask-Session: who has logged in is known on the server, until they log out."""
+"""Flask-Session: the server remembers a login until the logout."""
 
 import flask
 import flask_session
@@ -12,21 +12,21 @@ flask_session.Session(application)
 
 @application.post("/login/<name>")
 def login(name: str) -> str:
-    """Know somebody from now on."""
+    """Remember a name in the session."""
     flask.session["name"] = name
     return "in"
 
 
 @application.get("/")
 def home() -> str:
-    """Say who this is, and how often they were here."""
+    """Return the visitor's name and number of visits."""
     flask.session["visits"] = flask.session.get("visits", 0) + 1
     return f"{flask.session.get('name')} {flask.session['visits']}"
 
 
 @application.post("/logout")
 def logout() -> str:
-    """Know nobody any more."""
+    """Clear the session."""
     flask.session.clear()
     return "out"
 

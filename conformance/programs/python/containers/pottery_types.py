@@ -1,4 +1,4 @@
-"""pottery: dictionaries, sets, lists, queues, counters, filters, ids and locks as Python's."""
+"""pottery: dictionaries, sets, lists, queues, counters, filters, ids and locks like Python's."""
 
 from place import client, eventually, in_threads
 from pottery import (
@@ -60,7 +60,7 @@ assert [next(ids) for _ in range(3)] == [1, 2, 3]
 
 @redis_cache(redis=redis, key="cached", timeout=60)
 def square(number: int) -> int:
-    """Compute what is dear."""
+    """Compute an expensive result."""
     return number * number
 
 
@@ -69,7 +69,7 @@ assert square.cache_info().hits == 1
 
 
 def count() -> None:
-    """Add to a number that only the lock protects."""
+    """Increment a number that only the lock protects."""
     theirs = client()
     lock = Redlock(key="lock", masters={theirs}, auto_release_time=30)
     for _ in range(5):

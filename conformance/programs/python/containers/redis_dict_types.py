@@ -1,4 +1,4 @@
-"""redis-dict: a dictionary that keeps the types of its values, with expiry and batches."""
+"""redis-dict: a dictionary that preserves the types of its values, with expiry and batches."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

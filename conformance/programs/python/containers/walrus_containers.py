@@ -1,4 +1,4 @@
-"""walrus: containers, models, a cache, locks, rate limits, streams, completion of words."""
+"""walrus: containers, models, a cache, locks, rate limits, streams, autocompletion."""
 
 import walrus
 from place import client, eventually, in_threads
@@ -26,7 +26,7 @@ calls: list[int] = []
 
 @cache.cached(timeout=2)
 def square(number: int) -> int:
-    """Compute what is dear."""
+    """Compute an expensive result."""
     calls.append(number)
     return number * number
 
@@ -42,7 +42,7 @@ assert [lua.limit("ann") for _ in range(5)] == [False, False, False, True, True]
 
 
 def count() -> None:
-    """Add to a number that only the lock protects."""
+    """Increment a number that only the lock protects."""
     for _ in range(10):
         with database.lock("lock", ttl=30_000):
             database.set("number", int(database.get("number") or 0) + 1)
@@ -70,7 +70,7 @@ assert list(words.search("gr ap")) == ["green apple"]
 
 
 class User(walrus.Model):
-    """Somebody."""
+    """A stored user."""
 
     __database__ = database
     name = walrus.TextField(primary_key=True)

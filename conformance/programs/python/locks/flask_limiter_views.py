@@ -1,4 +1,4 @@
-"""Flask-Limiter: limits of views, over a moving window, shared by two applications."""
+"""Flask-Limiter: view limits over a moving window, shared by two applications."""
 
 import flask
 import flask.testing
@@ -7,7 +7,7 @@ from place import client
 
 
 def site() -> flask.testing.FlaskClient:
-    """Return a client of an application, as each process of a site has one."""
+    """Return a client of a new application, one per process of a site."""
     application = flask.Flask("application")
     limiter = Limiter(
         lambda: flask.request.headers.get("User", "nobody"),
@@ -32,7 +32,7 @@ def site() -> flask.testing.FlaskClient:
 
 
 def codes(path: str, user: str, times: int) -> list[int]:
-    """Ask both applications in turns, and return the statuses."""
+    """Send requests to both applications in turn, and return the statuses."""
     return [
         sites[number % 2].get(path, headers={"User": user}).status_code for number in range(times)
     ]
@@ -45,5 +45,5 @@ assert codes("/cheap", "ann", 5) == [200] * 5
 answer = sites[0].get("/cheap", headers={"User": "ann"})
 assert answer.headers["X-RateLimit-Limit"] == "100"
 assert int(answer.headers["X-RateLimit-Remaining"]) == 94
-# What the views count lies in the store, not in the applications.
+# The counts are in the store rather than in the applications.
 assert [key for key in client().scan_iter("LIMITS*") if b"ann" in key]

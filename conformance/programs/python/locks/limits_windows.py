@@ -1,4 +1,4 @@
-"""limits: threads share a limit over fixed, moving and sliding windows, and so do tasks."""
+"""limits: threads and tasks share a limit over fixed, moving and sliding windows."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ FEW = RateLimitItemPerSecond(2, 1)
 
 
 def granted(hit: Callable[[], bool]) -> int:
-    """Return how many of forty attempts by four threads were granted."""
+    """Return how many of forty attempts by four threads were admitted."""
     successes: list[bool] = []
     in_threads(4, lambda: successes.extend([hit() for _ in range(10)]))
     assert len(successes) == 40
@@ -29,7 +29,7 @@ def granted(hit: Callable[[], bool]) -> int:
 
 
 def kept(limiter: RateLimiter, name: str) -> None:
-    """See that a limit holds for all threads, and ends with its window."""
+    """Check that a limit applies to all threads, and ends with its window."""
     assert granted(lambda: limiter.hit(MANY, name, "many")) == 20
     assert not limiter.test(MANY, name, "many")
     assert limiter.get_window_stats(MANY, name, "many").remaining == 0
@@ -41,7 +41,7 @@ def kept(limiter: RateLimiter, name: str) -> None:
 
 
 async def kept_in_tasks() -> None:
-    """See that a limit holds for tasks."""
+    """Check that a limit applies to tasks."""
     redis = asynchronous()
     pool = redis.connection_pool
     theirs = AsyncStorage("async+redis://", implementation="redispy", connection_pool=pool)

@@ -1,4 +1,4 @@
-"""pyrate-limiter: a bucket in Redis that limiters and tasks share, for several rates at once."""
+"""pyrate-limiter: limiters and tasks share a bucket in Redis that has several rates."""
 
 import asyncio
 import time
@@ -9,13 +9,13 @@ from pyrate_limiter import Duration, Limiter, Rate, RedisBucket
 RATES = [Rate(5, Duration.MINUTE), Rate(20, Duration.HOUR)]
 
 redis = client()
-# As two processes share a bucket, in turns.
+# Two limiters take turns on one bucket, as two processes do.
 limiters = [Limiter(RedisBucket.init(RATES, redis, "bucket")) for _ in range(2)]
 granted = [limiters[n % 2].try_acquire("item", blocking=False) for n in range(10)]
 assert granted == [True] * 5 + [False] * 5
 assert redis.zcard("bucket") == 5
 
-# One that waits is granted when the second is over.
+# A waiting attempt is admitted when the second is over.
 patient = Limiter(RedisBucket.init([Rate(2, Duration.SECOND)], redis, "second"))
 begun = time.monotonic()
 assert all(patient.try_acquire("item", timeout=10) for _ in range(3))
@@ -24,7 +24,7 @@ assert not patient.try_acquire("item", weight=3, blocking=False)
 
 
 async def tasks() -> None:
-    """Do so in tasks."""
+    """Acquire from tasks."""
     theirs = asynchronous()
     bucket = await RedisBucket.init([Rate(5, Duration.MINUTE)], theirs, "tasks")
     with Limiter(bucket) as limiter:

@@ -1,4 +1,4 @@
-"""pyredlock: threads and tasks contend for a lock, and prolong it."""
+"""pyredlock: threads and tasks contend for a lock, and extend it."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ redis = client()
 
 
 def count() -> None:
-    """Add to a number that only the lock protects."""
+    """Increment a number that only the lock protects."""
     locks = Redlock([client()], async_mode=False, retry_count=10_000, retry_delay=0.005)
     for _ in range(25):
         granted, lock = locks.lock("lock", 30_000)
@@ -21,7 +21,7 @@ def count() -> None:
 
 
 async def tasks() -> None:
-    """Do so in tasks."""
+    """Contend for the lock in tasks."""
     theirs = asynchronous()
 
     async def task() -> None:

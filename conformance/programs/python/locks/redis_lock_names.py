@@ -10,7 +10,7 @@ logging.disable(logging.CRITICAL)
 
 
 def count() -> None:
-    """Add to a number that only the lock protects, in a process of its own."""
+    """Increment a number that only the lock protects, in a separate process."""
     redis = client()
     for _ in range(25):
         with redis_lock.Lock(redis, "lock", expire=30):
@@ -26,7 +26,7 @@ if __name__ == "__main__":
     assert held.acquire(blocking=False)
     other = redis_lock.Lock(redis, "held", expire=2)
     begun = time.monotonic()
-    # It is held for longer than it would last, had it not been renewed.
+    # The lock is held for longer than it would last without renewal.
     while time.monotonic() < begun + 3.5:
         assert held.locked()
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""redis-py's locks: processes, threads and tasks of asyncio contend for one."""
+"""redis-py's locks: processes, threads and asyncio tasks contend for one lock."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ ROUNDS = 25
 
 
 def count() -> None:
-    """Add to a number that only the lock protects, in a process of its own."""
+    """Increment a number that only the lock protects, in a separate process."""
     redis = client()
     lock = redis.lock("lock", timeout=30, sleep=0.005)
     for _ in range(ROUNDS):
@@ -18,7 +18,7 @@ def count() -> None:
 
 
 async def count_tasks() -> None:
-    """Do so in tasks."""
+    """Contend for the lock in tasks."""
     redis = asynchronous()
 
     async def task() -> None:
@@ -31,7 +31,7 @@ async def count_tasks() -> None:
 
 
 def terms() -> None:
-    """See a lock expire, and one that is prolonged stay, and that none is given back twice."""
+    """Check that locks expire, can be extended, and cannot be released twice."""
     redis = client()
     lock = redis.lock("short", timeout=0.2)
     assert lock.acquire()

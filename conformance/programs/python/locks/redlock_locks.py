@@ -1,4 +1,4 @@
-"""redlock-py: threads contend for a lock of a server, whose values of a kind are its own."""
+"""redlock-py: threads contend for a lock on one server."""
 
 from place import client, eventually, in_threads
 from redlock import Redlock
@@ -7,7 +7,7 @@ redis = client()
 
 
 def count() -> None:
-    """Add to a number that only the lock protects."""
+    """Increment a number that only the lock protects."""
     locks = Redlock([client()], retry_count=10_000, retry_delay=0.005)
     for _ in range(25):
         lock = locks.lock("lock", 30_000)
@@ -25,7 +25,7 @@ assert 0 < short.validity < 200
 assert not locks.lock("short", 200)
 eventually(lambda: not redis.exists("short"))
 other = locks.lock("short", 60_000)
-# A lock that has expired is not taken from its next owner.
+# Releasing an expired lock does not take it from its next owner.
 locks.unlock(short)
 assert redis.get("short") == other.key
 locks.unlock(other)

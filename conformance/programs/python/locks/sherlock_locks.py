@@ -1,4 +1,4 @@
-"""sherlock: processes contend for a lock, which expires, and is renewed."""
+"""sherlock: processes contend for a lock, which expires and is renewed."""
 
 import sherlock
 from place import client, eventually, in_processes, refused
@@ -14,7 +14,7 @@ sherlock.configure(
 
 
 def count() -> None:
-    """Add to a number that only the lock protects, in a process of its own."""
+    """Increment a number that only the lock protects, in a separate process."""
     redis = client()
     for _ in range(25):
         with sherlock.Lock("lock"):

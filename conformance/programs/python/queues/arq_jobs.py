@@ -1,4 +1,4 @@
-"""arq: a worker runs jobs at once and later, retries them, aborts one, and keeps results."""
+"""arq: a worker runs jobs, delays and retries them, aborts one, and keeps results."""
 
 import asyncio
 import logging
@@ -12,19 +12,19 @@ logging.disable(logging.CRITICAL)
 
 
 async def add(_: object, one: int, two: int) -> int:
-    """Add."""
+    """Return the sum of two numbers."""
     return one + two
 
 
 async def fail_once(context: dict[str, int]) -> int:
-    """Ask to be run again the first time."""
+    """Request a retry the first time."""
     if context["job_try"] < 2:
         raise Retry(defer=0.05)
     return context["job_try"]
 
 
 async def fail(_: object) -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("always")
 
 
@@ -40,7 +40,7 @@ async def tick(context: dict[str, ArqRedis]) -> None:
 
 async def main() -> None:
     """Queue jobs and work on them."""
-    # Its settings name a host; a pool says where everything else is.
+    # arq's own settings name a host only; a pool contains the whole address.
     redis = ArqRedis(connection_pool=asynchronous().connection_pool)
     worker = Worker(
         [add, fail_once, fail, endless],

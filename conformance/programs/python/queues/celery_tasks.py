@@ -1,4 +1,4 @@
-"""Celery: a worker runs tasks, chains, groups and chords, retries, waits, and is controlled."""
+"""Celery: a worker runs tasks, chains, groups and chords, retries, delays, and is controlled."""
 
 import os
 import subprocess
@@ -22,13 +22,13 @@ application.conf.update(
 
 @application.task
 def add(one: int, two: int) -> int:
-    """Add."""
+    """Return the sum of two numbers."""
     return one + two
 
 
 @application.task
 def total(numbers: list[int]) -> int:
-    """Add many."""
+    """Return the sum of many numbers."""
     return sum(numbers)
 
 
@@ -42,12 +42,12 @@ def fail_twice(self: Any) -> int:
 
 @application.task
 def fail() -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("always")
 
 
 def main() -> None:
-    """Queue tasks, some of them before the worker is there."""
+    """Queue tasks, some of them before the worker starts."""
     early = [add.delay(number, 1) for number in range(20)]
     command = [sys.executable, "-m", "celery", "--app", "celery_tasks", "--quiet", "worker"]
     worker = subprocess.Popen(
@@ -74,7 +74,7 @@ def main() -> None:
         assert later.get(timeout=20) == 42
         assert time.time() - begun >= 1
         eventually(lambda: revoked.state == "REVOKED")
-        # All of them are acknowledged, the one that was revoked when its time has come.
+        # All tasks are acknowledged, the revoked one once it is due.
         eventually(lambda: not client().hlen("unacked"))
         early[0].forget()
         assert client().ttl(f"celery-task-meta-{later.id}") > 0

@@ -1,4 +1,4 @@
-"""Dramatiq: workers run messages with delays, retries, results, groups, limits and barriers."""
+"""Dramatiq: workers process messages with delays, retries, results, groups, limits and barriers."""
 
 import logging
 import time
@@ -23,7 +23,7 @@ limits = LimitsBackend(client=redis)
 
 @dramatiq.actor
 def add(one: int, two: int) -> int:
-    """Add."""
+    """Return the sum of two numbers."""
     return one + two
 
 
@@ -37,13 +37,13 @@ def fail_twice() -> str:
 
 @dramatiq.actor(max_retries=0)
 def fail() -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("always")
 
 
 @dramatiq.actor(queue_name="limited")
 def limited() -> bool:
-    """Say whether this one may run while the others do."""
+    """Return whether this message may run while others do."""
     with ConcurrentRateLimiter(limits, "two", limit=2).acquire(raise_on_failure=False) as mine:
         if mine:
             time.sleep(0.3)
@@ -81,5 +81,5 @@ barrier = Barrier(limits, "barrier", ttl=30_000)
 assert barrier.create(parties=2)
 assert not barrier.wait(block=False)
 assert barrier.wait(block=False)
-# The failed message is kept among the dead.
+# The failed message is kept in the dead letter queue.
 assert redis.zcard("dramatiq:default.XQ") == 1

@@ -1,9 +1,9 @@
-"""FastStream: handlers of streams with a group, of lists, of channels and patterns, and replies."""
+"""FastStream: handlers of streams with a group, lists, channels and patterns, and replies."""
 
 import asyncio
 import logging
 
-# The program asks how URLs are read when it is imported.
+# FastStream imports redis-py's URL parser, so the scheme must be registered before.
 from place import URL, client  # isort: split
 
 from faststream.redis import ListSub, PubSub, RedisBroker, StreamSub
@@ -15,38 +15,38 @@ got: dict[str, list[object]] = {name: [] for name in ("stream", "batch", "list",
 @broker.subscriber(stream=StreamSub("stream", group="group", consumer="one"))
 @broker.publisher("out")
 async def from_stream(number: int) -> int:
-    """Take entries of a stream as a consumer of a group, and publish what comes of them."""
+    """Take entries of a stream as a consumer of a group, and publish the results."""
     got["stream"].append(number)
     return number * 2
 
 
 @broker.subscriber(list=ListSub("batch", batch=True, max_records=5))
 async def in_batches(numbers: list[int]) -> None:
-    """Take items of a list, several at once."""
+    """Take items of a list in batches."""
     got["batch"].extend(numbers)
 
 
 @broker.subscriber(list="list")
 async def from_list(text: str) -> str:
-    """Take items of a list one by one, and answer."""
+    """Take items of a list one by one, and reply."""
     got["list"].append(text)
     return text.upper()
 
 
 @broker.subscriber(channel=PubSub("news.*", pattern=True))
 async def news(text: str) -> None:
-    """Hear what is published about anything."""
+    """Receive messages on any channel of a pattern."""
     got["news"].append(text)
 
 
 @broker.subscriber("out")
 async def out(number: int) -> None:
-    """Hear what the handler of the stream publishes."""
+    """Receive what the stream handler publishes."""
     got["out"].append(number)
 
 
 async def main() -> None:
-    """Send to each of them."""
+    """Send messages to each handler."""
     async with broker:
         await broker.start()
         for number in range(10):

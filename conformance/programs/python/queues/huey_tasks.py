@@ -14,13 +14,13 @@ order: list[str] = []
 
 @huey.task()
 def add(one: int, two: int) -> int:
-    """Add."""
+    """Return the sum of two numbers."""
     return one + two
 
 
 @huey.task()
 def note(name: str) -> None:
-    """Note in which order tasks run."""
+    """Record the order in which tasks run."""
     order.append(name)
 
 
@@ -34,21 +34,21 @@ def fail_twice() -> str:
 
 @huey.task()
 def fail() -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("always")
 
 
 @huey.task()
 @huey.lock_task("alone")
 def alone() -> float:
-    """Run alone."""
+    """Run under a lock, one at a time."""
     time.sleep(0.3)
     return time.time()
 
 
 @huey.periodic_task(crontab(minute="*"))
 def every_minute() -> None:
-    """Run each minute, the first time at once."""
+    """Run every minute, the first time at once."""
     client().incr("minutes")
 
 
@@ -74,7 +74,7 @@ attempts = fail_twice()
 
 
 def third() -> str | None:
-    """Return the result; until the last attempt it is the error of the one before."""
+    """Return the result, which is the previous attempt's error until the last attempt."""
     try:
         return attempts.get()
     except TaskException:

@@ -1,4 +1,4 @@
-"""RQ: workers that fork run jobs, keep results, retry, schedule, and know dependencies."""
+"""RQ: forking workers run jobs, keep results, retry, schedule, and resolve dependencies."""
 
 import logging
 import multiprocessing
@@ -13,18 +13,18 @@ logging.disable(logging.CRITICAL)
 
 
 def add(one: int, two: int) -> int:
-    """Add."""
+    """Return the sum of two numbers."""
     return one + two
 
 
 def sum_of_parents() -> int:
-    """Add what the jobs returned that this one depends on."""
+    """Return the sum of the results of this job's dependencies."""
     job = Job.fetch(current(), connection=client())
     return sum(parent.return_value() for parent in job.fetch_dependencies())
 
 
 def current() -> str:
-    """Return the id of the job that runs."""
+    """Return the id of the current job."""
     from rq import get_current_job
 
     return get_current_job().id
@@ -38,7 +38,7 @@ def fail_once() -> str:
 
 
 def fail() -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("always")
 
 
@@ -48,7 +48,7 @@ def count() -> None:
 
 
 def work() -> None:
-    """Work on the queues until nothing is left, in a process that forks one for each job."""
+    """Process the queues until they are empty, forking for each job."""
     redis = client()
     Worker(
         [Queue("high", connection=redis), Queue("low", connection=redis)], connection=redis
@@ -56,7 +56,7 @@ def work() -> None:
 
 
 def schedule() -> None:
-    """Work until told to stop, with a scheduler."""
+    """Work until stopped, with a scheduler."""
     redis = client()
     worker = Worker([Queue("later", connection=redis)], connection=redis)
     worker.work(with_scheduler=True)
@@ -87,7 +87,7 @@ if __name__ == "__main__":
     worker.start()
     result = eventually(lambda: timed.latest_result())
     assert result.return_value == 42
-    # Its schedule has whole seconds.
+    # RQ schedules in whole seconds.
     assert int(time.time()) > int(begun)
     eventually(lambda: int(redis.get("runs") or 0) == 3)
     worker.terminate()

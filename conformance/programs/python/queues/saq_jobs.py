@@ -1,4 +1,4 @@
-"""saq: a worker runs jobs, retries and schedules them, and others wait for what they return."""
+"""saq: a worker runs jobs, retries and schedules them, and callers wait for their results."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ runs: list[float] = []
 
 
 async def add(_: object, *, one: int, two: int) -> int:
-    """Add."""
+    """Return the sum of two numbers."""
     return one + two
 
 
@@ -28,12 +28,12 @@ async def fail_once(context: dict[str, object]) -> int:
 
 
 async def fail(_: object) -> None:
-    """Fail."""
+    """Raise an error."""
     raise ValueError("always")
 
 
 async def tick(_: object) -> None:
-    """Note that a second has gone."""
+    """Record that a second has passed."""
     runs.append(time.time())
 
 
@@ -48,7 +48,7 @@ async def main() -> None:
         timers={"schedule": 1},
     )
     working = asyncio.create_task(worker.start())
-    # Its first look for lost jobs takes one for lost that was handed out a moment before.
+    # Wait for saq's first sweep, which could mistake a job handed out just before for a lost one.
     while not await queue.redis.exists(queue.namespace("sweep")):
         await asyncio.sleep(0.01)
     assert await queue.apply("add", one=1, two=2, timeout=20) == 3

@@ -19,7 +19,7 @@ logging.disable(logging.CRITICAL)
 
 
 async def work(broker: AsyncBroker) -> None:
-    """Let a receiver of a broker run tasks, one of which fails."""
+    """Run tasks in a broker's receiver; one of them fails."""
     broker.with_result_backend(RedisAsyncResultBackend(URL, result_ex_time=60))
 
     @broker.task(task_name="add")
@@ -35,7 +35,7 @@ async def work(broker: AsyncBroker) -> None:
     await broker.startup()
     receiving = asyncio.create_task(run_receiver_task(broker))
     if isinstance(broker, PubSubBroker):
-        # What is published before anybody listens is lost.
+        # Messages published before the receiver subscribes are lost.
         redis = asynchronous()
         while not (await redis.pubsub_numsub(broker.queue_name))[0][1]:
             await asyncio.sleep(0.01)
@@ -62,7 +62,7 @@ async def work(broker: AsyncBroker) -> None:
 
 
 async def done(number: int) -> bool:
-    """Return whether so many results are there."""
+    """Return whether `number` results exist."""
     redis = asynchronous()
     try:
         found = [key async for key in redis.scan_iter("*") if await redis.type(key) == b"string"]
@@ -72,7 +72,7 @@ async def done(number: int) -> bool:
 
 
 async def main() -> None:
-    """Try each of the brokers."""
+    """Test each broker."""
     for kind in (ListQueueBroker, RedisStreamBroker, PubSubBroker):
         await work(kind(URL, queue_name=kind.__name__))
         redis = asynchronous()

@@ -1,9 +1,9 @@
-//! The Rust process of the demo: maps the store that Python workers write, and
-//! reads their results while they write them.
+//! The Rust process of the demo maps the store that Python workers write, and reads their results
+//! while they write them.
 //!
-//! Each worker writes the results of a block of names by one MSET, marked with
-//! the number of its turn. A view of a block's results must therefore show one
-//! and the same number in all of them: two numbers would be a torn write.
+//! Each worker writes the results of a block of names with one MSET, marked with the number of its
+//! turn. All results of a block must therefore show the same number at any time: two numbers would
+//! be a torn write.
 
 use std::error::Error;
 use std::os::unix::process::parent_id;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The keys of one block, ready to be looked up.
+/// The keys of one block, ready for lookup.
 struct Block {
     names: Vec<Vec<u8>>,
     results: Vec<Vec<u8>>,
@@ -90,7 +90,7 @@ fn longest_name(store: &Store, blocks: &[Block]) -> Result<String, Box<dyn Error
     Ok(String::from_utf8(longest)?)
 }
 
-/// The number of the turn that a result was written in: what stands before the blank.
+/// Returns the number of the turn in which a result was written: the part before the space.
 fn turn_of(result: &[u8]) -> &[u8] {
     result.split(|&byte| byte == b' ').next().unwrap_or(result)
 }
