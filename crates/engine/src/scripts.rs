@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::handle::store::Store;
 use crate::structures::roots::{LIBRARIES, SCRIPTS};
 use crate::transaction::access::Access;
-use crate::transaction::writer::Expiry;
+use crate::transaction::writer::{Expiry, Writer};
 
 /// The key of the libraries' version: an 8-byte count of changes. No library has an empty name, so
 /// this key is unambiguous.
@@ -144,20 +144,13 @@ impl Store {
     /// # Errors
     /// Fails if a lock cannot be acquired.
     pub fn forget_texts(&self) -> Result<(), Error> {
-        let count = || {
-            self.count_change(SharedTexts::Scripts)?;
-            self.count_change(SharedTexts::Libraries)
+        let count = |writer: &mut Writer<'_, '_>| {
+            count_change(writer, SharedTexts::Scripts)?;
+            count_change(writer, SharedTexts::Libraries)
         };
         self.access()
             .flush_and(&[SCRIPTS, LIBRARIES], true, count)
             .map(drop)
-    }
-
-    /// Counts a change of the texts. The counter is a single word outside the transaction, so a
-    /// process that sees it grow may still read the texts from before a transaction that has not
-    /// committed.
-    fn count_change(&self, texts: SharedTexts) -> Result<(), Error> {
-        Ok(self.segment.count_up(texts.setting())?)
     }
 
     /// Tells running scripts to stop, unless they have already changed a key.
@@ -257,9 +250,7 @@ impl<'a> Access<'a> {
     /// # Errors
     /// Fails if a lock cannot be acquired.
     pub fn forget_scripts(&self, wait: bool) -> Result<(), Error> {
-        // Count before the commit: if this process is killed in between, no other process keeps
-        // using a deleted script.
-        let count = || self.store.count_change(SharedTexts::Scripts);
+        let count = |writer: &mut Writer<'_, '_>| count_change(writer, SharedTexts::Scripts);
         self.flush_and(&[SCRIPTS], wait, count).map(drop)
     }
 
@@ -292,10 +283,7 @@ impl<'a> Access<'a> {
             }
             let next = version.wrapping_add(1).to_le_bytes();
             writer.set(LIBRARIES, &mark, &next, Expiry::Never)?;
-            // Count just before the commit. A process that sees the counter grow retries its read
-            // of the libraries until the commit, unless that takes so long that it reads the old
-            // ones through the undo log (R9).
-            store.count_change(SharedTexts::Libraries)?;
+            count_change(writer, SharedTexts::Libraries)?;
             Ok(true)
         })
     }
@@ -330,6 +318,11 @@ impl<'a> Access<'a> {
         self.shared_text(SharedTexts::Libraries, VERSION, &mut text)?;
         Ok(text.try_into().map_or(0, u64::from_le_bytes))
     }
+}
+
+/// Counts a change of the texts, before and after the commit.
+fn count_change(writer: &mut Writer<'_, '_>, texts: SharedTexts) -> Result<(), Error> {
+    Ok(writer.transaction.count_up(texts.setting())?)
 }
 
 /// Splits a library's record into its mark and its text. Older builds stored only the text.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use undercroft_engine::Store;
+use undercroft_engine::scripts::{SharedTexts, StoredLibrary};
 use undercroft_memory::fault::{on_step, steps_taken};
 use undercroft_testkit::fresh::{self, Extent};
 use undercroft_testkit::image::{Image, copy_store};
@@ -212,4 +213,60 @@ fn string_pinned_during_its_replacement_stays_unchanged() {
             writer.delete(0, &[&[b'o', other]]).expect("a removal");
         }
     }
+}
+
+/// A process caches the function libraries under the count of their changes. At each step of a
+/// change, as if its process were stopped there, a reader may find the old libraries under the new
+/// count. After the commit, or after a death at that step and a recovery, the count must differ
+/// again.
+#[test]
+fn libraries_cached_during_a_change_are_stale_after_it() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let path = directory.path().join("store");
+    let writer = state::create(&path);
+    let change = |version, text: &'static [u8], mark| {
+        let kept: [(&[u8], &[u8], u64); 1] = [(b"library", text, mark)];
+        assert!(
+            writer
+                .access()
+                .change_libraries(version, &[], &kept)
+                .expect("room")
+        );
+    };
+    change(0, b"old", 1);
+    let caches = Rc::new(RefCell::new(Vec::new()));
+    let (seen, place) = (caches.clone(), path.clone());
+    let reader = reader(&path, true);
+    let is_stale = |store: &Store, cached: &[(u64, Vec<StoredLibrary>)]| {
+        let count = store.access().text_changes(SharedTexts::Libraries);
+        let (now, _) = store.access().libraries().expect("a read");
+        cached
+            .iter()
+            .any(|(of, libraries)| *of == count && *libraries != now)
+    };
+    on_step(Some(Box::new(move || {
+        let count = reader.access().text_changes(SharedTexts::Libraries);
+        let (libraries, _) = reader.access().libraries().expect("a read");
+        let mut seen = seen.borrow_mut();
+        seen.push((count, libraries));
+        let copy = place.with_extension("copy");
+        copy_store(&place, &copy).expect("room for a copy");
+        let heir = state::open(&copy).expect("a whole store");
+        heir.recover().expect("a recovery");
+        assert!(
+            !is_stale(&heir, &seen),
+            "after a death at step {}",
+            seen.len()
+        );
+        std::fs::remove_file(&copy).expect("just made");
+    })));
+    change(1, b"new", 2);
+    on_step(None);
+    let caches = caches.borrow();
+    assert!(
+        caches
+            .iter()
+            .any(|(_, libraries)| libraries[0].text == b"old")
+    );
+    assert!(!is_stale(&writer, &caches));
 }

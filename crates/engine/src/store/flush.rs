@@ -94,7 +94,7 @@ impl Access<'_> {
     /// Removes all keys of some databases; see [`Store::flush`]. Within a transaction, memory is
     /// freed after the commit.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
-        self.flush_and(databases, wait, || Ok(()))
+        self.flush_and(databases, wait, |_| Ok(()))
     }
 
     /// Removes all keys of some databases like [`flush`](Self::flush), and calls `also` before the
@@ -103,7 +103,7 @@ impl Access<'_> {
         &self,
         databases: &[usize],
         wait: bool,
-        also: impl Fn() -> Result<(), Error> + Sync,
+        also: impl Fn(&mut Writer<'_, '_>) -> Result<(), Error> + Sync,
     ) -> Result<u64, Error> {
         let shards = self.all_shards();
         let _removing = removing();
@@ -112,7 +112,7 @@ impl Access<'_> {
             for shard in shards.iter() {
                 removed += empty(writer, shard, databases)?;
             }
-            also()?;
+            also(writer)?;
             Ok::<_, Error>(removed)
         })?;
         match self.running {

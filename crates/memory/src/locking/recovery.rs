@@ -7,6 +7,7 @@ use crate::mapped::layout::{SLOTS, control, shard, slot};
 use crate::mapped::shard_words::ShardWords;
 use crate::probes::fault;
 use crate::segment::marks::{self, Marks};
+use crate::segment::settings::CACHE_COUNTS;
 use crate::segment::{Segment, counter, membership};
 
 /// Returns whether a shard needs no recovery and has no mark. The caller holds the shard's lock.
@@ -64,6 +65,11 @@ fn recover(segment: &Segment, index: usize) -> Result<(), Error> {
         }
     }
     if segment.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
+        // The dead transaction may have committed without counting its changes a second time; see
+        // `Transaction::count_up`.
+        for setting in CACHE_COUNTS {
+            segment.count_up(setting)?;
+        }
         marks::renew(segment, index);
         make_even(segment, index);
         fault::step();

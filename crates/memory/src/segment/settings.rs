@@ -32,6 +32,10 @@ pub enum Setting {
     ScriptSeen = control::SCRIPT_SEEN,
 }
 
+/// The settings that count changes of data that processes cache.
+pub(crate) const CACHE_COUNTS: [Setting; 2] =
+    [Setting::ScriptsForgotten, Setting::LibrariesChanged];
+
 impl Segment {
     /// Returns the limit on the bytes in allocated blocks. 0 means no limit.
     #[inline]

@@ -3,6 +3,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::error::Error;
+use crate::probes::fault;
+use crate::segment::settings::{CACHE_COUNTS, Setting};
 use crate::segment::{change_counters, hints};
 use crate::transactions::Transaction;
 use crate::transactions::rare_state::Preparation;
@@ -31,6 +34,30 @@ impl Transaction<'_> {
             let counter = segment.mapping.half(place);
             let count = counter.load(Ordering::Relaxed);
             counter.store(count.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts up a setting by which processes notice that what they have cached is stale: at once,
+    /// and again after the commit.
+    ///
+    /// Until the undo logs are empty, a reader may still find the old state (R9) and cache it under
+    /// the first count. If this process dies before the second count, recovery makes it.
+    pub fn count_up(&mut self, setting: Setting) -> Result<(), Error> {
+        debug_assert!(CACHE_COUNTS.contains(&setting));
+        self.segment.count_up(setting)?;
+        self.rare().counted.push(setting);
+        Ok(())
+    }
+
+    /// Makes the second counts of [`count_up`](Self::count_up). The logs must be empty and the
+    /// shards' counters odd, so that recovery notices a death before the counts.
+    #[cold]
+    pub(crate) fn count_after_commit(&mut self) {
+        let segment = self.segment;
+        for setting in self.rare().counted.drain(..) {
+            // The store is writable, so this does not fail.
+            let _ = segment.count_up(setting);
+            fault::step();
         }
     }
 

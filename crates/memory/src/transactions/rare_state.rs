@@ -1,5 +1,6 @@
 //! Rarely used state of a transaction, and why a transaction runs short.
 
+use crate::segment::settings::Setting;
 use crate::transactions::moved_runs::MovedRuns;
 use crate::undo::saved_words::Saved;
 
@@ -45,6 +46,8 @@ pub(crate) struct RareState {
     pub(crate) preparations: Vec<Preparation>,
     /// Modification counters to increment at commit: shard and counter number.
     pub(crate) changes: Vec<(u8, u16)>,
+    /// Settings to count up after the commit.
+    pub(crate) counted: Vec<Setting>,
     /// Runs and arenas that this transaction moved to another shard.
     pub(crate) moved: MovedRuns,
     /// Which words the transaction's logs hold, if the logs are long.
