@@ -1,8 +1,8 @@
 //! Channels: bounded queues of messages between processes.
 //!
 //! Each message is one item of a list. The item's first byte is its kind: plain bytes, text, or any
-//! other value as encoded by `undercroft.channel`. An item can also name an object in the store.
-//! Only the consumer that holds the message takes that object.
+//! other value as encoded by `undercroft.channel`. An item can also name an object in the store,
+//! which only the consumer that holds the message may take.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -57,9 +57,9 @@ const RECALL: Duration = Duration::from_secs(1);
 /// processor.
 const WINDOW: Duration = Duration::from_micros(50);
 const LOOKS: u32 = 4;
-/// A producer on a full channel sleeps until this fraction is free, so that each message does not
-/// wake it. It waits at most `LULL` for that, because consumers may be waiting for it with the
-/// remaining messages unread.
+/// A producer on a full channel first sleeps until this fraction of the capacity is free, so that
+/// not every consumed message wakes it. After `LULL` it settles for room for one message, because
+/// the consumers may be waiting for the producer and leave the remaining messages unread.
 const FREE_PART: u64 = 4;
 const LULL: Duration = Duration::from_millis(2);
 /// Number of waits that skip polling after a poll that found nothing: the initial value and the
@@ -83,7 +83,7 @@ pub(crate) struct ChannelLink {
 #[derive(Default)]
 struct Held {
     count: usize,
-    /// The client's count of left stores when these messages were received.
+    /// How many stores the client had left when these messages were received.
     removals: u64,
 }
 
@@ -94,7 +94,8 @@ struct Eagerness {
 }
 
 impl Eagerness {
-    /// Polls for up to [`WINDOW`] and returns whether the condition became true.
+    /// Polls for up to [`WINDOW`] and returns whether the condition became true. Returns false at
+    /// once during the backoff after a poll that found nothing.
     fn look(&self, mut is_there: impl FnMut() -> bool) -> bool {
         let rests = self.rests.load(Ordering::Relaxed);
         if rests > 0 {
@@ -191,8 +192,9 @@ impl ChannelLink {
         }
     }
 
-    /// Makes a call in the store that was in use when the client had left `within` stores. Raises
-    /// [`MovedError`] if the client has since moved to another store.
+    /// Makes a call in the client's current store. Raises [`MovedError`] if `within` differs from
+    /// the number of stores that the client has left, or if the client leaves the store during the
+    /// call.
     fn call_within<R>(
         &self,
         py: Python<'_>,

@@ -34,7 +34,7 @@ pub(crate) struct Client {
     /// Whether redis-py's methods run instead of the hot methods, because the program set its own
     /// response callbacks.
     shaped: AtomicBool,
-    /// The callback of a hurried client, which is called when a call leaves a backlog.
+    /// The callback of an event loop's client, which is called when a call leaves work undone.
     left: GilCell<Option<Py<PyAny>>>,
     /// The response callbacks, which turn replies into results.
     callbacks: GilCell<Option<Py<PyAny>>>,
@@ -57,12 +57,12 @@ struct State {
     database: usize,
     /// None while a command uses the session.
     session: Option<Box<Session>>,
-    /// Seeds the session of a command that starts while another command has the client's session: a
-    /// thread that waits for a lock lets other threads run.
+    /// Seeds a second session, which a command needs if it starts while another command has the
+    /// client's session: a thread that waits for a lock lets other threads run.
     known: Known,
 }
 
-/// What identifies a connection.
+/// The name, user and creation time that identify a connection.
 struct Known {
     name: Vec<u8>,
     user: Option<Arc<str>>,
@@ -234,8 +234,8 @@ impl Client {
         })
     }
 
-    /// Limits lock waits of the calling thread if the client hurries. For work that does not begin
-    /// with [`enter`](Self::enter).
+    /// Limits the calling thread's lock waits if the client belongs to an event loop. Work that
+    /// does not begin with [`enter`](Self::enter) calls this function instead.
     pub(crate) fn hasten(&self, py: Python<'_>) -> Option<PatienceLimited> {
         let hurries = self.open.with(py, |open| open.hurries) && !is_beside();
         hurries.then(hasten)
@@ -318,7 +318,7 @@ impl Client {
         self.asks(py, |session| self.place.leaves(open, session))
     }
 
-    /// Whether to retry a refused command in the store that the name refers to now.
+    /// Whether to retry a refused command in the store that the client's store name refers to now.
     pub(crate) fn runs_again(&self, py: Python<'_>, open: &OpenStore, words: &[&[u8]]) -> bool {
         open.store.is_lost() && self.asks(py, |session| self.place.runs_again(open, session, words))
     }
@@ -380,9 +380,9 @@ impl Client {
         self.state.with(py, ask)
     }
 
-    /// Opens the store that the name refers to now, replacing one whose file was removed. The old
-    /// store is kept if the client holds anything in it, such as pins, objects or subscriptions.
-    /// Calls in progress finish in the old store.
+    /// Opens the store that the client's store name refers to now, because the file of the current
+    /// store was removed. Keeps the current store if the client holds anything in it, such as pins,
+    /// objects or subscriptions. Calls in progress finish in the old store.
     #[cold]
     fn replace(&self, py: Python<'_>, lost: *const OpenStore) -> PyResult<*const OpenStore> {
         // SAFETY: the store stays open while `users` counts this call.
@@ -598,10 +598,10 @@ impl Client {
 
     /// Run commands and return their replies, with exceptions for error replies.
     ///
-    /// Each command is a tuple of its arguments and its reply options. If `replies` has the first
-    /// replies, run the remaining commands and append theirs. After `Locked`, call this method
-    /// again or call `_discard`. Elements that the commands take out of the store are recorded in
-    /// the list `taken`.
+    /// Each command is a tuple of its arguments and its reply options. If `replies` already has the
+    /// replies to the first commands, run only the remaining commands and append their replies.
+    /// After `Locked`, call this method again or call `_discard`. Elements that the commands take
+    /// out of the store are recorded in the list `taken`.
     #[pyo3(signature = (commands, replies=None, taken=None))]
     fn _execute_many<'py>(
         &self,
@@ -670,7 +670,8 @@ impl Client {
         changed.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
-    /// Make one change in each read, after it has run and before it is validated.
+    /// Make the next of these changes in each read, after the read has run and before it is
+    /// validated.
     ///
     /// Stop when no change is left. Return how many changes were made before this call.
     #[cfg(feature = "races")]

@@ -188,7 +188,7 @@ pub(crate) fn add<'py>(
     })
 }
 
-/// Runs the general FEED.ADD command, which reports what is wrong.
+/// Runs FEED.ADD through the command table, which reports what is wrong with the items.
 #[cold]
 fn add_by_words<'py>(
     client: &Client,

@@ -15,7 +15,7 @@ use crate::error;
 type Found<'py> = (Bound<'py, PyBytes>, bool);
 
 /// Makes a call on the client's database, raising errors as the client's methods do. If the store's
-/// file was removed, the call is made in the store that the name refers to now.
+/// file was removed, the call is made in the store that the client's store name refers to now.
 fn ask<R>(
     py: Python<'_>,
     client: &Client,
@@ -28,7 +28,7 @@ fn ask<R>(
     })
 }
 
-/// Return a key's cached value and whether it is due for recomputation.
+/// Return a key's cached value and whether it is due for recomputation, or None if there is none.
 #[pyfunction]
 pub(crate) fn find_cached<'py>(
     py: Python<'py>,
@@ -81,7 +81,7 @@ pub(crate) fn decoding(client: &Client) -> (String, String, bool) {
     (text(&codec.encoding), text(&codec.errors), codec.decode)
 }
 
-/// Take the lease on a key's value for `term` milliseconds.
+/// Acquire the lease on a key's value for `term` milliseconds.
 ///
 /// `number` must be unique among leases. Return the lease and the key's current value, or None if
 /// another caller holds the lease.
@@ -122,7 +122,8 @@ pub(crate) fn end_lease(
     expires: u64,
 ) -> PyResult<bool> {
     let lease = Lease::from_bytes(lease);
-    // In a new store the lease is no longer valid, and the caller keeps the value that it computed.
+    // A lease is not valid in another store: nothing is stored there, and the caller still has the
+    // value that it computed.
     ask(py, client, |store, database| {
         let Some(value) = value else {
             return store.release_lease(database, key, &lease);

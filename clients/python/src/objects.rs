@@ -24,8 +24,8 @@ use crate::conversion::known;
 use crate::error;
 use crate::threads::gil_cell::GilCell;
 
-/// Smaller values, in bytes, are assembled before they are stored. Larger ones are copied into the
-/// store once, without a lock.
+/// Values shorter than this many bytes are assembled in local memory and then stored. Longer values
+/// are copied once, directly into the store and without a lock.
 const PIECES_MIN: usize = 32 << 10;
 /// Values of at least this many bytes are copied while other Python threads run.
 const DETACHED_MIN: usize = 256 << 10;
@@ -153,8 +153,8 @@ pub(crate) fn put_objects<'py>(
         let shared = client.enter(py)?;
         for id in ids.iter() {
             let key = key_of(prefix, &id)?;
-            // An object that cannot be deleted now stays until it expires, if it does. No caller
-            // knows its id.
+            // An object that cannot be deleted now stays in the store, at most until it expires. No
+            // caller knows its id.
             let _ = shared.store.delete(client.database(py), &[&key]);
         }
         return Err(error);
@@ -297,9 +297,10 @@ fn value_of<'py>(
 
 /// Return the value with an id.
 ///
-/// A long value is a view of the store. If `kinds` is given, the object is also removed, provided
-/// that its kind is among them. Otherwise it stays in the store and `decode` receives its first
-/// eight bytes. The key, the bytes and the expiry time of a removed object are recorded in `taken`.
+/// A long value is a view of the store. If `kinds` is given, an object of one of these kinds is
+/// removed as it is read. An object of any other kind stays in the store, and `decode` receives
+/// only its first eight bytes. The key, the bytes and the expiry time of a removed object are
+/// recorded in `taken`.
 #[pyfunction]
 #[pyo3(signature = (client, prefix, id, kinds, writable, decode, taken=None))]
 pub(crate) fn read_object<'py>(
@@ -313,7 +314,7 @@ pub(crate) fn read_object<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = id.py();
     let key = key_of(prefix, id)?;
-    // The store stays in use until the end, because the stored bytes belong to it.
+    // Keep the store in use until this function returns, because the bytes found are in its memory.
     let (shared, expires, found) = client.again(py, || {
         let shared = client.enter(py)?;
         let (store, database) = (&shared.store, client.database(py));
@@ -397,7 +398,7 @@ pub(crate) fn put_again(py: Python<'_>, client: &Client, entry: &Bound<'_, PyAny
     again(py, client, key.as_bytes(), &whole, expires)
 }
 
-/// Put back the objects that an interrupted call took.
+/// Restore the objects that an interrupted call removed, under their original keys.
 ///
 /// Errors are reported as unraisable exceptions.
 #[pyfunction]
@@ -409,7 +410,7 @@ fn give_back_objects(client: &Client, taken: &Bound<'_, PyList>) {
     }
 }
 
-/// Return the values with several ids in order, as [`read_object`] does.
+/// Return the values with several ids, in order, each read as by [`read_object`].
 #[pyfunction]
 #[pyo3(signature = (client, prefix, ids, kinds, writable, decode, taken=None))]
 pub(crate) fn read_objects<'py>(
@@ -509,8 +510,8 @@ impl Drop for Block {
     }
 }
 
-/// Store memory that is being filled and becomes a value when sealed. It is freed if it is
-/// collected unsealed.
+/// Store memory that is being filled and becomes a value when sealed. The memory is freed if this
+/// object is collected unsealed.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Draft {
     key: SmallVec<[u8; 64]>,
@@ -575,13 +576,13 @@ impl Draft {
         self.length
     }
 
-    /// The id of the future value.
+    /// The id that the value will have.
     #[getter]
     fn id<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.key[self.id..])
     }
 
-    /// Store the value, which other processes can then read and no process can change.
+    /// Publish the value: other processes can then read it, and no process can change it.
     fn seal(&self, py: Python<'_>, client: &Client, expires: u64) -> PyResult<()> {
         let taken = self.state.with(py, |state| match state.views {
             0 => Ok(state.memory.take()),
@@ -640,7 +641,7 @@ impl Draft {
         filled
     }
 
-    /// Count one view less.
+    /// Decrement the number of views.
     ///
     /// # Safety
     /// `view` must have been filled by `__getbuffer__`.

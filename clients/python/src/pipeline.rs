@@ -24,7 +24,7 @@ pub(crate) fn parts<'a, 'py>(
     Ok((words, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
 }
 
-/// How often a run may continue in another store because its own was removed.
+/// How often a run may continue in another store because its store was removed.
 pub(crate) const TRIES: usize = 2;
 
 /// Runs commands, each a tuple of its words and its reply options, and returns their replies. Error
@@ -71,9 +71,9 @@ pub(crate) fn run<'py>(
     }
 }
 
-/// Runs the commands that have no reply yet and appends their replies. With `moves`, returns the
-/// index of the command to continue with in another store, if this one was removed and the session
-/// holds nothing in it.
+/// Runs the commands that have no reply yet and appends their replies. With `moves`, stops if the
+/// store was removed and the session holds nothing in it, and returns the index of the command with
+/// which to continue in another store.
 fn run_all<'py>(
     client: &Client,
     shared: &OpenStore,

@@ -35,8 +35,9 @@ const USUAL: usize = 16;
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Queue {
     client: Py<Client>,
-    /// The pipeline's own connection, made when first needed. It keeps the watched keys, an
-    /// unfinished transaction, and any session state that commands outside the method table change.
+    /// The pipeline's own connection, made when first needed. The connection keeps the watched
+    /// keys, an unfinished transaction, and any session state that commands outside the method
+    /// table change.
     link: GilCell<Option<Py<Client>>>,
     /// Whether redis-py's methods run, because the program set its own response callbacks.
     shaped: bool,
@@ -86,7 +87,8 @@ struct Run {
     tickets: Vec<(usize, Taken)>,
     /// The first command that failed, and its error.
     failed: Option<(usize, Py<PyAny>)>,
-    /// Whether the run may continue in the store that the name refers to now if its own is removed.
+    /// Whether the run may continue in the store that the client's store name refers to now, if the
+    /// run's store is removed.
     moves: bool,
 }
 
@@ -125,7 +127,7 @@ impl Command {
             Some(options) => options.bind(py).clone(),
             None => PyDict::new(py),
         };
-        // redis-py's methods pass this option for the same result.
+        // redis-py's own methods pass `withscores` for a result of this shape.
         if self.options.is_none() && self.shape == Some(Shape::Pairs) {
             options.set_item(intern!(py, "withscores"), true)?;
         }
@@ -191,9 +193,9 @@ impl Queue {
         Ok(link)
     }
 
-    /// Returns the connection to run commands on. Making an own connection costs as much as several
-    /// commands. Rows of the method table can use the client's connection instead, unless it has
-    /// session state.
+    /// Returns the connection to run commands on. Creating the pipeline's own connection costs as
+    /// much as several commands, so rows of the method table use the client's connection unless it
+    /// has session state.
     fn link_for(&self, py: Python<'_>, commands: &[Command], whole: bool) -> PyResult<Py<Client>> {
         let client = self.client.get();
         let has_own = self.link.with(py, |link| link.is_some());
@@ -223,7 +225,8 @@ impl Queue {
         loop {
             let shared = link.enter(py)?;
             let mut session = link.session(py);
-            // Watched keys are lost with their store, so the run must not move.
+            // Watched keys are lost with their store, so a run that watches keys must not move to
+            // another store.
             run.moves = tries > 0 && !session.is_watching();
             let mut context = shared.context(&mut session);
             let ran = match whole {
@@ -245,7 +248,7 @@ impl Queue {
     }
 }
 
-/// Runs one command that takes no elements which would have to be recorded.
+/// Runs one command that takes no elements, so that there is nothing to record.
 #[inline]
 fn answer<'py>(
     py: Python<'py>,

@@ -52,8 +52,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Moves the next message into the queue, if there is one. The rest stays in the ring until it
-    /// is needed.
+    /// Moves the next message into the queue, if there is one. Further messages stay in the ring
+    /// until they are needed.
     fn take(&mut self) -> Result<(), Error> {
         match self.subscriber.try_next()? {
             Some(Event::Message(message)) => push(&mut self.queue, &message),
@@ -69,8 +69,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes all messages that were published before this call. They are bounded by the size of the
-    /// ring, even if publishers are fast.
+    /// Takes all messages that were published before this call. Their number is bounded by the size
+    /// of the ring, even if publishers are fast.
     fn take_all(&mut self) -> Result<(), Error> {
         let newest = self.subscriber.newest();
         let mut before = None;
@@ -179,8 +179,8 @@ impl Subscription {
     #[new]
     fn new(py: Python<'_>, client: Py<Client>) -> PyResult<Subscription> {
         let mut shared = client.get().shared(py)?;
-        // The receiver keeps its store, so it must not start on a removed one. Only the call that
-        // first notices a removal makes the client switch.
+        // A receiver keeps its store, so it must not start on a removed one. `removed` notices the
+        // removal, and the second call of `shared` then opens the store's replacement.
         if shared.store.removed() {
             shared = client.get().shared(py)?;
         }

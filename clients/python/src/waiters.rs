@@ -73,8 +73,8 @@ pub(crate) struct Wait {
     wait: wait::Wait,
     client: Py<Client>,
     decode: bool,
-    /// Whether the wait is for a channel. Such a wait has no reply, and its task retries the
-    /// channel call.
+    /// Whether the wait is for a channel. A wait for a channel has no reply, and its task retries
+    /// the channel call.
     looks: bool,
     /// The ticket for what the command takes, to give it back if the reply does not reach the task.
     begun: GilCell<Option<Taken>>,
@@ -364,7 +364,7 @@ impl Waiters {
         })
     }
 
-    /// Return the waits that may be over and are to be finished.
+    /// Return the waits that may be over, for the caller to finish.
     fn look(&self, py: Python<'_>) -> PyResult<Vec<Py<Wait>>> {
         self.with(py, |state| Ok(state.answered(py)))
     }

@@ -90,7 +90,7 @@ class StoreError(Exception):
     """The base class of all errors that ``undercroft.Store`` raises."""
 
 class CommandError(StoreError):
-    """Redis' error reply to a command; the text is the one that Redis sends."""
+    """Redis' error reply to a command, with the text that Redis sends."""
 
 class BusyError(StoreError):
     """Another process holds a lock without making progress. Nothing was changed."""
@@ -117,29 +117,31 @@ def know(usual: dict[str, Callable[..., Any]]) -> None:
 LEASE_SCRIPT: Final[str]
 
 def find_cached(client: Client, key: bytes, now: int, haste: float) -> tuple[bytes, bool] | None:
-    """Return the cached value of a key and whether it is due for renewal, or None."""
+    """Return a key's cached value, if any, and whether it is due for recomputation."""
 
 def open_cached(stored: bytes, now: int, haste: float) -> tuple[bytes, bool]:
-    """Return a cached value without its header, and whether it is due at ``now`` (Unix ms)."""
+    """Return a stored value without its header, and whether it is due at ``now`` (Unix ms)."""
 
 def close_cached(value: bytes, due: int, took: float) -> bytes:
-    """Return the bytes to store for a value that is due at ``due``, or never if that is 0.
+    """Return the stored form of a value that took ``took`` seconds to compute.
 
-    ``took`` is the number of seconds that computing the value took.
+    ``due`` is the Unix time in milliseconds at which the value is due for recomputation, or 0 for
+    never.
     """
 
 def decoding(client: Client) -> tuple[str, str, bool]:
     """Return a client's text encoding, its error handler, and whether it decodes replies."""
 
 def lease_key(key: bytes) -> bytes:
-    """Return the name of the key that holds the lease for a key's value."""
+    """Return the key of the lease on a key's value."""
 
 def take_lease(
     client: Client, key: bytes, term: int, number: int
 ) -> tuple[bytes, bytes | None] | None:
-    """Acquire the lease of a key's value for ``term`` milliseconds.
+    """Acquire the lease on a key's value for ``term`` milliseconds.
 
-    Returns the lease and the key's current value, or None if another client holds the lease.
+    ``number`` must be unique among leases. Returns the lease and the key's current value, or None
+    if another caller holds the lease.
     """
 
 def end_lease(
@@ -152,7 +154,7 @@ def end_lease(
     """
 
 def wait_for_lease(client: Client, key: bytes, seconds: float) -> None:
-    """Wait up to ``seconds`` seconds until the lease of a key's value is available."""
+    """Wait up to ``seconds`` seconds until the lease on a key's value is available."""
 
 array_heads: dict[tuple[Any, tuple[int, ...]], bytes]
 array_shapes: dict[bytes, tuple[tuple[int, ...], Any, int, int]]
@@ -199,8 +201,9 @@ def read_object(
 ) -> Any:
     """Return the value with an id.
 
-    With ``kinds``, an object of one of these kinds is removed as it is read, and any other object
-    is refused.
+    If ``kinds`` is given, an object of one of these kinds is removed as it is read. An object of
+    any other kind stays in the store, and ``decode`` receives only its first eight bytes. The key,
+    the bytes and the expiry time of a removed object are recorded in ``taken``.
     """
 
 def read_objects(
@@ -212,7 +215,7 @@ def read_objects(
     decode: Callable[[Any, bool], Any],
     taken: list[Any] | None = None,
 ) -> list[Any]:
-    """Return the values with several ids, each read as by `read_object`."""
+    """Return the values with several ids, in order, each read as by `read_object`."""
 
 def give_back_objects(client: Client, taken: list[Any]) -> None:
     """Restore the objects that an interrupted call removed, under their original keys."""
@@ -275,7 +278,7 @@ class Draft:
         """The id that the object will have."""
 
     def seal(self, client: Client, expires: int) -> None:
-        """Publish the object, so that other clients can read it."""
+        """Publish the object: other clients can then read it, and no client can change it."""
 
 class Locked(BusyError):  # noqa: N818
     """An event loop's call found a lock taken and changed nothing; it must be retried."""
@@ -285,7 +288,7 @@ class TakesLong(Locked):
 
 @final
 class Beside:
-    """A call in a worker thread of an event loop, whose scripts let other threads run."""
+    """A long call that a thread makes off the event loop. Its scripts let other threads run."""
 
     def make(
         self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
@@ -294,7 +297,7 @@ class Beside:
 
 @final
 class Parked:
-    """A call awaiting a retry; while it exists, other event loop calls do not wait for locks."""
+    """A call that awaits a retry; while it exists, only calls made with it wait for locks."""
 
     def make(
         self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
@@ -302,7 +305,7 @@ class Parked:
 
 @final
 class Backlog:
-    """A store whose earlier calls have left work that is still to be done."""
+    """A store in which calls left work undone. The store stays open while this object exists."""
 
     def settle(self) -> bool: ...
     @property

@@ -59,7 +59,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
 
 
 class _Unusual:
-    """redis-py's versions of the native taking methods, for arguments those do not support."""
+    """redis-py's taking methods, for arguments that the native methods do not support."""
 
     _xreadgroup = unusual(redis.Redis.xreadgroup)
 
@@ -87,8 +87,8 @@ class EmbeddedRedis(  # type: ignore[misc]
     instead. A different ``capacity`` always raises ``ValueError``.
 
     If the store's file is removed or replaced, the client opens the store that the name now refers
-    to. A client that has begun a transaction, watches keys or is subscribed does not. With
-    ``on_removed="error"`` the client raises ``redis.exceptions.ConnectionError`` instead.
+    to. A client that has begun a transaction, watches keys or is subscribed keeps its old store.
+    With ``on_removed="error"`` the client raises ``redis.exceptions.ConnectionError`` instead.
 
     ``timeout`` is the number of seconds to wait for another process that holds a lock without
     making progress, before ``redis.exceptions.TimeoutError`` is raised (default: 5).
@@ -96,7 +96,7 @@ class EmbeddedRedis(  # type: ignore[misc]
     (``socket_timeout``, ``max_connections``, ``health_check_interval``...) are accepted and
     ignored.
 
-    One object can be used by several threads, and after a fork. It is an instance of
+    A client can be used by several threads, and after a fork. It is an instance of
     ``redis.Redis``, so programs that check for that class accept it. Its ``connection_pool``
     contains redis-py connections to the same store.
     """
@@ -206,7 +206,7 @@ class EmbeddedRedis(  # type: ignore[misc]
             raise
 
     def _run_taking(self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command, recording the data it takes on the caller's list for a rollback."""
+        """Run a command, recording the data it takes in ``taken`` for a rollback."""
         try:
             result, is_reply = self._execute(args, options, taken)
         except redis.ResponseError:

@@ -63,7 +63,8 @@ PUSH_ARGUMENTS: tuple[Any, ...] = (
 CLOSED = "Connection closed by server."
 DEMOTED = "The previous master is now a slave"
 _UNSET: Any = object()
-# Exceptions of a socket that has no data now; TLS has different ones.
+# Exceptions that a socket raises if it has no data now. A TLS socket raises exceptions of other
+# classes.
 _WAITS = (BlockingIOError, builtins.TimeoutError)
 _TLS_WAITS = ("SSLWantReadError", "SSLWantWriteError")
 
@@ -85,7 +86,7 @@ def make_packer(encoder: Any) -> Any:
 
 
 def fatal(reply: Any) -> ConnectionError | None:
-    """Return a reply that is a connection error, or one at the start of EXEC's reply, or None."""
+    """Return a reply or the first item of EXEC's reply if it is a connection error, or None."""
     first = reply[0] if type(reply) is list and reply else reply
     return first if isinstance(first, ConnectionError) else None
 
@@ -314,7 +315,7 @@ class _Plugged:
 
     def read_response(self, disable_decoding: bool = False, **options: Any) -> Any:
         """Return the reply to a command that was sent."""
-        # redis-py 5 does not pass this to its parser if hiredis is installed.
+        # redis-py 5 does not pass `push_request` to its parser if hiredis is installed.
         self._parser.push_request = options.get("push_request", False)
         owed, self._owed = self._owed, None
         try:
@@ -504,7 +505,8 @@ class ConnectionPool(redis.ConnectionPool):
     """redis-py's connection pool with a fast path for calls that need a connection.
 
     Each step of the fast path is a single operation of the interpreter, which no other thread can
-    interrupt, so it needs no lock. A connection is idle, then in neither set, then in use.
+    interrupt, so it needs no lock. On its way from idle to in use, a connection is briefly in
+    neither set.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -568,8 +570,9 @@ class ConnectionPool(redis.ConnectionPool):
             return
         self._available_connections.append(connection)
 
-    # At exit the interpreter stops daemon threads at any point, possibly while they hold the lock.
-    # No thread may wait for the lock then; the connections close themselves.
+    # At exit the interpreter stops daemon threads at any point, possibly while they hold the pool's
+    # lock. From then on no thread may wait for that lock, so `release` closes the connection
+    # instead.
 
     def release(self, connection: Any) -> None:
         """Return a connection to the pool, as redis-py does."""

@@ -1,10 +1,10 @@
 """Objects: arrays, bytes and messages that processes exchange without copying.
 
-A value is one key of the store. It consists of a head, which describes it, and its buffers, each at
-a multiple of 64 bytes. The head starts with eight bytes: three that identify an object, one for its
-kind, and the length of the description that follows.
+A value is one key of the store. The value consists of a head, which describes it, and its buffers,
+each at a multiple of 64 bytes. The head starts with eight bytes: three that identify an object, one
+for its kind, and four for the length of the description that follows.
 
-The kinds are bytes, an array, a tree of plain values, those of `object_kinds`, and a pickle. A
+The kinds are bytes, an array, a tree of plain values, the kinds of `object_kinds`, and a pickle. A
 pickle is read only if pickles are enabled.
 """
 
@@ -580,7 +580,7 @@ class Objects:
             raise
 
     def _take(self, taken: list[Any], id: bytes) -> Any:
-        """Take a value, recording it on the caller's list for a rollback."""
+        """Take a value, recording it in ``taken``, so that the caller can undo the call."""
         return read_object(self._client, self._prefix, id, self._kinds, False, self._decode, taken)
 
     def _put(self, value: Any, id: bytes, ttl: float) -> None:
@@ -590,8 +590,8 @@ class Objects:
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Return the values with several ids and delete them one at a time.
 
-        If an object does not exist, the error has the values taken before it in ``taken``. It has
-        the bytes of a taken object that could not be read in ``unread``.
+        If an object does not exist or cannot be read, the error's ``taken`` has the values taken
+        before. The error's ``unread`` has the bytes of a taken object that could not be read.
         """
         taken: list[Any] = []
         try:
@@ -607,9 +607,9 @@ class Objects:
     ) -> tuple[list[bytes], list[bytes]]:
         """Wait until objects exist; return the ids of existing objects, and those of missing ones.
 
-        It waits for ``count`` of the objects, or for all, but at most ``timeout`` seconds.
-        :meth:`ObjectDraft.seal`, and :meth:`put` with an id, wake it. Each id is returned once, in
-        the order given. Another process may take an object before the caller reads it.
+        Waits for ``count`` of the objects, or for all, but at most ``timeout`` seconds.
+        :meth:`ObjectDraft.seal`, and :meth:`put` with an id, wake the caller. Each id is returned
+        once, in the order given. Another process may take an object before the caller reads it.
         """
         return wait_in_place(self, ids, timeout, count)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Commands whose reply depends on the last write of their connection.
 _REPLICATED = (["WAIT"], ["WAITAOF"])
-# Commands that redis-py accompanies with others if it needs to.
+# Commands that redis-py sends together with other commands when needed.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
 
@@ -54,12 +54,12 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         if pool is None:
             ConnectionPool.adopt(self.connection_pool)
         if single:
-            # Repeated because only now do the connections have this package's classes.
+            # Repeat the setup, because only now do the connections have this package's classes.
             super().__init__(connection_pool=self.connection_pool, single_connection_client=True)
             self.auto_close_connection_pool = pool is None
-        # Whether calls can take the fast path, which has no cache, no connection reserved for the
-        # client, no release hooks, and only redis-py's parsing. Code that wraps redis-py's methods
-        # to trace calls must see every call.
+        # Whether calls can take the fast path, which supports no cache, no connection reserved for
+        # the client, no release hooks, and no custom parsing. Code that wraps redis-py's methods to
+        # trace calls must see every call, so it rules out the fast path as well.
         self._short = (
             isinstance(self.connection_pool, ConnectionPool)
             and not single
@@ -87,8 +87,8 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply as redis-py converts it.
 
-        If the native module is available, a native method replaces this one. It completes ordinary
-        calls in one step and calls ``_go_on`` for all others.
+        If the native module is available, a native method replaces this one. The native method
+        completes ordinary calls in one step and calls ``_go_on`` for all other calls.
         """
         return self._go_on((), args, options)
 
@@ -254,7 +254,7 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
         try:
             return run(*args, **options)
         except Final as final:
-            # The keys are no longer watched.
+            # The connection was closed, so the keys are no longer watched.
             self.reset()
             raise final.error from None
 
@@ -323,7 +323,7 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
 
 
 class _Exchange:
-    """A stand-in for redis-py's connection in transactions: one exchange over it."""
+    """A stand-in for redis-py's connection in transactions, which sends them in one exchange."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

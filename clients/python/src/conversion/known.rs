@@ -1,6 +1,6 @@
-//! What `undercroft.Objects` needs to store bytes and arrays without running Python code: the heads
-//! of arrays by type and shape, the descriptions that heads contain, and ids. `undercroft.objects`
-//! adds new entries.
+//! The tables with which `undercroft.Objects` stores bytes and arrays without running Python code:
+//! the heads of arrays by type and shape, the descriptions that heads contain, and ids.
+//! `undercroft.objects` adds new entries.
 
 use pyo3::ffi;
 use pyo3::intern;

@@ -1,11 +1,11 @@
 //! Conversions from Python objects to bytes and words, and from replies to objects. Every part of
 //! the crate may use them.
 //!
-//! - `codec`: between Python objects and the store's bytes.
-//! - `known`: bytes and arrays as objects, without Python code.
-//! - `references`: objects that must outlive a wait.
+//! - `codec`: converts between Python objects and the store's bytes.
+//! - `known`: stores bytes and arrays as objects without running Python code.
+//! - `references`: references to objects that must outlive a wait.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
-//! - `shape`: from a reply to the result of a redis-py method.
+//! - `shape`: converts a reply to the result of a redis-py method.
 
 pub(crate) mod codec;
 pub(crate) mod known;

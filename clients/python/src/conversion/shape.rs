@@ -1,7 +1,7 @@
-//! From a reply to the result of a redis-py method.
+//! Converts replies to the results of redis-py's methods.
 //!
 //! redis-py converts each command's reply with a callback. The standard callbacks are recognized by
-//! identity and done here in one step. Python calls any other callback, such as one that the
+//! identity and replaced by native code. Python calls any other callback, such as one that the
 //! program set.
 
 use pyo3::ffi;
@@ -100,11 +100,11 @@ pub(crate) fn number(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
 /// reused.
 static KNOWN: PyOnceLock<Vec<(Py<PyAny>, Known)>> = PyOnceLock::new();
 
-/// Record redis-py's own callbacks from a dictionary by command.
+/// Register redis-py's own response callbacks, by command, so that native code can replace them.
 ///
 /// Call this function when the package is imported, before the program can change the dictionary.
-/// Later calls run no Python code from native frames. A thread inside one when the interpreter
-/// shuts down would unwind through those frames.
+/// Registering the callbacks now spares later calls from running Python code inside native frames.
+/// A thread that ran such code at interpreter shutdown would unwind through those frames.
 #[pyfunction]
 pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
     let mut known: Vec<(Py<PyAny>, Known)> = Vec::new();
@@ -136,7 +136,7 @@ pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
 /// A command's reply options, without those that every command may have.
 type Options<'py> = SmallVec<[(Bound<'py, PyString>, Bound<'py, PyAny>); 2]>;
 
-/// Returns the options that are passed to the callback. The rest affect the request or the
+/// Returns the options that are passed to the callback. All other options affect the request or the
 /// decoding, not the result.
 fn told<'py>(options: &Bound<'py, PyDict>) -> PyResult<Options<'py>> {
     let mut told = Options::new();

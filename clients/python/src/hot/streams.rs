@@ -235,8 +235,9 @@ fn read(call: &Call<'_, '_>, name: &[u8], entries: &StreamEntries) -> Outcome {
     }
 }
 
-/// Returns how long to wait for entries, if at all. A wait without a timeout is forever. The call
-/// is unusual if redis-py rejects the timeout or the client hurries.
+/// Returns None for a call that does not wait for entries, and otherwise the timeout, which is None
+/// for a wait without limit. The call is unusual if redis-py rejects the timeout or the client
+/// hurries.
 #[inline(always)]
 fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Duration>>, Miss> {
     let Some(block) = told(block) else {

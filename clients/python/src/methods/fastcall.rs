@@ -25,7 +25,7 @@ use crate::conversion::codec::{self, Codec};
 use crate::error::{self, Raises};
 use crate::execute::{Argument, encode_any};
 
-/// One call of a method of a class, usually of the client.
+/// A call of a native method of a class, usually of the client.
 pub(crate) struct Call<'a, 'py, C = Client> {
     pub(crate) py: Python<'py>,
     pub(crate) client: &'a C,
@@ -452,7 +452,7 @@ type CallObject = unsafe extern "C-unwind" fn(
 ) -> *mut ffi::PyObject;
 
 /// Returns `PyObject_Call`, hidden from the optimizer. `pyo3::ffi` declares that the function does
-/// not unwind, and the compiler may apply what it knows from that declaration to any other.
+/// not unwind, and the compiler may rely on that for every declaration of the same function.
 #[inline(always)]
 fn call_object() -> CallObject {
     let function = ffi::PyObject_Call as *const ();

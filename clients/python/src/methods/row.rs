@@ -35,7 +35,7 @@ pub(crate) enum ParameterKind {
     Named(&'static str),
     /// This literal, if the argument is true.
     Flag(&'static str),
-    /// This literal, if the argument is true. It also changes the shape of the reply.
+    /// This literal, if the argument is true. The literal also changes the shape of the reply.
     Turn(&'static str, Shape),
     /// The score conversion function, which must be `float`.
     Float,
@@ -76,8 +76,8 @@ pub(crate) struct Row {
     pub(crate) does: &'static str,
 }
 
-/// Returns how many positional arguments a call may have that needs no parsing, because each
-/// argument is a word and all other parameters add none. Returns None if there is no such number.
+/// Returns the number of positional arguments of a call that needs no parsing: each argument is one
+/// word, and the remaining parameters add none. Returns None if the method has no such call.
 pub(crate) const fn leading_words(parameters: &[Parameter]) -> Option<usize> {
     let mut words = 0;
     while words < parameters.len() && matches!(parameters[words].kind, ParameterKind::Word) {

@@ -43,8 +43,8 @@ impl Inbox {
         Ok(true)
     }
 
-    /// Takes all messages that were published before this call. They are bounded by the size of the
-    /// ring.
+    /// Takes all messages that were published before this call. Their number is bounded by the size
+    /// of the ring.
     pub(super) fn take_all(&mut self) -> Result<(), Error> {
         let newest = self.subscriber.newest();
         let mut before = None;

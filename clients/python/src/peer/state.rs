@@ -31,10 +31,10 @@ pub(super) struct State {
     pub(super) session: Session,
     pub(super) inbox: Inbox,
     parser: RequestParser,
-    /// Bytes that were sent. Those from `start` on have not run yet.
+    /// Bytes that were sent. The bytes from `start` on have not run yet.
     pub(super) input: Vec<u8>,
     start: usize,
-    /// Bytes to receive. Those before `received` have been received.
+    /// Bytes to receive. The bytes before `received` have been received.
     out: Vec<u8>,
     received: usize,
     /// Whether the connection has ended, so that no more commands run and `out` has the last bytes.
@@ -205,7 +205,7 @@ impl State {
         }
     }
 
-    /// Takes messages up to a limit. The rest stays in the ring.
+    /// Takes messages up to a limit. Further messages stay in the ring.
     fn take_messages(&mut self) -> Result<(), Error> {
         self.inbox.version = version(&self.session);
         let mut rung = true;

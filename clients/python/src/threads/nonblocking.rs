@@ -42,7 +42,7 @@ create_exception!(
 
 /// Limits the calling thread's lock waits to [`MOMENT`].
 ///
-/// While calls are parked, only the parked call whose turn it is waits at all. The waits of many
+/// While calls are parked, only a call made with [`Parked`] waits at all. The waits of many
 /// calls would add up, and each of them would meet the same lock.
 #[inline(always)]
 pub(crate) fn hasten() -> PatienceLimited {
@@ -84,7 +84,7 @@ impl Beside {
         Beside(Arc::default())
     }
 
-    /// Make the call.
+    /// Make the call on the calling thread.
     fn make<'py>(
         &self,
         call: &Bound<'py, PyAny>,
@@ -117,7 +117,8 @@ fn moment() -> Duration {
     }
 }
 
-/// A call that is to be retried. While it lives, no other hurried call waits for a lock.
+/// A call that awaits a retry. While this object exists, hurried calls wait for locks only if they
+/// are made with its `make`.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Parked(());
 
@@ -129,7 +130,7 @@ impl Parked {
         Parked(())
     }
 
-    /// Make the call, which may wait for locks for at most 1 ms.
+    /// Make the call, waiting for locks for at most 1 ms.
     #[pyo3(signature = (call, args, options))]
     fn make<'py>(
         &self,

@@ -134,7 +134,8 @@ fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> P
 /// A pooled connection that this call uses.
 struct Taken<'py> {
     /// The pool's idle and used connections. A pool that resets itself, for example in a forked
-    /// child, replaces both. An older connection must not enter the new ones.
+    /// child, replaces both collections. A connection taken before the reset must not enter the new
+    /// ones.
     idle: Bound<'py, PyList>,
     used: Bound<'py, PySet>,
     connection: Bound<'py, PyAny>,

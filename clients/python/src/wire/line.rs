@@ -164,7 +164,7 @@ impl Line {
         Ok(())
     }
 
-    /// Let [`Line::send`] use a socket, given its open descriptor.
+    /// Make [`Line::send`] use a socket, given its open descriptor.
     fn attach(&self, descriptor: i32) -> PyResult<()> {
         let invalid = || PyOSError::new_err(format!("no descriptor is open as {descriptor}"));
         if descriptor < 0 {
@@ -220,8 +220,9 @@ impl Line {
     /// Each answered call that has a waiter is added to `woken`. If the waiter is a task, the entry
     /// is instead the task's wakeup function and context as the call stored them.
     ///
-    /// Return the first other reply and its call, which stays in the queue until the next call of
-    /// this method. The call is None for a message or for a reply that matches no call.
+    /// Return the first reply that is not itself a result, together with its call, which stays in
+    /// the queue until the next call of this method. The call is None for a message or for a reply
+    /// that matches no call.
     fn answer<'py>(
         &self,
         py: Python<'py>,
@@ -351,8 +352,8 @@ impl Line {
         }))
     }
 
-    /// Sets the result of a call. Returns false, doing nothing, if that would run other callbacks.
-    /// It would not if the call has no waiter or keeps its waiter separately.
+    /// Sets the result of a call that has no waiter or keeps its waiter separately. Returns false,
+    /// doing nothing, for any other call, because a result would run that call's callbacks.
     fn settle<'py>(
         &self,
         call: &Bound<'py, PyAny>,

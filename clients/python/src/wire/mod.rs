@@ -55,8 +55,8 @@ pub(crate) struct Wire {
     /// Whether a command was sent whose reply has not been read. The reply may not have arrived
     /// yet.
     owed: bool,
-    /// Whether the peer is on this machine, where sending to a closed peer fails. Anything
-    /// unsolicited from it is a message, which differs from a reply.
+    /// Whether the peer is on this machine. Sending to a closed local peer fails, and unsolicited
+    /// data from a local peer is always a message, which cannot be mistaken for a reply.
     local: bool,
     /// Whether only complete calls have used a local socket since its last check.
     trusted: bool,
@@ -66,8 +66,8 @@ pub(crate) struct Wire {
 impl Wire {
     /// Create an encoder and parser for one connection.
     ///
-    /// `error` makes an exception from an error reply's text. With `sets`, sets become `set`
-    /// objects and otherwise lists.
+    /// `error` makes an exception from an error reply's text. With `sets`, RESP3 sets become `set`
+    /// objects, and otherwise lists.
     #[new]
     #[pyo3(signature = (error, decode_responses=false, encoding="utf-8", encoding_errors="strict", sets=false))]
     fn new(
@@ -189,7 +189,8 @@ impl Wire {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
         pack::command(&self.codec, args.iter_borrowed(), &mut self.out)?;
-        // After such a command, unsolicited bytes may arrive, so each call checks for them first.
+        // After a command such as SUBSCRIBE, unsolicited bytes may arrive, so each call checks for
+        // them first.
         self.local &= !pack::streams(pack::name(&self.out));
         let socket = attached(&self.socket)?;
         self.owed = true;

@@ -17,7 +17,7 @@ const STREAMS: [&[u8]; 6] = [
     b"PSYNC",
 ];
 
-/// Whether more than the reply may follow a command.
+/// Whether the server may send more than the reply after this command.
 pub(super) fn streams(name: &[u8]) -> bool {
     let same = |other: &&[u8]| name.eq_ignore_ascii_case(other);
     STREAMS.iter().any(same)

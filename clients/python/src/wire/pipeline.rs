@@ -16,7 +16,7 @@ pub(super) const ACCOMPANIED: &[u8] = b"HIMPORT";
 pub(super) struct Packed {
     /// Whether each command's reply may be decoded.
     pub(super) decodes: Vec<bool>,
-    /// Whether more than the replies may follow.
+    /// Whether the server may send more than the replies to these commands.
     pub(super) streams: bool,
 }
 

@@ -14,7 +14,8 @@ use super::names;
 import_exception!(redis.exceptions, InvalidResponse);
 
 /// Maximum length of a string and of a collection. The limit for collections is that of hiredis. A
-/// longer one is rejected as soon as it is announced, because its data would never arrive.
+/// longer string or collection is rejected as soon as its length is announced, because its data
+/// would never arrive.
 const LONGEST: u32 = u32::MAX;
 const LIMITS: ReplyLimits = ReplyLimits {
     max_bulk: LONGEST as usize,
@@ -44,7 +45,7 @@ enum Step<'py> {
     Value(Bound<'py, PyAny>),
     /// Part of a value, or something that is not part of the reply.
     Part,
-    /// The rest has not arrived.
+    /// More bytes must arrive first.
     Missing,
 }
 

@@ -151,8 +151,8 @@ pub(super) fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> usize {
 pub(super) struct Patience(Option<f64>);
 
 impl Patience {
-    /// Sets the socket's timeout and returns whether that succeeded. Python's sockets with a
-    /// timeout are nonblocking and poll first, which still works.
+    /// Sets the socket's timeout and returns whether that succeeded. Python's own socket methods
+    /// still work, because with a timeout they poll before each call.
     fn lend(&mut self, socket: BorrowedFd<'_>, timeout: f64) -> bool {
         if self.0 != Some(timeout) {
             let told = Duration::try_from_secs_f64(timeout.min(FOREVER)).is_ok_and(|timeout| {

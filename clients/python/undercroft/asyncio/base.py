@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[misc]
     """An asyncio client with redis-py's methods, of a store in shared memory or of a server.
 
-    As for :class:`undercroft.Redis`, the arguments or the URL determine which one it is.
+    As with :class:`undercroft.Redis`, the arguments or the URL determine which kind of client is
+    created.
     """
 
     # redis-py's type annotations read this flag: methods return awaitables.

@@ -77,7 +77,7 @@ class Delivery:
         traceback: TracebackType | None,
     ) -> None:
         """Acknowledge the message, or return it to the channel after an exception."""
-        # In a forked child an exception propagates, and the parent keeps the message.
+        # In a forked child, only propagate the exception: the message belongs to the parent.
         if exc_type is None or self._process == os.getpid():
             await self._end(goes_back=exc_type is not None)
 

@@ -1,6 +1,6 @@
 """redis-py's asyncio connections with this package's codec.
 
-redis-py's clients use them when each call has its own connection.
+redis-py's clients use these connections for calls that need a separate connection.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Plugged:
 
     async def read_response(self, disable_decoding: bool = False, *args: Any, **more: Any) -> Any:
         """Return the reply to a command that was sent."""
-        # redis-py 5 does not pass this to its parser if hiredis is installed.
+        # redis-py 5 does not pass `push_request` to its parser if hiredis is installed.
         self._parser.push_request = bool(more.get("push_request", False))
         read: Any = super().read_response  # type: ignore[misc]
         owed, self._owed = self._owed, None

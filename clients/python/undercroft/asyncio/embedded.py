@@ -41,16 +41,18 @@ if TYPE_CHECKING:
 class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type: ignore[misc]
     """An asyncio client of a store in shared memory.
 
-    It takes the arguments of :class:`undercroft.EmbeddedRedis`. A command is a lookup in mapped
-    memory, which finishes within its coroutine without returning to the event loop. If another
-    process holds a lock for longer than a millisecond, the call yields to other tasks and retries
-    for up to ``timeout`` seconds. If it is cancelled during that time, it has changed nothing.
+    The client takes the arguments of :class:`undercroft.EmbeddedRedis`. A command is a lookup in
+    mapped memory, which finishes within its coroutine without returning to the event loop. If
+    another process holds a lock for longer than a millisecond, the call yields to other tasks and
+    retries for up to ``timeout`` seconds. A call that is cancelled during that time has changed
+    nothing.
 
     A command that waits for keys lets other tasks run. It has its place in the queue of all waiters
-    in all processes, while the loop watches a file descriptor. If it is cancelled, it leaves the
-    queue and puts back an item that it has just received. Only a completed move is not undone.
+    in all processes, while the loop watches a file descriptor. If the task is cancelled, its
+    command leaves the queue and puts back an item that it has just received. Only a completed move
+    is not undone.
 
-    It is an instance of ``redis.asyncio.Redis`` and has a ``connection_pool`` of redis-py
+    The client is an instance of ``redis.asyncio.Redis`` and has a ``connection_pool`` of redis-py
     connections to the same store, for programs that need these.
     """
 
@@ -118,7 +120,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
     async def _run_taking(
         self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Run a command, recording the data it takes on the caller's list for a rollback."""
+        """Run a command, recording the data it takes in ``taken`` for a rollback."""
         if not waits(args[0]):
             run = self.store._run_taking
             return await patiently(self.store, run, taken, args, options)

@@ -40,7 +40,8 @@ class Native(AsyncFeeds, Caches, Awaited):
     ) -> Any:
         """Run a command that can wait for keys, and return its raw reply.
 
-        Data that it takes from the store is recorded on ``taken`` for the caller to restore.
+        Data that the command takes from the store is recorded in ``taken`` for the caller to
+        restore.
         """
         return await self.waiting().run(client, args, decode, taken)
 

@@ -129,8 +129,8 @@ class Objects(Awaited):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Open the store, creating it if it does not exist."""
-        # One client for calls in the loop, which never wait for locks, and one for threads, which
-        # do.
+        # Two clients: calls in the loop use the first, which never waits for locks; threads use the
+        # second, which does wait.
         self._objects = _Silent(*args, **options)
         self._objects._client._hurry(left)
         self._patient = _Silent(*args, **options)

@@ -74,8 +74,8 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         if self.auto_close_connection_pool:
             pool.connection_class = HINTING.get(pool.connection_class, pool.connection_class)
         # Whether calls can share a connection: its streams are of a known class, and replies are
-        # parsed as redis-py does. Code that wraps redis-py's methods must see every call, so calls
-        # cannot share then.
+        # parsed as redis-py does. Calls also need separate connections if tracing code wraps
+        # redis-py's methods, because that code must see every call.
         self._short = (
             not self.single_connection_client
             and type(self).parse_response is redis.asyncio.Redis.parse_response
@@ -132,7 +132,8 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             if link.large and is_large(link.large, args):
                 link = await Share.of(self.connection_pool).aside()
                 call = link.send(args, NEVER_DECODE not in options)
-                # Called after sending because a command that cannot be encoded is not sent.
+                # Crowd the link only after sending, because a command that cannot be encoded is not
+                # sent.
                 link.crowd()
             else:
                 call = link.send(args, NEVER_DECODE not in options)
@@ -303,7 +304,7 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
         try:
             return await run(*args, **options)
         except Final as final:
-            # The keys are no longer watched.
+            # The connection was closed, so the keys are no longer watched.
             reset: Any = self.reset
             await reset()
             raise final.error from None
@@ -351,7 +352,7 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
 
 
 class _Exchange:
-    """A stand-in for redis-py's connection in pipelines: one exchange over the shared link."""
+    """A stand-in for redis-py's connection in pipelines, which sends them over the shared link."""
 
     def __init__(self, link: Link, waits: bool) -> None:
         self._link = link

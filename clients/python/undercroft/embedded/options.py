@@ -18,7 +18,7 @@ _found: set[str] = set()
 
 def without_meaning() -> set[str]:
     """Return the names of redis-py's connection options, which stores ignore."""
-    # Computed once, and only if such an option is used.
+    # Computed once, and only if a redis-py connection option is used.
     if not _found:
         _found.update(_names())
     return _found

@@ -35,8 +35,8 @@ def register_scheme() -> None:
     asyncio, and all their callers. The clients are redis-py's, and their commands run in this
     process.
 
-    It holds for the whole process until :func:`unregister_scheme` is called. Another call has no
-    effect.
+    The change applies to the whole process until :func:`unregister_scheme` is called. A second call
+    has no effect.
     """
     with _lock:
         if not _taught:

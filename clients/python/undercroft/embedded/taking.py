@@ -19,8 +19,8 @@ from undercroft._native import TAKING, TAKING_METHODS, Client
 
 __all__ = ["Taker", "Taking", "others", "through", "through_async", "unusual", "xreadgroup"]
 
-# The template of these methods. No signal handler runs between the start of the except clause and
-# the call in it.
+# The template of the taking methods. No signal handler runs between the start of the except clause
+# and the call in it.
 _SOURCE = '''
 def {name}(self, {parameters}):
     """{does}"""
@@ -70,7 +70,7 @@ class Taker:
     __slots__ = ("_client", "_taken")
 
     def __init__(self, client: Any, taken: list[Any]) -> None:
-        """Record the data that a call of the client takes on a list."""
+        """Record the data that a call of the client takes in the list ``taken``."""
         self._client, self._taken = client, taken
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -103,7 +103,7 @@ def _like(taking: Any, method: Any) -> Any:
 
 
 def through_async(method: Any) -> Any:
-    """Return a coroutine function that does the same as the method of `through`."""
+    """Return a coroutine function for redis-py's method that restores taken data after an error."""
 
     async def taking(self: Any, *args: Any, **options: Any) -> Any:
         taken: list[Any] = []

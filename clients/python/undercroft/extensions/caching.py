@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Taken = tuple[bytes, bytes | None]
     Key = str | Callable[..., str | bytes] | None
 
-# Seconds between checks by waiters for a server or in an event loop: at first, and at most.
+# Seconds between a waiter's checks, on a server or in an event loop: at first, and at most.
 _FIRST = 0.001
 _LAST = 0.05
 # Types whose repr is the same in every process and identifies the value.
@@ -185,8 +185,8 @@ class Cached:
         for parameter in self._signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 named |= named.pop(parameter.name)
-        # Positional fields count passed arguments as well as omitted ones, which have their
-        # defaults.
+        # Positional fields count the passed arguments and also the omitted arguments, which have
+        # their defaults.
         try:
             return self._key.format(*bound.args, **named)
         except (KeyError, IndexError) as error:

@@ -65,7 +65,7 @@ class Form:
     ) -> None:
         """Store a form; the size can be omitted if the type implies it."""
         kind = "" if type is None else type.lower()
-        # The memory layout of numbers, in struct's notation and in numpy's.
+        # The memory layout of numbers, in the notations of struct and of numpy.
         self.packing, self.number = _NUMBER_TYPES.get(kind, (None, None))
         if size is None:
             if self.packing is None:

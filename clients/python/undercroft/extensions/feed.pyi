@@ -20,7 +20,8 @@ _End: TypeAlias = Literal["left", "right"]
 _Order: TypeAlias = str
 # "*" in a sorted feed, where values determine their position.
 _Position: TypeAlias = int | Literal["*"]
-# One number for each attribute. None is 0 in a new item and leaves an existing item's unchanged.
+# One number for each attribute. None is 0 in a new item and leaves the attribute of an existing
+# item unchanged.
 _Attributes: TypeAlias = str | bytes | Sequence[int | None]
 _Items: TypeAlias = NDArray[Any] | Iterable[_Value]
 _Rows: TypeAlias = NDArray[Any] | Iterable[_Attributes]

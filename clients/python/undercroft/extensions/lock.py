@@ -108,7 +108,7 @@ class _Receiver:
 
 
 class _RemoteReceiver:
-    """A subscriber to one channel of a server, which only sleeps if it cannot subscribe."""
+    """A subscriber to one channel of a server; if it cannot subscribe, its waits merely sleep."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
         self._messages: Any = client.pubsub()

@@ -130,8 +130,8 @@ def _restored_tensor(description: bytes, view: memoryview) -> Any:
         raise _wrong(description, view)
     if not len(view):
         return torch.empty(shape, dtype=dtype)
-    # torch warns about read-only memory because its tensors cannot be read-only. It is therefore
-    # given a ctypes array at the same address, which keeps the view alive.
+    # torch warns about read-only memory because its tensors cannot be read-only. Pass it a ctypes
+    # array at the same address instead, which keeps the view alive.
     lent: Any = view
     if view.readonly:
         numpy = _library("numpy")

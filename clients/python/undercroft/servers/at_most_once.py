@@ -39,10 +39,10 @@ def run_once(
 ) -> Any:
     """Call ``run``, which sends these commands and reads their replies.
 
-    Raises ``Final`` if the commands may have run and one of them changes something. If there is no
-    connection, it is opened first. The server may have closed an old connection, which has not been
-    checked since its last use. Such a connection is reopened, or raises an error while it watches
-    keys.
+    Raises ``Final`` if the commands may have run and one of them changes something. A connection
+    that is not open is opened first. ``is_old`` means that the connection was not checked since its
+    last use, so that the server may have closed it. It is then reopened, or an error is raised if
+    it watches keys.
     """
     if is_old and connection._sock is not None:
         try:
@@ -66,7 +66,7 @@ def run_once(
 async def run_once_async(
     connection: Any, run: Callable[[], Awaitable[Any]], commands: Iterable[Any], is_watching: bool
 ) -> Any:
-    """Do the same as ``run_once`` with an asyncio connection."""
+    """Call ``run`` as ``run_once`` does, on an asyncio connection."""
     reader = getattr(connection, "_reader", None)
     if reader is not None and (reader.at_eof() or reader.exception() is not None):
         await connection.disconnect(nowait=True)

@@ -179,7 +179,8 @@ class RemoteLink:
                 taken[0] = keep
                 if place:
                     return [ChannelLink.unpack(item) for item in keep]
-                # No longer in the channel and not held, so the caller takes its value at once.
+                # The item is no longer in the channel and is not held, so the caller takes its
+                # value at once.
                 return (b"", item) if keep else None
         return [ChannelLink.unpack(item) for item in items]
 

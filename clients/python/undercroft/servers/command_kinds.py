@@ -36,7 +36,7 @@ KINDS = {
             *("CLIENT REPLY", "CLIENT TRACKING", "CLIENT CACHING"),
             # These commands report the connection's tracking state.
             *("CLIENT GETREDIR", "CLIENT TRACKINGINFO"),
-            # redis-py accompanies this command with others if it needs to.
+            # redis-py sends this command together with other commands when needed.
             "HIMPORT",
         ),
         ALONE,

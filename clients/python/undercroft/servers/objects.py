@@ -119,10 +119,11 @@ def get_steps(keys: Sequence[bytes]) -> Steps:
 def take_steps(
     ids: Sequence[bytes], keys: Sequence[bytes], kinds: bytes, refusal: Callable[..., Exception]
 ) -> Steps:
-    """Return the values of keys and delete them, each thousand of them atomically.
+    """Return the values of keys and delete them, atomically in groups of a thousand.
 
-    If a key is missing or is not an object of these kinds, it raises ``refusal``, called with the
-    id and the first bytes. The keys are watched, so only values that were checked are deleted.
+    If a key is missing or is not an object of these kinds, the operation raises ``refusal``, called
+    with the id and the first bytes. The keys are watched, so only values that were checked are
+    deleted.
     """
     if len(set(keys)) < len(keys):
         raise KeyError(next(id for place, id in enumerate(ids) if id in ids[:place]))
@@ -187,7 +188,7 @@ def raised(replies: list[Any]) -> list[Any]:
 class Copies:
     """The operations of objects on a server, shared by threads and asyncio."""
 
-    # Attributes of the classes of objects.
+    # Attributes of the classes that use this mixin.
     _prefix: bytes
     _expires: int
     _kinds: bytes
@@ -396,7 +397,7 @@ class RemoteObjects(Copies, Objects):
         return self._run(self.take_all([id], writable))[0]
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids and delete them, each thousand of them atomically."""
+        """Return the values with several ids and delete them, a thousand at a time atomically."""
         found: list[Any] = self._run(self.take_all(ids, writable))
         return found
 

@@ -47,7 +47,8 @@ class _Inherited:
     patterns: Any
     shard_channels: Any
 
-    # The value of `_forks` when it subscribed, and whether the subscription was left to the parent.
+    # The value of `_forks` when the object subscribed, and whether the subscription was left to the
+    # parent.
     _born = 0
     _is_left = False
 
@@ -93,7 +94,7 @@ class PubSub(_Inherited, redis.client.PubSub):
         # The parent's threads may have held the locks.
         self._lock = threading.RLock()
         self.subscribed_event = threading.Event()
-        # This closes only this process's descriptor.
+        # Disconnecting closes only this process's descriptor.
         with suppress(OSError):
             connection.disconnect()
 

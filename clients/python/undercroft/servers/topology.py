@@ -76,7 +76,8 @@ class _Managed(_Plugged):
     def _checked(self, replies: list[Any]) -> list[Any]:
         demoted = any(isinstance(reply, ReadOnlyError) for reply in replies)
         if demoted and self.connection_pool.is_master:
-            # As in redis-py for single replies, the next attempt asks the Sentinels again.
+            # Raise ConnectionError, as redis-py does for a single reply, so that the next attempt
+            # asks the Sentinels again.
             raise ConnectionError(DEMOTED)
         return replies
 

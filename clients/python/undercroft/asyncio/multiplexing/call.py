@@ -34,7 +34,7 @@ class Call(asyncio.Future[Any]):
     # a single command may be decoded.
     args: Any
     decode: bool
-    # None if the reply itself is the result.
+    # The call's request, or None if the reply itself is the result.
     request: Request | None
     # The separate first callback and its context. None before a callback is added; False once
     # callbacks are no longer kept separate.
@@ -79,7 +79,7 @@ class Call(asyncio.Future[Any]):
         super().set_exception(exception)
 
     def send(self, value: Any) -> Any:
-        """Resume, as a coroutine."""
+        """Resume the call, as a coroutine's ``send`` does."""
         if value is None and not hasattr(self, "_steps"):
             self._steps = self.__await__()
         return self._steps.send(value)
@@ -91,7 +91,7 @@ class Call(asyncio.Future[Any]):
         return self._steps.throw(*error)
 
     def close(self) -> None:
-        """Close, as a coroutine: cancel the call."""
+        """Cancel the call, as a coroutine's ``close`` does."""
         self.cancel()
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Number of consecutive checks without any reply after which a peer counts as unresponsive.
 _LOOKS = 4
 _MARGIN = 0.001
-# A reply is large from twice this many bytes; other calls do not wait for the rest of it.
+# A reply of about twice this many bytes or more is large: new calls then use another link.
 _LARGE = 1 << 16
 _LARGE_KEPT = 1024
 # A reply is also large if a string in it is announced with this many bytes still missing.
@@ -111,7 +111,8 @@ class Link(asyncio.Protocol):
         self._watch: asyncio.TimerHandle | None = None
         # The first waiting call, its number of replies, and the number of checks without progress.
         self._watched: tuple[Any, int, int] = (None, 0, 0)
-        # redis-py's streams close a transport that they consider theirs.
+        # Keep redis-py's streams, because they close the transport when they are garbage collected.
+        # The connection must not use them any longer.
         self._streams = (connection._reader, connection._writer)
         connection._reader = connection._writer = None
         self._transport: Any = self._streams[1].transport
@@ -264,7 +265,7 @@ class Link(asyncio.Protocol):
                 self._look_for_end()
 
     def _measure(self) -> None:
-        """Check whether all data received recently belongs to one reply."""
+        """Mark the link as crowded if the reply now arriving is large, and note its command."""
         before, self._come = self._partial, 0
         self._partial = first = self._line.first
         is_known = first is before or self._line.missing >= _ANNOUNCED
@@ -345,8 +346,8 @@ class Link(asyncio.Protocol):
     def _wake(self) -> None:
         """Call the waiters immediately, and write the commands that they send."""
         woken, self._woken = self._woken, []
-        # While a task runs, no other task can. With nest_asyncio a task can run the loop, which
-        # then must write the commands of others.
+        # Waiters cannot be called while a task runs, because only one task can run at a time. With
+        # nest_asyncio a task can run the loop, which must then write the commands of other tasks.
         if _current(self.loop) is not None or (
             self._nests and getattr(self.loop, "_nest_patched", False)
         ):
@@ -481,7 +482,7 @@ class Link(asyncio.Protocol):
             self._waiting = []
 
     def retire_soon(self) -> None:
-        """Accept the calls that already wait for this link, and retire after a reply."""
+        """Close the link as soon as no call waits for a reply; accept new calls until then."""
         self._retires = self._ends = True
 
     async def writable(self) -> None:

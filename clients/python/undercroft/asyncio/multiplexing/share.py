@@ -35,10 +35,10 @@ _pools: weakref.WeakSet[Any] = weakref.WeakSet()
 class Share:
     """The connections that all clients of one pool share on one event loop.
 
-    Usually this is one link. Another link is opened when a reply delays others. Each link has a
-    place in the pool, like a connection that a call has taken: ``max_connections`` counts it, and
-    ``disconnect()`` closes it. If the pool is full, an idle link gives up its place to a call that
-    needs a separate connection.
+    Usually there is one link. Another link is opened when a reply delays other calls. Each link has
+    a place in the pool, like a connection that a call has taken: ``max_connections`` counts the
+    link, and ``disconnect()`` closes it. If the pool is full, an idle link gives up its place to a
+    call that needs a separate connection.
     """
 
     def __init__(self, pool: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -101,7 +101,7 @@ class Share:
             raise
 
     async def aside(self) -> Link:
-        """Return a link for a call with a large reply, separate from the others if possible."""
+        """Return a link for a call with a large reply, separate from other calls if possible."""
         link = self._spare(self.link)
         if link is None:
             try:
@@ -111,7 +111,7 @@ class Share:
         return link
 
     def _spare(self, other_than: Link | None = None) -> Link | None:
-        """Return an open link on which no reply delays others, or None."""
+        """Return an open link on which no reply delays other calls, or None."""
         for link in self.links:
             if link is not other_than and link.usable and not link.full:
                 return link
@@ -210,12 +210,12 @@ class Share:
         return reply
 
     def applied(self, link: Link, args: tuple[Any, ...]) -> None:
-        """Run a command that changed this link's state on all other links."""
+        """Repeat a command that changed this link's state on all other links."""
         self._state[state_of(args)] = args
         for each in self.links:
             if each is not link:
-                # That link's later calls are sent after the command, so there is no need to await
-                # the reply.
+                # Each of these links sends its later calls after the command, so there is no need
+                # to await the reply.
                 each.send(args).add_done_callback(_read)
 
     async def replicated(self, args: tuple[Any, ...]) -> Any:
@@ -384,7 +384,7 @@ async def _replicated_idle(pool: Any, connection: Any, args: tuple[Any, ...]) ->
 
 async def _notify(condition: asyncio.Condition) -> None:
     """Wake the next caller that waits for a place in a pool."""
-    # A pool of another loop has no callers in this one.
+    # A pool that another event loop uses has no waiting callers in this loop.
     with suppress(RuntimeError):
         async with condition:
             condition.notify()

@@ -113,7 +113,7 @@ class RemoteObjects(Objects):
         return (await self._run(self._objects.take_all([id], writable)))[0]
 
     async def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids and delete them, each thousand of them atomically."""
+        """Return the values with several ids and delete them, a thousand at a time atomically."""
         found: list[Any] = await self._run(self._objects.take_all(ids, writable))
         return found
 

@@ -44,7 +44,7 @@ class Waits:
     async def run(
         self, client: Client, args: tuple[Any, ...], decode: bool, taken: list[Any]
     ) -> Any:
-        """Run a command and return its reply, recording the data it takes on ``taken``."""
+        """Run a command and return its reply, recording the data it takes in ``taken``."""
         wait = await patiently(client, self._native.begin, client, args, decode, taken)
         return await self._ended(wait, taken) if type(wait) is Wait else wait
 
@@ -111,7 +111,8 @@ class Waits:
             if wait in futures:
                 wake(futures[wait])
         if found:
-            # One look may not find all of them; the tasks woken now run before the next look.
+            # One call of `look` may not find every wait that is over. The tasks woken now run
+            # before the next call.
             asyncio.get_running_loop().call_soon(self._look, futures)
 
     def close(self) -> None:

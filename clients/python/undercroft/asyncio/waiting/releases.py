@@ -52,7 +52,7 @@ class Releases(Lines):
     def _ignore(self, channel: bytes) -> None:
         if self._receiver is None:
             return
-        # If this fails, messages that no task waits for keep arriving.
+        # If the unsubscription fails, messages that no task waits for keep arriving.
         with suppress(RedisError):
             self._receiver.command(("UNSUBSCRIBE", channel))
             self._heard.discard(channel)

@@ -109,7 +109,7 @@ class _Receiver:
         return task
 
     async def _unsubscribe(self, channel: bytes) -> None:
-        # If this fails, the reading task gets the error as well.
+        # If the unsubscription fails, the reading task gets the error as well.
         with suppress(RedisError, OSError):
             async with self._turn:
                 if not self._is_closed and channel not in self._confirmed:

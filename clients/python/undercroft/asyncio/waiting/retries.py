@@ -126,7 +126,7 @@ class Lot:
             # Unfinished work may have waited for long, and its retries then have long intervals.
             self._timer.cancel()
             self._timer, self._delay = None, _FIRST
-        # While this object exists, no other call of this process waits for a lock.
+        # While a `Parked` object exists, other calls of this process do not wait for locks.
         mark = Parked()
         try:
             while self._loop.time() < until:
