@@ -1,4 +1,4 @@
-//! Cache URLs: parsing and what they address.
+//! The syntax of cache URLs, and the servers or stores that they name.
 
 use std::path::PathBuf;
 use std::sync::Arc;

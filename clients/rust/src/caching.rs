@@ -94,8 +94,8 @@ impl Caching {
 
     /// Sets how long a computation may take. After this time another caller computes the value as
     /// well, and the result of the first computation is returned to its caller but not stored.
-    /// Choose a time longer than any computation should take. If the holder dies on the same
-    /// machine, its lease ends at once.
+    /// Choose a time longer than any computation should take. In a store, the lease of a process
+    /// that dies ends at once.
     ///
     /// ```
     /// let caching = undercroft::Caching::new().lease(std::time::Duration::from_secs(30));

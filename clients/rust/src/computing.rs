@@ -15,14 +15,14 @@ thread_local! {
 /// A value: the number of its key space, see [`keys`], and its key.
 type Value = (u64, Box<[u8]>);
 
-/// Returns a number that is the same for all handles with the same keys.
+/// Returns a number that identifies a key space: it is the same for all handles with the same keys.
 pub(crate) fn keys(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Marks a value as being computed until it is dropped.
+/// A guard that marks a value as being computed until the guard is dropped.
 struct Inside;
 
 impl Inside {
@@ -53,7 +53,7 @@ pub(crate) fn expect_other(keys: u64, key: &[u8]) -> Result<()> {
     }
 }
 
-/// Calls a function that computes a value, which is marked as being computed.
+/// Calls `compute` while its value is marked as being computed.
 pub(crate) fn inside<T>(keys: u64, key: &[u8], compute: impl FnOnce() -> T) -> T {
     let _inside = Inside::new((keys, key.into()));
     compute()

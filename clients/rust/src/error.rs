@@ -100,8 +100,8 @@ pub enum Error {
     #[error("{0}")]
     Busy(Box<str>),
     /// The store's file was removed or replaced while the call depended on it: a transaction, a
-    /// wait, a lease or a subscription. Other calls continue in the store that now has this name,
-    /// unless the URL ends with `?on_removed=error`.
+    /// wait, a lease or a subscription. Other calls continue in the store that now has the same
+    /// name, unless the URL ends with `?on_removed=error`.
     #[error("{0}")]
     Removed(Box<str>),
     /// The value cannot be written as JSON, or the stored value cannot be parsed. Only calls that

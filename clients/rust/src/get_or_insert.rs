@@ -14,7 +14,7 @@ use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 
-/// The first and the longest pause between two looks of a waiting caller.
+/// The first and the longest pause between two checks for a value that another caller computes.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -72,9 +72,9 @@ impl Wait {
         }
     }
 
-    /// Returns the pause before the next look.
+    /// Returns the pause before the next check for the value.
     pub(crate) fn pause(&mut self) -> Result<Duration> {
-        // Random pauses keep the waiting callers from all looking at the same moment.
+        // Random pauses keep the waiting callers from all checking at the same moment.
         let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.pause = (self.pause * 2).min(LAST_PAUSE);
         Ok(pause.min(self.left()?))
@@ -122,7 +122,7 @@ impl Store {
     /// a header of 16 bytes that holds their times and that other commands see.
     ///
     /// # Errors
-    /// - [`Error::TimedOut`] if other callers computed for all of [`Caching::wait`].
+    /// - [`Error::TimedOut`] if other callers computed the value for longer than [`Caching::wait`].
     /// - [`Error::Recursion`] if `compute` requests the same key and would wait for itself.
     /// - An error reply if the key does not hold a string.
     /// - The errors of [`set_with`](Store::set_with).

@@ -79,8 +79,8 @@ impl Lease {
         &self.key
     }
 
-    /// Returns the value of the key when the lease was taken, which another caller may have stored
-    /// just before.
+    /// Returns the value that the key had when the lease was taken. Another caller may have stored
+    /// it just before.
     ///
     /// ```
     /// # use std::time::Duration;

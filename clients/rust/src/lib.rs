@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! - `address`: cache URLs: parsing and what they address.
+//! - `address`: the syntax of cache URLs, and the servers or stores that they name.
 //! - `cache`: the trait that all caches implement.
 //! - `caching`: caching options of computed values.
 //! - `computing`: the values that a thread or a task is computing.

@@ -10,9 +10,9 @@ use tracing::Instrument;
 
 use crate::error::{Error, Result};
 
-/// Makes an observed call of a cache. Without the features it returns the future of the call
-/// itself. An async function would store that future twice, before its first step and while it
-/// waits, which costs memory for every caller.
+/// Makes a call of a cache, which is not observed because the features `metrics` and `tracing` are
+/// off. Returns the future of the call itself. An async function would store that future twice,
+/// before its first step and while it waits, which costs memory for every caller.
 #[cfg(not(any(feature = "metrics", feature = "tracing")))]
 #[inline]
 pub(crate) fn call<T, F: Future<Output = Result<T>>>(

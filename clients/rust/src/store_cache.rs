@@ -100,7 +100,7 @@ impl StoreCache {
         Store::at(path).map(StoreCache::from)
     }
 
-    /// Returns the store, whose calls go beyond the methods of the trait.
+    /// Returns the underlying store, which has more calls than the trait.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -169,7 +169,7 @@ impl StoreCache {
 }
 
 /// Returns whether a call counts against its task's budget. The runtime grants a budget of 128 per
-/// turn, and every 16th call counts. A call takes about 1 µs, which is little compared with a turn
+/// turn, and every 16th call counts. A call takes about 1 us, which is little compared with a turn
 /// of all other tasks.
 #[inline]
 fn is_counted() -> bool {
@@ -280,7 +280,7 @@ struct Receiver {
     bell: AsyncFd<std::os::fd::OwnedFd>,
     /// The messages still to return for a published message that matches several patterns.
     queue: Vec<Message>,
-    /// True if the descriptor has become readable since the last look.
+    /// True if the descriptor has become readable since the last check for messages.
     rung: bool,
 }
 
@@ -316,8 +316,8 @@ impl Receiver {
             }
             match self.look() {
                 Ok(Some(event)) => return Ok(event),
-                // If a lock is busy, the call continues: the descriptor becomes readable ten times
-                // a second in any case.
+                // If a lock is busy, retry after the next wake: the descriptor becomes readable ten
+                // times a second in any case.
                 Ok(None) | Err(Error::Busy(_)) => {}
                 Err(error) => return Err(error),
             }

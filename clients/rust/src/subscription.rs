@@ -52,9 +52,9 @@ pub struct Message {
 pub enum Event {
     /// A message.
     Message(Message),
-    /// Messages were lost here. A store reports the maximum number of lost messages, because its
-    /// subscriber was too slow. With a server the number is unknown, because the connection was
-    /// lost and then re-established.
+    /// Messages were lost at this point. In a store, the subscriber was too slow, and the number is
+    /// an upper bound. On a server, the connection was lost and re-established, so the number is
+    /// unknown.
     Lost(Option<u64>),
 }
 
@@ -62,7 +62,7 @@ pub enum Event {
 ///
 /// The stream survives the loss of a connection. An error reports why there is currently no
 /// connection, and the next call tries again. The stream ends when no further message can arrive,
-/// for example because the store was removed. Dropping it ends the subscription.
+/// for example because the store was removed. Dropping the stream ends the subscription.
 ///
 /// ```
 /// # use undercroft::Cache;

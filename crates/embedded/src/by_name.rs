@@ -3,7 +3,7 @@
 //! `undercroft rm`, or a clean-up of /dev/shm, removes the file while processes map it. Their
 //! mappings stay, and every write to them is refused. Rust and C reach a store only through the
 //! types of this module: a call that meets a removed store is repeated in the store that now has
-//! this name. Python has a [`Place`] itself and applies the same rules.
+//! the same name. The Python binding uses [`Place`] directly and applies the same rules.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use undercroft_engine::{Error, Store, WaitHook};
 use crate::open_store::OpenStore;
 use crate::place::Place;
 
-/// Returns the wait hook for the store's locks, for each new mapping.
+/// A function that returns the wait hook for the store's locks. It is called for each new mapping.
 pub type Hook = fn() -> Option<Box<dyn WaitHook>>;
 
 /// Returns the text of an error reply, if the store's file was removed or replaced. An
@@ -78,8 +78,8 @@ impl StoreByName {
     }
 
     /// Makes a call on the store. If the call fails because the file was removed, and the client
-    /// may move to the store that now has this name, the call is repeated there. `opening` converts
-    /// an error of opening that store.
+    /// may move to the store that now has the same name, the call is repeated there. `opening`
+    /// converts an error of opening that store.
     ///
     /// # Errors
     /// The errors of the call, and of opening the store.
@@ -112,7 +112,7 @@ impl StoreByName {
         if done.is_ok() || !self.rest.place.reopens() || !open.store.removed() {
             return done;
         }
-        // The later store was removed as well.
+        // The later store was removed as well, so open the store again.
         let open = self.current().map_err(|error| opening(&error))?;
         call(&open)
     }
@@ -200,8 +200,8 @@ pub struct SessionByName {
 }
 
 impl SessionByName {
-    /// Returns a new connection. If the store cannot be opened again, the first call tries once
-    /// more and reports the error.
+    /// Returns a new connection. If the store cannot be opened again, the connection's first call
+    /// retries and reports the error.
     pub fn new(of: &StoreByName) -> SessionByName {
         let open = of.current().unwrap_or_else(|_| of.with(Arc::clone));
         SessionByName {
@@ -221,8 +221,8 @@ impl SessionByName {
         &mut self.session
     }
 
-    /// Begins a call. If the connection holds no state of a removed store, it moves to the store
-    /// that now has this name.
+    /// Begins a call. If the connection's store was removed and the connection holds no state of
+    /// that store, moves the connection to the store that now has the same name.
     ///
     /// # Errors
     /// The errors of [`StoreByName::current`].
@@ -235,7 +235,7 @@ impl SessionByName {
     }
 
     /// Runs a command. If the command was refused because the store's file was removed, and the
-    /// connection may move to the store that now has this name, the command is repeated there.
+    /// connection may move to the store that now has the same name, the command is repeated there.
     ///
     /// # Errors
     /// The errors of [`StoreByName::call`].

@@ -10,7 +10,7 @@ use undercroft_commands::scripts::ScriptLimits;
 /// A script that exceeds this time is aborted and rolled back, because waiting processes would
 /// otherwise give up.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
-/// A script that exceeds this time in an event loop is restarted outside of the loop.
+/// A script that exceeds this time in an event loop is restarted outside the loop.
 const IMPATIENT_TIME: Duration = Duration::from_millis(5);
 const LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,

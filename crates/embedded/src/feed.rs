@@ -1,5 +1,5 @@
-//! Feeds for languages that pass many items in one buffer. Values are copied in the feed's own
-//! layout, without a command word or a reply for each.
+//! Feed calls for language bindings that pass many items in one buffer. Values are copied in the
+//! feed's own layout, without an argument or a reply for each value.
 
 use undercroft_commands::{Failure, append_feed_between, count_feed_between, feed_selection};
 use undercroft_engine::feeds::{FeedRange, FoundItems, Order, Schema, Seen, Untallied};
@@ -56,9 +56,9 @@ impl FeedItems<'_> {
 }
 
 impl OpenStore {
-    /// Adds items to a feed before the item at a position, or, without a position, where their
-    /// values belong. Returns the new number of items. Returns `None` if there is no feed or if it
-    /// does not accept the items. FEED.ADD with the same items then reports the reason.
+    /// Adds items to a feed before the item at a position. Without a position, each item goes where
+    /// its value belongs. Returns the new number of items, or `None` if there is no feed or if the
+    /// feed does not accept the items. FEED.ADD with the same items then reports the reason.
     ///
     /// # Errors
     /// The errors of every write.
@@ -81,9 +81,9 @@ impl OpenStore {
         Ok(added)
     }
 
-    /// Moves the first item with a value to a position in the feed. Returns whether there was such
-    /// an item. Returns `None` if there is no feed that accepts the move. FEED.MOVE then reports
-    /// the reason.
+    /// Moves the first item with a value to a position in the feed. Returns whether the feed has
+    /// the value, or `None` if there is no feed or if the feed does not accept the move. FEED.MOVE
+    /// then reports the reason.
     ///
     /// # Errors
     /// The errors of every write.
@@ -156,7 +156,7 @@ impl OpenStore {
         Ok(schema)
     }
 
-    /// Returns the number of items that a query selects, or `None` if the key does not exist.
+    /// Returns the number of items that a query selects, or 0 if the key does not exist.
     ///
     /// # Errors
     /// The errors of FEED.COUNT.

@@ -143,7 +143,7 @@ pub fn run_on<R: Reply>(
         if context.store.store().is_interrupted() {
             return Err(Blocked::Lock(Error::interrupted()));
         }
-        // The caller restarts the script in a place where it may take long.
+        // The caller restarts the script outside the event loop.
         if is_patience_limited() {
             break;
         }

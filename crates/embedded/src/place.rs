@@ -26,10 +26,11 @@ static TOLD: ForkMutex<BTreeSet<Box<str>>> = ForkMutex::new(BTreeSet::new(), BTr
 /// The reaction of a client to the removal or replacement of its store's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRemoved {
-    /// Opens the store that now has this name, unless the client holds state of the old one.
+    /// The client moves to the store that now has the removed store's name, unless the client holds
+    /// state of the removed store.
     #[default]
     Reopen,
-    /// Ends every call with an error until the program opens the store again.
+    /// Every call ends with an error until the program opens the store again.
     Error,
 }
 
@@ -49,7 +50,8 @@ impl OnRemoved {
     }
 }
 
-/// The location of a store and the terms to open it, also again after it was closed or removed.
+/// The location of a store and the terms on which it is opened, the first time and again after it
+/// was closed or removed.
 #[derive(Clone, Debug)]
 pub struct Place {
     name: StoreName,
@@ -97,21 +99,21 @@ impl Place {
         Place { patience, ..self }
     }
 
-    /// Returns whether a client that holds no state of a removed store opens the store that now has
-    /// this name.
+    /// Returns whether a client that holds no state of a removed store moves to the store that now
+    /// has the same name.
     #[inline]
     pub fn reopens(&self) -> bool {
         self.on_removed == OnRemoved::Reopen
     }
 
-    /// Returns whether a client leaves a store whose file was removed or replaced for the store
-    /// that now has this name. The client's option must allow that, and its connection must hold no
-    /// state of the old store.
+    /// Returns whether a client leaves a store whose file was removed or replaced, and moves to the
+    /// store that now has the same name. The client's option must allow the move, and its
+    /// connection must hold no state of the old store.
     pub fn leaves(&self, open: &OpenStore, session: &Session) -> bool {
         open.store.is_lost() && self.reopens() && session.holds_nothing()
     }
 
-    /// Returns whether a refused command is repeated in the store that now has this name, given
+    /// Returns whether a refused command is repeated in the store that now has the same name, given
     /// that its connection held no state of the old store before the command. A command that waits
     /// for keys is not repeated, because its wait ends with the store in which it started (M7).
     #[cold]
@@ -146,8 +148,8 @@ impl Place {
         &self.name.path
     }
 
-    /// Returns the store, which is opened or created unless this process has it open already. A new
-    /// mapping waits for locks with this hook.
+    /// Returns the store. Opens or creates the store unless this process has it open already. A new
+    /// mapping waits for locks with the hook that `hook` returns.
     ///
     /// # Errors
     /// Fails if the store can neither be opened nor created.
@@ -191,8 +193,8 @@ fn inode(path: &Path) -> Option<Inode> {
     Some((status.dev(), status.ino()))
 }
 
-/// Returns the store with this identity that this process has open. A lost store stays lost for its
-/// clients, even if its file is moved back to its path. The file is then opened again.
+/// Returns the store with this identity that this process has open. A lost store is not returned,
+/// even if its file is moved back to its path: the file is then opened again.
 fn usable(open: &Stores, inode: Inode) -> Option<Arc<OpenStore>> {
     let known = open.get(&inode).and_then(Weak::upgrade);
     known.filter(|known| !known.store.is_lost())

@@ -1,10 +1,10 @@
 //! The items that a command removes from the store and returns, so that they can be restored if
 //! they do not reach the caller (M9).
 //!
-//! A signal handler that raises an exception, or a text that cannot be decoded, may come between
-//! the commit of a command and its caller. The language binding then has the words of the command
-//! and its whole reply, as a [`Taken`]. It puts list items back in order at the end that they came
-//! from, and members back with their scores.
+//! After a command commits, a signal handler that raises an exception, or a text that cannot be
+//! decoded, can keep the reply from the caller. The language binding then has the words of the
+//! command and its whole reply, as a [`Taken`]. The binding puts list items back in order at the
+//! end that they came from, and members back with their scores.
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
@@ -222,7 +222,7 @@ impl Taken {
             Holds::Replaced => {
                 let key = key();
                 ask(&[b"WATCH", &key])?;
-                // Another client has set the key since, which removes the old string in any case.
+                // If another client has set the key in the meantime, the old string stays removed.
                 let now = ask(&[b"GET", &key]).as_ref().and_then(text);
                 if now.as_ref() != self.words.get(2) {
                     return None;
@@ -280,8 +280,8 @@ impl Taken {
     }
 
     /// Returns the commands that mark entries of streams as not delivered to the group. If the
-    /// group has delivered later entries in the meantime, the entries stay pending, and XAUTOCLAIM
-    /// finds them.
+    /// group has delivered later entries in the meantime, the entries are left pending, and
+    /// XAUTOCLAIM finds them.
     fn entries_again(&self, ask: &mut Ask<'_>) -> Option<Vec<Words>> {
         let streams: Vec<(&Tree, &Tree)> = match &self.reply {
             Tree::Map(pairs) => pairs
@@ -696,7 +696,7 @@ mod tests {
             store
                 .give_back(&taken)
                 .unwrap_or_else(|reason| panic!("{line}: {reason}"));
-            // Restoring does not remove a consumer that the command created.
+            // A consumer that the command created is not removed by restoring.
             assert_eq!(shown(&store), before, "{line}");
         }
     }

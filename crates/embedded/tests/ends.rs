@@ -9,7 +9,7 @@ use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Options, Ranges, Store};
 
 const K: &[u8] = b"k";
-/// The stores' clock in milliseconds while a state of the key is created.
+/// The clock of the stores, in milliseconds, while a state of the key is created.
 const NOW: u64 = 1_000_000;
 
 type Answer = Result<Tree, Error>;

@@ -1,9 +1,10 @@
-//! The error of a server that cannot start.
+//! The error of a server that cannot start or continue.
 
 use std::fmt;
 use std::io;
 
-/// The action that failed, and the error of the operating system.
+/// The error of a server that cannot start or continue: the action that failed, and the error of
+/// the operating system.
 #[derive(Debug)]
 pub struct Error {
     doing: String,

@@ -43,8 +43,8 @@ pub fn log(text: Arguments<'_>) {
 fn takes_a_line() -> bool {
     let stderr = std::io::stderr();
     let mut look = [PollFd::new(&stderr, PollFlags::OUT)];
-    // A signal in between drops the line. A descriptor that cannot be polled is not a pipe and does
-    // not block.
+    // If a signal interrupts the poll, the line is dropped. A descriptor that cannot be polled is
+    // not a pipe and does not block.
     !matches!(
         poll(&mut look, Some(&Timespec::default())),
         Ok(0) | Err(rustix::io::Errno::INTR)

@@ -17,7 +17,7 @@ impl Served {
     /// Starts a server on a unix socket.
     ///
     /// # Panics
-    /// If it cannot be started.
+    /// If the server cannot be started.
     pub fn start() -> Served {
         Served::start_with(&[])
     }

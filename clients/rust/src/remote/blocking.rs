@@ -119,8 +119,8 @@ impl Connection {
         flushed.map_err(|error| Error::lost(&self.name, error))
     }
 
-    /// Sets the time limit of the next read or write. The previous limit is kept if it is within 10
-    /// % of the new one, which saves a system call.
+    /// Sets the time limit of the next read or write. The previous limit is kept if it is within
+    /// 10% of the new one, which saves a system call.
     fn limit(&mut self, until: Instant) -> Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         let lost = |error| Error::lost(&self.name, error);

@@ -134,8 +134,8 @@ impl ClusterCache {
         &self.link.servers[0]
     }
 
-    /// A cluster broadcasts messages to all of its nodes, so a subscription to any node receives
-    /// them.
+    /// Subscribes on any node. A cluster broadcasts messages to all of its nodes, so each node
+    /// delivers all messages.
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);

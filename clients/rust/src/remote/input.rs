@@ -50,7 +50,7 @@ pub(crate) struct Input {
     start: usize,
     end: usize,
     reader: ReplyReader,
-    /// True if the last read filled all the room there was.
+    /// True if the last read filled all available room.
     was_full: bool,
 }
 
@@ -164,7 +164,7 @@ impl Input {
 mod tests {
     use super::*;
 
-    /// A source that returns pieces of a few lengths in turn.
+    /// A source whose reads return pieces of varying lengths.
     struct Pieces<'a>(&'a [u8], usize);
 
     impl AsyncRead for Pieces<'_> {

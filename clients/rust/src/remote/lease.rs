@@ -22,8 +22,8 @@ pub(crate) type Words = Vec<Vec<u8>>;
 
 /// Runs commands in tasks that outlive the call that started them.
 pub(crate) trait Errands: Clone + Send + Sync + 'static {
-    /// Sends a command and waits for its reply. Waits beyond the call's deadline if the reply tells
-    /// whether the lease was taken.
+    /// Sends a command and waits for its reply. If a later release could overtake the command,
+    /// keeps waiting after the call's deadline.
     fn run(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
 
     /// Sends a command even if the cache has been closed in the meantime.

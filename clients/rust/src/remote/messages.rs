@@ -18,9 +18,9 @@ use crate::subscription::{Event, check_names};
 /// The messages of a subscription, with blocking calls, see
 /// [`Pool::subscribe`](crate::Pool::subscribe).
 ///
-/// The subscription has a separate connection and survives its loss. An error reports why there is
-/// currently no connection, and the next call tries again. [`Event::Lost`] is the first event of a
-/// new connection. The iterator never ends. Dropping it ends the subscription.
+/// The subscription has a separate connection and survives the loss of that connection. An error
+/// reports why there is currently no connection, and the next call tries again. [`Event::Lost`] is
+/// the first event of a new connection. The iterator never ends. Dropping it ends the subscription.
 ///
 /// ```
 /// # use undercroft::{CacheOptions, Pool};

@@ -20,9 +20,9 @@ use crate::subscription::Subscription;
 /// A cache on a few connections to a server, each of which all callers share.
 ///
 /// Commands of concurrent callers are sent in one write, and their replies arrive in one read. The
-/// more callers there are, the less each call costs. One connection is right for most loads. Use a
-/// few if one core cannot keep up with the bytes. Commands beyond [`CacheOptions::queue`] wait in
-/// first-come, first-served order.
+/// more callers there are, the less each call costs. One connection is right for most loads. Use
+/// several if one core cannot keep up with the bytes. Commands beyond [`CacheOptions::queue`] wait
+/// in first-come, first-served order.
 ///
 /// A lost connection ends each call in progress with an error. The cache reconnects at once, and
 /// new calls wait for the new connection.

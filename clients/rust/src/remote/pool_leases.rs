@@ -24,7 +24,7 @@ impl Pool {
     /// ([`GetOrInsert`](crate::GetOrInsert)). No connection is held while `compute` runs.
     ///
     /// # Errors
-    /// - [`Error::TimedOut`] if other callers computed for all of [`Caching::wait`].
+    /// - [`Error::TimedOut`] if other callers computed the value for longer than [`Caching::wait`].
     /// - [`Error::Recursion`] if `compute` requests the same key and would wait for itself.
     /// - The errors of [`get`](Pool::get) and [`set`](Pool::set).
     ///

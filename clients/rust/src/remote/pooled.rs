@@ -212,8 +212,8 @@ impl Errands for PoolErrands {
         match timeout_at(until, connection.call(&words)).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                // The connection leaves the pool, which may open another one. The release must come
-                // after the reply.
+                // The connection leaves the pool, which may open another one. Wait for the reply,
+                // because the release must come after it.
                 let mut connection = Object::take(connection);
                 let answered = timeout(silence, connection.answer()).await;
                 answered.map_err(late)?

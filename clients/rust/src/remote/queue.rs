@@ -8,8 +8,8 @@
 //!
 //! A budget limits the bytes in flight. Callers that exceed it wait in first-come, first-served
 //! order. The queue also limits the commands in flight so that their expected replies stay below
-//! `ASKED` bytes, as estimated from previous replies. A server that has to buffer megabytes of
-//! replies is slower, and no reply arrives sooner for it.
+//! `ASKED` bytes, as estimated from previous replies. More commands in flight would make the server
+//! buffer megabytes of replies, which slows it down and makes no reply arrive sooner.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -494,8 +494,8 @@ pub(crate) struct Call<'a, W> {
 enum Step<'a, W> {
     /// The command is not sent yet.
     Begins(W),
-    /// The call waits for the budget. The future is boxed because few callers need it and all would
-    /// reserve its space.
+    /// The call waits for the budget. The future is boxed, because few calls wait for the budget
+    /// but every call would reserve its space.
     Stands(Pin<Box<dyn Future<Output = Result<u32>> + Send + 'a>>),
     /// The call waits for the reply in its slot.
     Waits(u32),

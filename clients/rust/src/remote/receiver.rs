@@ -30,7 +30,8 @@ struct Receiver {
     backoff: Backoff,
 }
 
-/// Subscribes to channels or patterns with `command`, on any of the servers.
+/// Subscribes to channels or patterns with `command`, on the first of the servers that accepts the
+/// connection.
 pub(crate) async fn subscribe(
     servers: Vec<Arc<Server>>,
     options: CacheOptions,

@@ -26,7 +26,7 @@ const LIVED: Duration = Duration::from_secs(1);
 
 /// How long the task polls for the reply of a lone call before it sleeps.
 const LOOKING: Duration = Duration::from_micros(100);
-/// The maximum number of lone calls in a row without polling, after polling was in vain.
+/// The maximum number of lone calls in a row without polling, after polling brought no reply.
 const UNLOOKED: u32 = 1024;
 
 /// The time limits of a connection.
@@ -112,7 +112,7 @@ impl Alarm {
         }
     }
 
-    /// Ready after a deadline check.
+    /// Fails late calls once the next deadline check is due, and is ready after the check.
     fn poll(&mut self, cx: &mut Context<'_>, queue: &Queue, look_at: Option<Instant>) -> Poll<()> {
         if self.set != look_at {
             self.set = look_at;
@@ -124,7 +124,7 @@ impl Alarm {
             return Poll::Pending;
         }
         ready!(self.timer.as_mut().poll(cx));
-        // The queue changes `look_at`, and the timer is then set again.
+        // The deadline check changes the queue's `look_at`, and the timer is then set again.
         self.set = None;
         queue.expire(Instant::now());
         Poll::Ready(())
@@ -159,8 +159,9 @@ struct Line<'a> {
 /// Decides whether to poll for the reply of a lone call instead of sleeping.
 ///
 /// Waking up a sleeping core takes as long as a reply of a server on the same machine. Therefore
-/// the task polls for a short time, and lets other tasks run between two polls. If polling was in
-/// vain, because the server is remote or needs the same core, the task polls ever more rarely.
+/// the task polls for a short time, and lets other tasks run between two polls. If polling brings
+/// no reply, because the server is remote or needs the same core, the task polls less and less
+/// often.
 #[derive(Default)]
 struct Haste {
     /// The end of the current polling, or `None` if the task does not poll.
@@ -353,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn polling_in_vain_becomes_ever_rarer() {
+    fn unsuccessful_polling_becomes_rarer() {
         let mut haste = Haste::default();
         for expected in [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024] {
             let slept = (0..).take_while(|_| !haste.begin()).count();

@@ -41,7 +41,7 @@ use crate::reply::{FromReply, Reply, from_tree, outcome};
 /// progress, the call fails with [`Error::Busy`] (see [`set_patience`](Store::set_patience)).
 ///
 /// If the store's file is removed or replaced, for example by `undercroft rm`, calls continue in
-/// the store that now has this name. A [`Session`] in a transaction or with watched keys, a
+/// the store that now has the same name. A [`Session`] in a transaction or with watched keys, a
 /// [`Lease`](crate::Lease), a wait and a subscription belong to the old store and end with
 /// [`Error::Removed`]. An [`Object`](crate::Object) stays readable. With `?on_removed=error` at the
 /// end of an `undercroft://` URL, every call fails with that error until the store is opened again.
@@ -223,13 +223,14 @@ impl Store {
             })
     }
 
-    /// Returns a number that is the same for all handles with the same keys.
+    /// Returns a number that identifies the key space: it is the same for all handles with the same
+    /// keys.
     pub(crate) fn keys(&self) -> u64 {
         computing::keys((self.path(), self.database))
     }
 
     /// Makes a call of the engine. If the store's file has been removed, the call is repeated in
-    /// the store that now has this name. Every call takes this path.
+    /// the store that now has the same name. Every call takes this path.
     #[inline]
     pub(crate) fn call<T>(
         &self,

@@ -69,7 +69,8 @@ async fn check(cache: &dyn Cache) {
         Some(&b"value"[..])
     );
 
-    // A caller that is too slow loses the lease to a waiting caller, and its value comes too late.
+    // A caller that is too slow loses the lease to a waiting caller, and its late value is not
+    // stored.
     let short = Caching::new().lease(Duration::from_millis(50)).wait(LONG);
     let (begun, done) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
     let slow = cache.get_or_insert_with(b"slow", &short, async || {

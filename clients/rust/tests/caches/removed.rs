@@ -1,6 +1,6 @@
 //! Tests of a store whose file is removed or replaced.
 //!
-//! Calls continue in the store that now has this name. A wait, a transaction, a lease or a
+//! Calls continue in the store that now has the same name. A wait, a transaction, a lease or a
 //! subscription of the old store ends with an error. The module also tests the names of stores.
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! A storm of writers that constantly change the type and the size of a few keys, and of which some
-//! are killed, while others read through the crate's calls.
+//! A storm test: writers constantly change the type and the size of a few keys, and some writers
+//! are killed, while readers check the crate's calls.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

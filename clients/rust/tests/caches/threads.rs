@@ -78,7 +78,8 @@ fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
         assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
         let value = pool.get_or_insert_with("key", &caching, || b"value".to_vec());
         assert_eq!(value.expect("a value"), b"value");
-        // A caller that loses its lease to another caller comes too late.
+        // A caller that is too slow loses the lease to another caller, and its late value is not
+        // stored.
         let slow = pool.get_or_insert_with("slow", &caching, || {
             assert_eq!(
                 pool.delete(&["undercroft:lease:{slow}"]).expect("delete"),
@@ -93,7 +94,7 @@ fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
             pool.get("slow").expect("get").as_deref(),
             Some(&b"in time"[..])
         );
-        // A caller that waits in vain gets a timeout.
+        // A caller that waits too long gets a timeout.
         let held = pool.take_lease("held", long).expect("a lease");
         let short = Caching::new().wait(Duration::from_millis(5));
         let waited = pool.get_or_insert_with("held", &short, || unreachable!());

@@ -20,7 +20,7 @@ use crate::shared::limits::Limits;
 use crate::shared::long_scripts::{self, is_of_scripts};
 use crate::shared::state::Shared;
 
-/// The maximum number of batches in a turn, after which other connections have their turns.
+/// The maximum number of batches in a turn. Other connections have their turns after it.
 const BATCHES_A_TURN: usize = 64;
 /// The number of reply bytes after which a turn ends, so that they are sent before more are
 /// produced.
@@ -38,7 +38,7 @@ const WORTH_WARMING: usize = 3;
 pub(crate) enum TurnEnd {
     /// Every complete command was executed. The next command lacks at least `wanted` bytes.
     Used { wanted: usize },
-    /// There may be more commands.
+    /// The turn has reached a limit, and there may be more commands.
     More,
     /// The connection must be closed.
     Closing,
@@ -82,7 +82,7 @@ impl Batch {
     }
 }
 
-/// The input after a batch.
+/// The rest of the input after a batch.
 enum Behind {
     /// Possibly more commands.
     More,
@@ -233,9 +233,9 @@ impl Turn<'_> {
         None
     }
 
-    /// Returns whether the turn continues after a command. It ends if many bytes wait to be sent,
-    /// if the server is stopping, since a pipeline can take very long, and after a script on a
-    /// separate thread.
+    /// Returns whether the turn continues after a command. The turn ends when many reply bytes wait
+    /// to be sent, after a script on a separate thread, and when the server is stopping: a pipeline
+    /// can take very long.
     fn goes_on(&self) -> bool {
         self.writer.out.len() <= OUTPUT_A_TURN
             && !self.shared.stopping()

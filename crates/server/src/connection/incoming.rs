@@ -27,7 +27,7 @@ pub(crate) const REST: usize = 16 * 1024;
 /// announced.
 const AT_ONCE: usize = 1024 * 1024;
 /// The fraction, 1 / `PART`, of a larger value that must have arrived before its memory is
-/// allocated: a client pays for memory in bytes.
+/// allocated. Otherwise a client could reserve memory without sending bytes.
 const PART: usize = 16;
 /// The size of the terminator of a value, in bytes.
 const END: usize = 2;
@@ -67,7 +67,8 @@ impl Incoming {
             return None;
         }
         let key = &input[key.range()];
-        // If there is no room, or if the lock is held, the command itself will report it.
+        // If memory is short or the lock is held, the value is not received directly, and the
+        // command reports the error when it runs.
         store.check_memory_for(length).ok()?;
         let mut staged = store.stage_room(&store.key(key), length as u64).ok()?;
         staged.fill(0, &arrived[..arrived.len().min(length)]);
@@ -92,7 +93,7 @@ impl Incoming {
         self.value = Some(staged.put_down());
         let bytes = received?;
         // The terminator is skipped without a check, like everywhere else. Part of it may have
-        // arrived before.
+        // arrived in an earlier call.
         let beyond = bytes.saturating_sub(self.length - position);
         let end = beyond.min(END - (self.received - position));
         more.drain(..end);
@@ -126,8 +127,8 @@ impl Incoming {
         };
         let staged = self.store.take_up(value);
         if !is_plain(context) {
-            // The conditions have changed since the value was announced, for example by MONITOR.
-            // The command then runs like any other.
+            // The conditions have changed since the value was announced, for example by MONITOR, so
+            // the command runs like any other.
             let mut text = Vec::new();
             staged.append_to(&mut text);
             let ran = execute(context, &[b"SET", &self.key, &text], reply);

@@ -45,7 +45,7 @@ impl Output {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Puts the buffer back.
+    /// Puts back the buffer that [`take`](Self::take) returned.
     #[inline]
     pub(crate) fn put(&mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
@@ -89,8 +89,8 @@ impl Output {
     }
 }
 
-/// Spare output buffers that the connections of a thread share. For a long reply, writing to reused
-/// memory costs less than copying it, while fresh memory costs more.
+/// Spare output buffers that the connections of a thread share. Fresh memory costs more than
+/// copying a long reply into it, and reused memory costs less.
 #[derive(Default)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,

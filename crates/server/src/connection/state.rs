@@ -40,8 +40,8 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) card: Arc<Card>,
     parser: RequestParser,
-    /// Received bytes. From `start` on, where a command starts, they are not executed yet. Empty
-    /// between commands.
+    /// Received bytes. The bytes before `start` are executed, and a command starts at `start`.
+    /// Empty between commands.
     input: Vec<u8>,
     start: usize,
     /// The command whose value is received directly into the store.
@@ -76,7 +76,7 @@ struct Shown {
     waiting: bool,
 }
 
-/// The need of a connection after its turn.
+/// The next step for a connection after its turn.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// The connection needs more input, or room for output.
@@ -143,7 +143,8 @@ impl Connection {
         connection
     }
 
-    /// Updates the limits of the parser to the configuration and the login.
+    /// Sets the parser's limits, which depend on the configuration and on whether the client is
+    /// logged in.
     pub(crate) fn limit_parser(&mut self, limits: &Limits) {
         self.parser.set_limits(limits.of_parser(&self.session));
     }
@@ -197,8 +198,8 @@ impl Connection {
         Next::Wait
     }
 
-    /// Returns whether the client must be closed because its output exceeds the hard limit, which
-    /// is logged.
+    /// Returns whether the output exceeds the hard limit, so that the client must be closed. Logs
+    /// the reason.
     fn has_too_much(&self, limits: &Limits) -> bool {
         let limit = self.output_limit(limits).hard;
         let too_much = self.output.pending() > limit;
@@ -218,10 +219,10 @@ impl Connection {
         ));
     }
 
-    /// Returns whether the client must read replies before more of its commands are read.
+    /// Returns whether so much output is pending that no more of the client's commands are read.
     fn is_full(&self, limits: &Limits) -> bool {
         let most = if self.is_told() {
-            // Messages arrive whether or not commands are read.
+            // Pausing the client's commands would not stop its messages.
             return false;
         } else if self.session.user.is_some() {
             limits.output.soft
@@ -249,8 +250,8 @@ impl Connection {
         space: &mut Workspace,
     ) -> Next {
         if !self.input.is_empty() {
-            // The buffer grows with the received bytes, not with the announced ones: a client pays
-            // for its memory in bytes.
+            // The buffer grows with the received bytes. Growing to the announced length would give
+            // a client memory for bytes that it never sends.
             let room = self.wanted.clamp(READ / 4, self.input.len().max(READ));
             self.input.reserve(room);
             let mut input = std::mem::take(&mut self.input);
@@ -459,7 +460,7 @@ impl Connection {
         (used, next)
     }
 
-    /// Returns the connection's need when no command is left.
+    /// Returns the next step for a connection that has no commands left.
     fn rest(&self) -> Next {
         if (self.ended || self.closing) && self.output.pending() == 0 {
             Next::Close
@@ -515,8 +516,8 @@ impl Connection {
         self.output.pending() > 0
     }
 
-    /// Returns whether the connection holds state of the store: in its session, or a value that is
-    /// being received.
+    /// Returns whether the connection holds state of the store, either in its session or as a value
+    /// that is being received.
     pub(crate) fn holds_of_store(&self) -> bool {
         !self.session.holds_nothing() || self.incoming.is_some()
     }
@@ -568,8 +569,8 @@ impl Connection {
             && !self.is_told();
         let limit = self.output_limit(limits);
         let taken = std::mem::take(&mut self.taken);
-        // A single reply may take longer to send than the time of the limit, so a client that reads
-        // at the pace of the limit is not closed.
+        // A single long reply may take longer than `seconds` to send, so a client that keeps
+        // reading at least `soft / seconds` bytes per check is not closed.
         let keeps_pace = !self.is_told() && taken >= limit.soft / limit.seconds.max(1) as usize;
         let is_over = self.output.pending() > limit.soft && !keeps_pace;
         self.over_limit_since = match (is_over, self.over_limit_since) {

@@ -229,7 +229,7 @@ impl Control for Shared {
     fn sleep(&self, time: Duration) {
         let (lock, stopped) = &self.stopped;
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // It makes no difference whether the time passed or the server stopped.
+        // The caller does not need to know whether the time passed or the server stopped.
         let _ = stopped.wait_timeout_while(guard, time, |()| !self.stopping());
     }
 

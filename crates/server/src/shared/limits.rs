@@ -12,9 +12,9 @@ pub(crate) const OTHER_DESCRIPTORS: u64 = 64;
 /// Limits on the unsent bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutputLimit {
-    /// A connection with more unsent bytes is closed.
+    /// The number of unsent bytes above which the connection is closed at once.
     pub(crate) hard: usize,
-    /// A connection that has more unsent bytes for `seconds` is closed.
+    /// The number of unsent bytes above which the connection is closed after `seconds`.
     pub(crate) soft: usize,
     pub(crate) seconds: i64,
 }

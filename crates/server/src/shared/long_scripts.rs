@@ -20,7 +20,8 @@ pub(crate) const SHORT: Duration = Duration::from_millis(2);
 /// The maximum number of remembered scripts.
 const PLACES: usize = 256;
 
-/// The scripts that took long, as far as there are places for them.
+/// The hashes of scripts that took long. The table has a fixed size, so a script may replace
+/// another one.
 pub(crate) struct LongScripts {
     hashing: RandomState,
     places: [AtomicU64; PLACES],

@@ -71,8 +71,7 @@ impl Monitors {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Adds a line for all monitors. Calls `wake` with each thread that had no lines to pass on
-    /// before.
+    /// Adds a line for all monitors. Calls `wake` for each thread that had no pending lines.
     pub(crate) fn show(&self, line: &[u8], mut wake: impl FnMut(usize)) {
         for (thread, lane) in self.lanes().iter_mut().enumerate() {
             if lane.listeners.is_empty() || lane.overrun {
@@ -89,8 +88,8 @@ impl Monitors {
         }
     }
 
-    /// Appends the waiting lines of one connection, which has just received a reply. The lines of
-    /// its own next commands come after them.
+    /// Appends the pending lines of one connection to `out`, after a reply. The lines of the
+    /// connection's next commands then follow these lines.
     pub(crate) fn take_for(&self, (thread, token): (usize, u64), out: &mut Vec<u8>) {
         let lane = &mut self.lanes()[thread];
         let listener = lane.listeners.iter_mut().find(|(other, _)| *other == token);

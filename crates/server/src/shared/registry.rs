@@ -25,7 +25,7 @@ struct State {
     info: ClientInfo,
     /// The ticket of the command that waits for keys.
     ticket: Option<Ticket>,
-    /// In Unix milliseconds.
+    /// The times of the creation and of the last command, in Unix milliseconds.
     created: i64,
     last_command_at: i64,
 }

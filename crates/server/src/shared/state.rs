@@ -263,8 +263,8 @@ impl Shared {
     }
 
     /// Records that a connection waits for a lock. From now on, commands of all threads are parked
-    /// at once instead of waiting. With many connections the waits would add up, and a later retry
-    /// finds the lock just as well.
+    /// at once, because the waits of many connections would add up. A later retry is as likely to
+    /// get the lock.
     pub(crate) fn park(&self) {
         if self.parked.fetch_add(1, Ordering::AcqRel) == 0 {
             self.store().set_patience(Duration::ZERO);

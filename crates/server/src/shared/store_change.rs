@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use undercroft_commands::config::Config;
 use undercroft_engine::Store;
 
-/// Opens or creates the store that now has this name, and applies its settings to the
+/// Opens or creates the store that now has the served store's name, and applies its settings to the
 /// configuration.
 pub type Reopen = Box<dyn Fn(&Config) -> Result<Store, String> + Send + Sync>;
 
-/// The time that waits have to end with an error before the waiting connections are closed. It is
-/// longer than a wait lasts without the store's file (M7).
+/// The time within which pending waits may end with an error before their connections are closed.
+/// It is longer than a wait lasts once the store's file is gone (M7).
 pub(crate) const GRACE: Duration = Duration::from_millis(2500);
 /// The time within which the other threads must stop. If a thread runs a long command, the change
 /// is attempted again later.
@@ -41,7 +41,7 @@ pub(crate) struct Change {
 impl Change {
     /// Sets how the store is reopened. Without this function, the server keeps its original store.
     pub(crate) fn reopen_by(&self, reopen: Reopen) {
-        // The first function stays.
+        // A function that is already set stays.
         let _ = self.reopen.set(reopen);
     }
 
@@ -69,8 +69,8 @@ impl Change {
         *stopped -= 1;
     }
 
-    /// Asks the other threads, `others` in number, to stop. `wake` wakes them. Returns false if the
-    /// server is stopping, or if a thread runs a long command.
+    /// Stops the `others` other threads, which `wake` wakes. Returns false if the server is
+    /// stopping, or if a thread does not stop in time because it runs a long command.
     pub(crate) fn begin(
         &self,
         others: usize,

@@ -49,7 +49,7 @@ pub(crate) struct Poll {
     epoll: OwnedFd,
 }
 
-/// The events that a wait returned. They stay on their thread.
+/// The events that a wait returned.
 pub(crate) struct Events(Vec<Event>);
 
 impl Events {
@@ -86,8 +86,8 @@ impl Poll {
         Ok(epoll::add(&self.epoll, socket, data, interest.flags())?)
     }
 
-    /// Adds a socket for which several threads wait. The kernel wakes one of them. Its interest
-    /// cannot be modified, only removed.
+    /// Adds a socket for which several threads wait. The kernel wakes one of the threads. The
+    /// socket's interest cannot be modified, only removed.
     pub(crate) fn add_shared(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let data = EventData::new_u64(token);
         let flags = EventFlags::IN | EventFlags::EXCLUSIVE;

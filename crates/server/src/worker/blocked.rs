@@ -1,8 +1,8 @@
 //! The connections of one thread whose command waits for keys.
 //!
-//! Each thread has one seat in the store, at which all of its connections wait. The connection's
-//! input is read and kept meanwhile, so that its end is noticed. The commands in it run after the
-//! reply.
+//! Each thread has one seat in the store, at which all of its connections wait. Meanwhile a
+//! connection's input is read and kept, so that a disconnect is noticed. The commands in the input
+//! run after the reply.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
@@ -86,7 +86,7 @@ impl Blocked {
         shared.waiting(thread).give_up(wait.ticket);
     }
 
-    /// Leaves a store that is about to be replaced. No connection waits any more.
+    /// Leaves a store that is about to be replaced. The caller has closed all waiting connections.
     pub(crate) fn leave(&mut self, poll: &Poll) {
         self.stop_listening(poll);
         *self = Blocked::new();
@@ -185,7 +185,7 @@ impl Blocked {
                     }
                 }
             }
-            // A single call may not return all answered tickets, so it is repeated.
+            // A single call may not return all answered tickets, so the call is repeated.
             if answers.len() == before {
                 return;
             }

@@ -24,8 +24,8 @@ impl Worker {
         }
     }
 
-    /// Moves to the store that now has this name, while all threads are stopped. Returns whether
-    /// the move took place.
+    /// Moves to the store that now has the served store's name, while all threads are stopped.
+    /// Returns whether the move took place.
     pub(super) fn change_store(&mut self) -> Result<bool, String> {
         let shared = self.shared.clone();
         let Some(reopen) = shared.change.reopen() else {

@@ -52,8 +52,8 @@ impl Worker {
             if !self.parked.tokens.is_empty() && now >= self.parked.retry_at {
                 self.retry(now);
             }
-            // This comes after all steps that run commands, because the first subscription or wait
-            // needs a descriptor before the thread sleeps.
+            // Delivery comes after all steps that run commands, because a first subscription or
+            // wait must register its descriptor before the thread sleeps.
             self.deliver();
             self.answer();
             self.show();

@@ -21,7 +21,7 @@ pub(crate) enum Message {
 /// A connection whose script has run on a separate thread.
 pub(crate) struct Returned {
     pub(crate) connection: Box<Connection>,
-    /// The need of the connection.
+    /// The next step for the connection.
     pub(crate) next: Next,
     pub(crate) traffic: Traffic,
 }

@@ -10,7 +10,7 @@
 //! - `own_thread`: long scripts, each on a separate thread.
 //! - `parked`: connections whose next command waits for a lock.
 //! - `slots`: connections by token.
-//! - `state`: the state of a thread, and the needs of connections after their turns.
+//! - `state`: the state of a thread, and the next steps for connections after their turns.
 //! - `turns`: turns of connections with unexecuted commands.
 //! - `upkeep`: periodic work of the first thread for the store and for INFO.
 

@@ -9,7 +9,7 @@ const LAST_RETRY: Duration = Duration::from_millis(16);
 
 /// The parked connections and the time of their next retry.
 pub(super) struct Parked {
-    /// In the order of the retries.
+    /// The tokens of the parked connections, in the order of their retries.
     pub(super) tokens: VecDeque<u64>,
     pub(super) retry_at: Instant,
     retry_delay: Duration,

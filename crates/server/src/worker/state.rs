@@ -1,4 +1,4 @@
-//! One thread of the server: its connections, and their needs after their turns.
+//! One thread of the server: its connections, and their next steps after their turns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -55,7 +55,7 @@ pub(crate) struct Worker {
     /// for a busy one.
     pub(super) listeners: Arc<Vec<Listener>>,
     pub(super) paused_until: Option<Instant>,
-    /// Present only in the first thread.
+    /// The periodic work, which only the first thread has.
     pub(super) upkeep: Option<Upkeep>,
 }
 
@@ -90,7 +90,7 @@ impl Worker {
         })
     }
 
-    /// Does what a connection needs after its turn.
+    /// Performs a connection's next step after its turn.
     pub(super) fn settle(&mut self, token: u64, next: Next) {
         let Some(connection) = self.connections.get(token) else {
             return;
@@ -231,6 +231,7 @@ impl Worker {
             .connections
             .fetch_sub(1, Ordering::Relaxed);
         self.shared.connected.fetch_sub(1, Ordering::Relaxed);
-        // Closing the socket removes it from the epoll instance.
+        // Dropping the connection closes its socket, which removes the socket from the epoll
+        // instance.
     }
 }

@@ -70,7 +70,7 @@ impl Upkeep {
         }
         if now >= self.next_forgetting && self.lost.is_none() {
             self.next_forgetting = now + FORGET;
-            // Remains whose lock is held are freed the next time.
+            // State of dead processes whose lock is held is freed in the next pass.
             let _ = shared.store().free_all_of_the_dead();
         }
         if self.lost.is_none() && shared.store().removed() {
@@ -87,8 +87,8 @@ impl Upkeep {
         }
     }
 
-    /// Returns whether it is time to move to the store that now has this name: either no connection
-    /// waits any more, or the grace period is over.
+    /// Returns whether it is time to move to the store that now has the served store's name: either
+    /// no connection waits any more, or the grace period is over.
     pub(crate) fn is_change_due(&self, shared: &Shared, now: Instant) -> bool {
         let Some(lost) = self.lost else {
             return false;
@@ -112,7 +112,7 @@ impl Upkeep {
                     shared.store().path().display()
                 ));
             }
-            // A thread runs a long command or a script.
+            // The move is retried later, because a thread runs a long command or a script.
             Ok(false) => {}
             Err(text) => {
                 if !self.told_failure {
@@ -237,7 +237,7 @@ mod tests {
             .expect("there are connections");
         assert_eq!(keys_after(1), 2);
         shared.unpause();
-        // The next step follows shortly after.
+        // Expiry and eviction may take several steps of upkeep.
         assert!((2..).any(|seconds| keys_after(seconds) == 0));
     }
 }

@@ -1,5 +1,5 @@
-//! A storm of writers that constantly change the type and the size of a few keys, and of which some
-//! are killed, while others read by typed calls and by commands over sockets.
+//! A storm test: writers constantly change the type and the size of a few keys, and some writers
+//! are killed, while readers check typed calls and commands over sockets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -102,7 +102,7 @@ fn typed(store: &Store, key: &[u8], random: &mut fastrand::Rng) -> Result<(), St
     }
 }
 
-/// Collects the strings in a reply. There are none if the key holds another type.
+/// Collects the strings in a reply. A WRONGTYPE error has none.
 fn strings<'r>(reply: &'r Value, into: &mut Vec<&'r [u8]>) -> Result<(), String> {
     match reply {
         Value::Bulk(bytes) => into.push(bytes),
@@ -213,7 +213,7 @@ fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), 
 }
 
 #[test]
-fn no_reader_sees_the_bytes_of_two_values() {
+fn no_read_mixes_the_bytes_of_two_values() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let directory = fresh::directory();

@@ -292,7 +292,8 @@ fn busy_lock_parks_the_received_set_while_other_clients_continue() {
         until("nothing is parked", || {
             client_list(&mut client).contains("flags=b")
         });
-        // The lock stays released, although the body may run again.
+        // Dropping the sender also unblocks every later `recv`, because the body of the write may
+        // run again.
         drop(release);
         let replies = parked.receive(2).expect("replies");
         assert_eq!(replies, [ok(), Value::Integer(AT_ONCE as i64)]);
@@ -348,7 +349,7 @@ fn long_replies_arrive_complete_at_any_reading_speed() {
             assert_eq!(*reply, Value::Integer(place as i64 / 2 + 1));
         }
     }
-    // No output is left in the server.
+    // The server holds no unsent output any more.
     let told = client_list(&mut client);
     assert!(told.contains("oll=0 omem=0"), "{told}");
 }
