@@ -13,8 +13,8 @@ use crate::lua::run_within;
 /// The CPU time limit of a script.
 const TIME: Duration = Duration::from_millis(40);
 const MEMORY: usize = 16 << 20;
-/// Bytes that the process may use in addition: for a reply, and for memory that the allocator
-/// keeps.
+/// Bytes that the process may use in addition to the script's memory: for a reply, and for memory
+/// that the allocator keeps.
 const BESIDES: usize = 24 << 20;
 
 /// The first lines of every script.

@@ -82,7 +82,7 @@ fn value(json: &Json) -> Value {
         Json::Number(number) => Value::Number(number.as_f64().expect("a number")),
         Json::String(text) => Value::Text(text.as_bytes().to_vec()),
         Json::Array(items) => {
-            // In Lua, JSON's null is a value.
+            // Keep null items: scripts see them as the value `cjson.null`.
             let keys = (1..).map(|index| Value::Number(f64::from(index)));
             Value::Table(keys.zip(items.iter().map(value)).collect())
         }

@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
             if *letter != b'c' {
                 self.skip(width);
             }
-            // Even a letter without a value needs a valid position.
+            // The position must be valid even for a letter that has no value.
             self.here(width)?;
             self.one(*letter, width)?;
         }

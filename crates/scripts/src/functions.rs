@@ -161,7 +161,7 @@ pub(crate) fn load(
             }
         }
         state.keep_error();
-        // The library does not exist, so release the functions that it registered.
+        // The program failed, so release the functions that it registered.
         while let Some(key) = registrations.pop() {
             state.release(key);
         }

@@ -9,7 +9,7 @@ use undercroft_memory::layout::header;
 
 /// The time in every scenario, in Unix milliseconds.
 pub const NOW: u64 = 1_000_000_000;
-/// A time after which no message is kept any longer, in milliseconds.
+/// A duration, in milliseconds, after which the store keeps no message any longer.
 pub const MESSAGES_KEPT: u64 = 3_600_000;
 
 /// The hash key of every scenario, fixed so that runs are identical.

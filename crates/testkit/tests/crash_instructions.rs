@@ -139,8 +139,8 @@ fn step_through_as(
     Ok(count)
 }
 
-/// Kills a process after a number of instructions. A process that was open all along must recover
-/// the store.
+/// Kills a process after a number of instructions. A process that had the store open all along must
+/// recover it.
 fn kill_after(scenario: &Scenario, prepared: &Prepared, instructions: u64, turn: u64) {
     let path = prepared.path("killed");
     copy_store(&prepared.base, &path).expect("room for a copy");
@@ -265,8 +265,8 @@ fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, St
     Ok(prepared)
 }
 
-/// Saving a page takes 512 equivalent stores into memory that no process can reach yet, so only a
-/// full run recovers every state.
+/// Saving a page takes 512 stores into memory that no process can reach yet, and a kill after any
+/// of them leaves the same result. Therefore only a full run recovers every state.
 #[test]
 fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
     let seed = fresh::seed();

@@ -19,7 +19,7 @@ const KILLS_PER_STORE: u32 = 20;
 /// The numbers of publishers and subscribers. The last of each is not killed.
 const PUBLISHERS: usize = 3;
 const SUBSCRIBERS: usize = 3;
-/// Small, so that publishers lap a slow subscriber.
+/// The size of the message ring in bytes: small, so that publishers lap a slow subscriber.
 const RING: u64 = 64 << 10;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
 
@@ -123,7 +123,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     store.free_all_of_the_dead().expect("a walk");
     let found = problems(&store).expect("a check");
     assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
-    // Long messages are kept for subscribers that may still read them.
+    // Long messages stay in memory for subscribers that may still read them.
     store.set_time(store.now() + MESSAGES_KEPT);
     store.upkeep_all().expect("upkeep");
     assert_eq!(store.used_memory(), 0, "a leak (seed {seed})");

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn other_dependencies_fail() {
+    fn forbidden_dependencies_fail() {
         for (from, to) in [
             ("crates/memory", "crates/engine"),
             ("crates/engine", "crates/resp"),

@@ -15,7 +15,7 @@ pub(crate) const CITED_RULES: Rule = Rule {
     canary: || Repo::with_file("crates/memory/src/log.rs", "//! The undo log (W4)."),
 };
 
-/// Documents that name the tests of their statements.
+/// Documents that name the tests that guard their statements.
 const NAME_TESTS: &[&str] = &[DEFINED_IN, "docs/security.md"];
 
 pub(crate) const GUARDS: Rule = Rule {

@@ -27,7 +27,7 @@ const SOURCES: &[&str] = &["rs", "py", "pyi", "sh"];
 /// The names of doors, in order of preference.
 const DOORS: &[&str] = &["mod.rs", "lib.rs", "main.rs", "__init__.py"];
 
-/// The top-level folders whose files documents and comments name.
+/// The top-level folders. Paths that documents and comments name start with one of these.
 const ROOMS: &[&str] = &[
     "bench",
     "clients",
@@ -91,8 +91,8 @@ fn is_mapped(repo: &Repo, file: &File) -> bool {
 /// Returns the violation if no map names a file.
 fn missing(repo: &Repo, file: &File) -> Option<String> {
     let (folder, name) = split(&file.path);
-    // A door stands for its folder, which the folder above names. The door of a crate or a package
-    // is the entrance.
+    // A folder's door stands for the folder, which the parent folder's map names. The door of a
+    // crate needs no map.
     let subject = match name {
         "mod.rs" | "__init__.py" => folder,
         "lib.rs" => return None,

@@ -15,8 +15,8 @@ const LINES: usize = 800;
 /// The maximum width of a line that rustfmt produces.
 const COLUMNS: usize = 100;
 
-/// Locks and values that are initialized once. `fork` copies their state, so a lock held by another
-/// thread stays locked in the child forever. `ForkMutex` avoids this.
+/// Locks and values that are initialized once. `fork` copies their state, so a lock that another
+/// thread holds stays locked in the child forever. `ForkMutex` avoids this.
 const LOCKS: &[&str] = &[
     "Mutex",
     "RwLock",

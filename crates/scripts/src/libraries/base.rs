@@ -94,8 +94,8 @@ fn assert(state: &mut State<'_>) -> c_int {
     state.top()
 }
 
-/// Bounds on the collector's settings: below them, it does all its work at once; above them, it
-/// does nothing else.
+/// The ranges to which the collector settings of scripts are clamped, so that the collector neither
+/// runs a complete cycle in one step nor takes nearly all of the time.
 const STEP_MULTIPLIERS: (i64, i64) = (50, 1000);
 const PAUSES: (i64, i64) = (0, 1000);
 
@@ -283,8 +283,8 @@ fn protected_call(state: &mut State<'_>) -> c_int {
 }
 
 /// Implements `xpcall`. Calls the handler after the stack is unwound, because Lua runs handlers of
-/// an error in progress without the hook that ends scripts. An error in the handler goes to the
-/// handler again, as in Lua, which stops when its C stack is full.
+/// an error in progress without the hook that ends scripts. If the handler raises an error, it is
+/// called again with that error, up to 200 times.
 fn protected_call_with_handler(state: &mut State<'_>) -> c_int {
     const HANDLER: c_int = 1;
     const ROUNDS: usize = 200;

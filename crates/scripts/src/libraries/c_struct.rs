@@ -125,7 +125,7 @@ fn pack(state: &mut State<'_>) -> c_int {
     // SAFETY: nothing that is called while `out` is in use touches the scratch buffer, and no
     // script runs.
     let out = unsafe { &mut *context.scratch() };
-    // A nil past the last argument, so that a missing argument reads as nil.
+    // Push nil after the last argument, so that a missing argument reads as nil.
     state.push_nil();
     let (mut argument, mut total) = (2, 0_usize);
     while let Some((option, size)) = format.option(state) {

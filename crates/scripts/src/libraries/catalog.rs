@@ -1,4 +1,4 @@
-//! The table of all libraries, from which they are built.
+//! The table of all libraries and their functions, from which every interpreter builds them.
 
 use std::ffi::CStr;
 
@@ -7,7 +7,7 @@ use super::{base, bit, c_struct, cjson, cmsgpack, coroutine, guards, math, redis
 
 use crate::state::{GLOBALS, Kind, State};
 
-/// A library and its functions.
+/// A library of Lua functions, or the global functions.
 pub(crate) struct Library {
     /// The library's name in scripts; empty for the globals.
     pub(crate) name: &'static CStr,

@@ -35,9 +35,9 @@ pub(crate) enum Interruption {
 /// The memory that a call may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// No memory, or a fixed amount.
+    /// The call allocates nothing, or a fixed amount.
     Fixed,
-    /// The memory of its result, which counts toward the interpreter's limit.
+    /// The call allocates its result, which counts toward the interpreter's memory limit.
     Counted,
 }
 

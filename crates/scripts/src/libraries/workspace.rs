@@ -52,7 +52,7 @@ unsafe impl HoldsContext for Workspace {
 }
 
 impl Workspace {
-    /// Returns the workspace of an interpreter that is not created yet.
+    /// Returns a workspace for a new interpreter.
     pub(crate) fn new() -> Workspace {
         Workspace {
             context: Context::new(),

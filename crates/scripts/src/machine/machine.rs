@@ -22,8 +22,8 @@ use crate::state::{
 /// An interpreter with this many compiled scripts and libraries is dropped.
 const COMPILED_MAX: usize = 2048;
 /// The collector starts when memory has grown to this percentage of what the last collection left.
-/// A larger value lets strings fall out of the CPU caches; a smaller value costs more in
-/// collections than it saves.
+/// With a larger value, strings fall out of the CPU caches; with a smaller value, collections cost
+/// more than they save.
 const PAUSE: c_int = 150;
 /// How much the collector works, as a percentage of the memory allocated in the same time. This is
 /// Lua's default.
@@ -103,7 +103,7 @@ impl Machine {
     /// Clears the stack, and collects garbage if there is much. Keeps the error message.
     fn clear(&mut self) {
         let workspace = self.interpreter.workspace();
-        // SAFETY: no command is running, so nothing else refers to it.
+        // SAFETY: no command is running, so no other reference to the workspace's command exists.
         unsafe { &mut *workspace.command() }.reply.trim();
         workspace.context().clear_scratch();
         self.interpreter.clear_stack();
@@ -246,7 +246,8 @@ impl Machine {
         self.clear();
         let words: &[u8] = match outcome {
             _ if status != Status::DONE => {
-                // The registered functions stay in the registry, so drop the interpreter.
+                // The interpreter cannot release the functions that the program registered, so drop
+                // the interpreter.
                 self.is_broken = true;
                 return Err(CommandError::fixed(
                     "ERR Error registering functions: ERR not enough memory",

@@ -89,7 +89,7 @@ fn every_reachable_function_is_in_the_table() {
         unknown.is_empty(),
         "functions that no table names: {unknown:x?}"
     );
-    // Every function with a name was reached.
+    // The script must also reach every function that has a name.
     let named = LIBRARIES.iter().flat_map(|library| library.functions);
     for function in named {
         let address = function.entry.address();

@@ -106,7 +106,8 @@ fn fill(
     }
     let before = table.length;
     state.push_kept(table.key);
-    // An out-of-memory error can leave old and new strings in the table.
+    // Update the length first: an out-of-memory error can leave both old and new strings in the
+    // table.
     table.length = before.max(texts.len());
     for (index, text) in texts.iter().enumerate() {
         state.push_bytes(text);

@@ -54,7 +54,8 @@ impl State<'_> {
         lua!(self, lua_lessthan, one, other) != 0
     }
 
-    /// Yields the top `values` values. The calling function must return the result.
+    /// Yields the top `values` values. The calling function must return this method's result to
+    /// Lua.
     pub(crate) fn yield_values(&mut self, values: c_int) -> c_int {
         lua!(self, lua_yield, values)
     }
@@ -194,7 +195,7 @@ impl Coroutine<'_> {
     }
 
     /// Resumes the coroutine with the top `arguments` values of `state`. Returns how many values it
-    /// yields or returns. They, or an error, are on the coroutine's own stack.
+    /// yields or returns. These values, or an error, are on the coroutine's own stack.
     pub(crate) fn resume(self, state: &mut State<'_>, arguments: c_int) -> Result<c_int, Status> {
         let Coroutine(coroutine) = self;
         lua!(state, lua_xmove, coroutine.raw(), arguments);
@@ -248,7 +249,7 @@ unsafe extern "C-unwind" fn run_hook<F: Fn(&State<'_>) + Copy>(
     lua: *mut lua_State,
     _: *mut lua_Debug,
 ) {
-    // SAFETY: `F` has no bytes and is `Copy`, and `set_hook` was given a value of it.
+    // SAFETY: `F` is zero-sized and `Copy`, and `set_hook` received a value of it.
     let hook = unsafe { std::ptr::NonNull::<F>::dangling().read() };
     // SAFETY: Lua passes its live state, and functions of this crate follow the rules of `State`.
     hook(unsafe { State::from_raw(lua) });

@@ -160,7 +160,8 @@ impl Context {
     /// error.
     #[inline]
     pub(crate) fn ask_host<R>(&self, ask: impl FnOnce(&mut Calls<'_, '_>) -> R) -> Option<R> {
-        // Take the pointer away during the call, so that only one reference to the host exists.
+        // Take the pointer away during the call, so that no second reference to the host can be
+        // created.
         let host = self.host.replace(null_mut());
         // SAFETY: `with_host` borrows the host until the script has ended.
         let answer = ask(unsafe { host.as_mut()? });

@@ -39,7 +39,7 @@ impl Entry {
 /// Lua must call this function, in a protected call.
 #[inline(never)]
 unsafe extern "C-unwind" fn enter<F: Body>(lua: *mut lua_State) -> c_int {
-    // SAFETY: `F` has no bytes and is `Copy`, and `entry` was given a value of it.
+    // SAFETY: `F` is zero-sized and `Copy`, and `entry` received a value of it.
     let body = unsafe { NonNull::<F>::dangling().read() };
     // SAFETY: Lua passes its live state, and functions of this crate follow the rules of `State`.
     body(unsafe { State::from_raw(lua) })

@@ -53,8 +53,8 @@ unsafe extern "C-unwind" fn enter_with<T, F>(lua: *mut lua_State) -> c_int
 where
     F: Fn(&mut State<'_>, &mut T) + Copy,
 {
-    // SAFETY: the caller guarantees the pointer, `F` has no bytes and a value of it was given to
-    // `run_protected` or `keep_body`, and functions of this crate follow the rules of `State`.
+    // SAFETY: the caller guarantees the pointer. `F` is zero-sized, and `run_protected` or
+    // `keep_body` received a value of it. All functions of this crate follow the rules of `State`.
     unsafe {
         let body = NonNull::<F>::dangling().read();
         let data = mlua_sys::lua_touserdata(lua, 1).cast::<T>();

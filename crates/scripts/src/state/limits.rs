@@ -141,10 +141,10 @@ impl State<'_> {
 
 pub(crate) const OUT_OF_MEMORY: &[u8] = b"not enough memory";
 
-/// Steps that iterating over a table counts as, because it may skip any number of empty slots
-/// uncounted.
+/// The number of steps that iterating over a table counts as, because the iteration may skip any
+/// number of empty slots without counting them.
 pub(crate) const TABLE_WALK: usize = 4096;
-/// Steps between two questions to the host.
+/// The number of steps between two checks whether the host allows the script to continue.
 const STEPS: usize = 65_536;
 /// Bytes that one step copies or examines.
 const STEP_BYTES: usize = 16;
@@ -197,7 +197,7 @@ impl State<'_> {
 
 /// Memory limits.
 impl State<'_> {
-    /// Ends the script because it reached its memory limit.
+    /// Ends the script because it has reached its memory limit.
     #[cold]
     pub(crate) fn raise_memory(&self) -> ! {
         let context = self.context();

@@ -119,11 +119,11 @@ impl<'i> State<'i> {
         self.lua.get()
     }
 
-    /// Returns a second reference, whose borrows do not block changes to the stack.
+    /// Returns a second reference to the state, whose borrows do not block changes to the stack.
     ///
     /// # Safety
-    /// Values borrowed through it must stay on the stack, or otherwise reachable for Lua, while
-    /// they are in use.
+    /// Values borrowed through this reference must stay on the stack, or otherwise reachable for
+    /// Lua, while they are in use.
     #[inline]
     pub(crate) unsafe fn anchored<'a>(&self) -> &'a State<'a> {
         // SAFETY: the state outlives the function that uses it.

@@ -11,7 +11,7 @@ use crate::state::{Context, State};
 
 /// Bytes that fit on the thread's stack.
 const SMALL: usize = 256;
-/// Bytes that are copied between two questions to the host.
+/// The number of bytes copied between two checks whether the script may continue.
 const PIECE: usize = 1 << 20;
 
 /// A text buffer. It borrows the state, so the stack slot of its memory does not move.

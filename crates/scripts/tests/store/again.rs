@@ -1,7 +1,7 @@
-//! Runs every stream command twice: the script around it touches a key of another shard after the
-//! command, so it is rolled back and restarted, as is a script that ran out of room. The first run
-//! must leave no trace: a second store, in which each command runs once, gives the same replies and
-//! ends with the same data.
+//! Runs every stream command in a script that is rolled back and restarted, because it touches a
+//! key of another shard after the command. A script that ran out of memory is restarted in the same
+//! way. The first run must leave no trace: a second store, in which each command runs once, gives
+//! the same replies and ends with the same data.
 
 use undercroft_commands::reply::Tree;
 use undercroft_conformance::command::Command;
@@ -10,7 +10,7 @@ use undercroft_conformance::generate::{FAMILIES, Generator};
 use crate::host::Embedded;
 
 const COMMANDS: usize = 4000;
-/// Commands between two comparisons of the data.
+/// The number of commands between two comparisons of the data.
 const LOOK: usize = 200;
 const KEYS: &[&str] = &["stream:1", "stream:2", "stream:3"];
 /// The script touches keys of other shards after the command, so the command has already run when

@@ -61,7 +61,7 @@ fn call(store: &Store, text: &str) -> Tree {
     run(store, &words)
 }
 
-/// Creates some keys, and loads all scripts but one.
+/// Creates the keys, and loads every script except one.
 fn prepare(store: &Store) {
     for command in [
         ["SET", "text", "old"],
@@ -128,7 +128,8 @@ const SCENARIOS: [Scenario; 7] = [
     },
 ];
 
-/// Returns how many deaths left the old state, and how many the new state.
+/// Kills the process at every step of the scenario. Returns how many deaths left the old state, and
+/// how many the new state.
 fn die_at_every_step(scenario: &Scenario) -> (u64, u64) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let base = directory.path().join("base");

@@ -7,7 +7,7 @@ use undercroft_commands::reply::Tree;
 
 use crate::host::Embedded;
 
-/// Scripts that end only after ages or never.
+/// Scripts that run for a very long time or forever.
 const ENDLESS: &[&str] = &[
     "while true do end",
     "while true do pcall(error) end",

@@ -1,5 +1,6 @@
-//! Local variables of a library last until it is loaded again. A restarted run keeps what its first
-//! attempt stored in them, so tests that run everything twice leave these out.
+//! Local variables of a library, which keep their values until the library is loaded again. A
+//! restarted run keeps what its first attempt stored in them, so test runs that execute every write
+//! twice skip these tests.
 
 use undercroft_commands::reply::Tree;
 
@@ -83,7 +84,7 @@ fn stores_with_the_same_library_share_no_locals() {
 }
 
 #[test]
-fn counts_within_a_transaction_that_loads_the_library_are_kept() {
+fn locals_set_in_a_transaction_that_loads_their_library_are_kept() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     client.run(&["FUNCTION", "LOAD", &counter("count")]);

@@ -131,7 +131,7 @@ fn every_process_knows_a_script_until_it_is_flushed() {
     // `EVAL` makes the text known to all processes again.
     first.run(&["EVAL", "return ARGV[1]", "0", "x"]);
     assert_eq!(second.run(&["EVALSHA", &sha, "0", "z"]), bulk("z"));
-    // Script texts are not visible as keys, and flushing the databases keeps them.
+    // Script texts are not visible as keys, and survive a flush of the databases.
     assert_eq!(second.run(&["DBSIZE"]), Tree::Integer(0));
     one.check();
 }
@@ -192,7 +192,8 @@ fn ended(commands: &[&[&str]]) -> Tree {
                 continue;
             }
             match waiting.run(&["SCRIPT", "KILL"]) {
-                // On a stalled machine, the script may not have reported for a second.
+                // On a stalled machine, the script may not have been reported for a second, and
+                // then does not count as busy.
                 Tree::Error(text) if text.starts_with("NOTBUSY") => {}
                 reply => {
                     assert_eq!(reply, Tree::Simple("OK".into()));

@@ -1,4 +1,4 @@
-//! Scripts that only read the globals and scripts that try to change them.
+//! Tests scripts that only read the globals, and scripts that try to change them.
 
 use undercroft_commands::reply::Tree;
 

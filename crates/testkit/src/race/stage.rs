@@ -28,10 +28,11 @@ pub type World = [usize; 2];
 /// When the store changes during a read.
 #[derive(Clone, Debug)]
 pub enum Interruption {
-    /// After the read's body has run, starting with the given try, counted from 0. Each try leads
-    /// to the next world.
+    /// Switch the store after the read's body has run, from the given try on, counted from 0. Each
+    /// further try switches to the next world.
     Tries(u64, Vec<World>),
-    /// Before the read looks at the heap for the given time, counted from 0 over all tries.
+    /// Switch the store just before a read looks at the heap. The number counts these looks from 0,
+    /// over all tries.
     Look(u64, World),
 }
 

@@ -91,8 +91,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome, or an error if an earlier death left a later state. Skips the check for
-    /// scenarios whose states cannot be told apart so strictly.
+    /// Returns the outcome, or an error if an earlier death left a later state. Only scenarios with
+    /// several committed parts are checked for this order.
     pub fn after(self, last: &mut Outcome, scenario: &Scenario) -> Result<Outcome, String> {
         let is_strict = scenario.handed || scenario.first.is_some();
         if is_strict && self < *last {

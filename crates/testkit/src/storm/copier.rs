@@ -36,7 +36,7 @@ pub fn run(path: &Path, progress: &Path) -> Result<(), String> {
             Ok::<_, Error>(())
         });
         match copied {
-            // The other copier was faster several times.
+            // The other copier has started its copy first several times.
             Err(Error::Memory(error)) if matches!(*error, memory::Error::Copying { .. }) => {
                 continue;
             }

@@ -13,9 +13,9 @@ const INDEXED: u32 = 1;
 const SORTED: u32 = 2;
 /// Values are made from numbers below this.
 const NUMBERS: u32 = 3000;
-/// A feed with more items than this loses some at once.
+/// A feed that grows beyond this many items loses some of them at once.
 const MANY: u64 = 4000;
-/// Tallies count attributes below this.
+/// Tallies count the attribute values below this bound.
 const LOW: u32 = 5;
 /// Bytes of a value, which repeats a big-endian number and its checksum. A few thousand such values
 /// fill enough leaves for the node above them to have room for a tally.

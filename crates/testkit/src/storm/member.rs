@@ -11,7 +11,7 @@ use super::Progress;
 
 /// Operations that every survivor must complete after a kill.
 const PROGRESS: u64 = 20;
-/// A process without progress for this long hangs. Far longer than any wait for a lock.
+/// A process without progress for this long counts as hung. Much longer than any wait for a lock.
 pub const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 /// A process of the storm. Killed when dropped.
@@ -84,8 +84,8 @@ impl Drop for Member {
     }
 }
 
-/// Waits until every thread of every process has made progress. Panics with the names of those that
-/// hang.
+/// Waits until every thread of every process has made progress. Panics with the names of the
+/// processes that hang.
 pub fn wait_for_progress(members: &mut [&mut Member], store: &Store, seed: u64) {
     let before: Vec<Vec<u64>> = members.iter().map(|member| member.operations()).collect();
     let start = Instant::now();

@@ -43,7 +43,7 @@ pub const COUNTERS: u32 = 4;
 pub const GROUPS: u32 = 6;
 /// The number of keys in each group.
 pub const MEMBERS: u32 = 12;
-/// The number of names between which one value is renamed.
+/// The number of keys between which one value is renamed.
 pub const NAMES: u32 = 6;
 /// The most threads that a process has.
 pub const THREADS: u64 = 4;
@@ -63,15 +63,15 @@ pub fn counter_key(index: u32) -> Vec<u8> {
     format!("counter:{index}").into_bytes()
 }
 
-/// The name with which values that are renamed are sealed.
+/// The name that the checksum of a renamed value covers instead of the value's current key.
 pub const RENAMED: &[u8] = b"renamed";
 
-/// Returns a name that the renamed value may have.
+/// Returns a key that the renamed value may have.
 pub fn renamed_key(index: u32) -> Vec<u8> {
     format!("renamed:{index}").into_bytes()
 }
 
-/// Returns the name with which the values of a group are sealed.
+/// Returns the name that the checksums of a group's values cover.
 pub fn group_name(group: u32) -> Vec<u8> {
     format!("group:{group}").into_bytes()
 }

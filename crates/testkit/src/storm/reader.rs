@@ -18,7 +18,8 @@ pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), S
     let store = Store::open(path, write).map_err(say)?;
     let progress = Progress::open(progress).map_err(|error| error.to_string())?;
     if !write {
-        // A read-only handle depends on later writers to recover what a dead one left.
+        // A read-only handle cannot recover what a dead writer left, so it waits until another
+        // writer does.
         store.set_patience(Duration::from_secs(60));
     }
     let mut random = fastrand::Rng::with_seed(seed);

@@ -15,7 +15,7 @@ fn checksum(key: &[u8], content: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Returns a value of `length` bytes, at least 8, for a key.
+/// Returns a value for a key: a checksum and random content, `length` bytes (at least 8) in total.
 pub fn sealed(key: &[u8], length: usize, random: &mut fastrand::Rng) -> Vec<u8> {
     let mut content = vec![0; length.saturating_sub(8)];
     random.fill(&mut content);
@@ -24,7 +24,7 @@ pub fn sealed(key: &[u8], length: usize, random: &mut fastrand::Rng) -> Vec<u8> 
     value
 }
 
-/// Checks that [`sealed`] made a value for this key.
+/// Checks that a value carries the checksum that [`sealed`] computed for this key.
 pub fn check_sealed(key: &[u8], value: &[u8]) -> Result<(), String> {
     let torn = || {
         format!(

@@ -10,7 +10,7 @@ use super::{
     check_key, counter_key, feeds, group, group_name, renamed_key, sealed_key, streams, values,
 };
 
-/// An appended text longer than this is started anew.
+/// An appended text longer than this many bytes is replaced by a new one.
 const TEXT_MAX: usize = 40_000;
 
 /// Writes with `threads` threads until the process is killed. Returns only if something fails.

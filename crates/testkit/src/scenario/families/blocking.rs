@@ -235,7 +235,7 @@ fn begin(waiters: &mut Waiters<&Store>, keys: &[Vec<u8>], take: Take) -> Ticket 
     }
 }
 
-/// Waits for as long as the process lives.
+/// Starts to wait, and keeps waiting until the process dies.
 fn wait(store: &Store, keys: &[Vec<u8>], take: Take) -> Ticket {
     begin(&mut ManuallyDrop::new(Waiters::new(store)), keys, take)
 }

@@ -71,7 +71,7 @@ fn hold(store: &Store) {
     assert_eq!(held.expect("room").0, Received::Some);
 }
 
-/// Looks at a channel for as long as the process lives.
+/// Starts to look at a channel, and keeps looking until the process dies.
 fn look(store: &Store, look: Look) {
     let jobs = jobs();
     let wanted = Wanted {

@@ -51,7 +51,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("FEED.ADD inside, leaves more", tree, |s| {
         add(s, 400, 9000..9800)
     }),
-    // Leaves are added and removed.
+    // Adding and removing leaves.
     quick(
         "FEED.ADD, a leaf more",
         |s| with(s, LEAF),
@@ -90,7 +90,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             writer.feed_hide(0, &s.key(&feed()), &Selection::of_values(&values), true)
         });
     }),
-    // Hidden items and attributes.
+    // Changes to hidden items and to attributes.
     quick("FEED.HIDE", tree, |s| hide(s, &[5, 400, 700], true)),
     full("FEED.SHOW", tree, |s| hide(s, &[7, 14], false)),
     quick("FEED.SETATTR", tree, |s| {
@@ -121,7 +121,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         tallied,
         |s| add(s, 400, 9000..9001),
     ),
-    // Sorted feeds.
+    // Changes to sorted feeds.
     quick("FEED.ADD to a sorted feed", sorted, |s| {
         add(s, -1, 300..301)
     }),

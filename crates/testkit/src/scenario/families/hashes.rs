@@ -313,7 +313,7 @@ fn two(store: &Store) {
     put(store, 1, 0..12, 10);
 }
 
-/// Creates and removes a hash, none of which has been freed.
+/// Creates and removes a hash, whose memory has not been freed yet.
 fn buried(store: &Store) {
     small(store, 40);
     put(store, 0, 20..21, 5000);

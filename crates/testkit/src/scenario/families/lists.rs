@@ -88,7 +88,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("LREM of a long item", long_items, |s| {
         remove(s, 0, &[b'l'; 900])
     }),
-    // Leaves are added and removed.
+    // Adding and removing leaves.
     quick(
         "RPUSH, a leaf more",
         |s| with(s, LEAF),

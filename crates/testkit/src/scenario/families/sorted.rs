@@ -343,7 +343,7 @@ fn stored(store: &Store) {
     set(store, &key(1, 90), 64);
 }
 
-/// Creates and removes a sorted set, none of which has been freed.
+/// Creates and removes a sorted set, whose memory has not been freed yet.
 fn buried(store: &Store) {
     many(store, 3 * LEAF);
     delete(store, &[key(0, 90)]);
