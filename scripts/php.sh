@@ -83,7 +83,7 @@ if [[ -f $extension ]]; then
     UNDERCROFT_EXTENSION=$extension suite once embedded --filter ForkLoad
     if have redis-server; then
         UNDERCROFT_EXTENSION=$extension abroad tr_TR suite commands native
-        UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|Fork|Descriptors|testTls|testTheOtherPages'
+        UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|Fork|Descriptors|testTls|testSamplesOfTheOtherPages'
     fi
 else
     skip "the PHP client with the extension: it is not built"

@@ -54,7 +54,7 @@
  *             can end such a wait. It can also end a script that has not written anything yet.
  * C++         The header compiles as C11 and as C++17. No function throws.
  * Memory      If the process has no memory for a value that it reads or for a reply, the call
- *             returns UC_ERROR, and the reply is nil. What the command changed stays changed.
+ *             returns UC_ERROR, and the reply is nil. Changes that the command made remain.
  * Stability   A program built with this header runs with every library whose UC_ABI_VERSION has the
  *             same upper 16 bits and at least the same lower 16 bits. Only opaque handles and
  *             structures that begin with their size cross the boundary.
@@ -187,7 +187,8 @@ static inline uc_bytes uc_data(const void *data, size_t length)
 /* An open store, with the number of one of its databases. */
 typedef struct uc_store uc_store;
 
-/* Sessions, replies, subscriptions and objects, which are described below. */
+/* The opaque types of sessions, replies, values, subscriptions and objects, which are described
+ * below. */
 typedef struct uc_session uc_session;
 typedef struct uc_reply uc_reply;
 typedef struct uc_value uc_value;
@@ -218,8 +219,8 @@ typedef struct uc_options {
  * directory in /dev/shm, and "undercroft://name/1" is its database 1. "undercroft:///path", or a
  * path that contains a '/', is that file. Any other word returns UC_MISUSE. A URL may end with
  * "?on_removed=error", see UC_REMOVED. `options` may be NULL. Close *store with uc_close(). It is
- * NULL after a failure: UC_MISUSE for an invalid name or option, or UC_CANNOT_OPEN. A process maps
- * a file only once, however often it opens it. So open the store again for another database. */
+ * NULL after a failure: UC_MISUSE for an invalid name or option, or UC_CANNOT_OPEN. To use another
+ * database, open the store again: a process maps each file only once. */
 int uc_open(const char *url, const uc_options *options, uc_store **store);
 
 /* Returns a line about limits of an existing store that differ from uc_options, and how to change
@@ -235,9 +236,9 @@ int uc_close(uc_store *store);
 
 /* Copies the string at a key into a buffer. *length is always the string's length, or 0 if there is
  * none. UC_NONE: the key does not exist. UC_TOO_SMALL: *length exceeds `capacity`. Then enlarge the
- * buffer and call again in a loop, because other processes may change the value meanwhile. Without
- * UC_OK, the contents of the buffer are unspecified. No terminating zero is added. The buffer may
- * be NULL if `capacity` is 0. Makes no allocation and no system call. O(length). */
+ * buffer and call again in a loop, because other processes may change the value meanwhile. The
+ * contents of the buffer are unspecified unless the result is UC_OK. No terminating zero is added.
+ * The buffer may be NULL if `capacity` is 0. Makes no allocation and no system call. O(length). */
 int uc_get(uc_store *store, const void *key, size_t key_length, void *buffer, size_t capacity, size_t *length);
 
 /* Sets a key to a string that does not expire. O(length). */
@@ -303,7 +304,7 @@ int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *millise
  * calls that change items change none, with UC_OK, unless a function says otherwise. UC_WRONG_TYPE:
  * the key has a value of another type. */
 
-/* Which items a query selects, and from which end it starts. */
+/* Flags that select the items of a query and the end at which it starts. */
 #define UC_FEED_VISIBLE 0
 #define UC_FEED_HIDDEN 1
 #define UC_FEED_ALL 2
@@ -336,20 +337,20 @@ int uc_feed_create(uc_store *store, const void *key, size_t key_length, size_t v
 #define UC_FEED_BY_VALUE INT64_MIN  /* at the position of its value; only in sorted feeds */
 
 /* Inserts `count` contiguous values before the item at a position, which counts all items. 0 is the
- * first position, -1 is after the last item, -2 is before the last item, and a position past an end
- * is that end. In a sorted feed, use UC_FEED_BY_VALUE. `attributes` has count * attribute_count
+ * first position, -1 is after the last item, and -2 is before the last item. A position past an end
+ * means that end. In a sorted feed, use UC_FEED_BY_VALUE. `attributes` has count * attribute_count
  * numbers, and NULL makes all of them 0. *items receives the new number of items, and `items` may
- * be NULL. UC_ERROR: the feed does not exist, or it does not accept the items. The items are
- * added atomically. O(log n + count). */
+ * be NULL. UC_ERROR: the feed does not exist, or it does not accept the items. The items are added
+ * atomically. O(log n + count). */
 int uc_feed_add(uc_store *store, const void *key, size_t key_length, int64_t position, size_t count,
                 const void *values, size_t value_size, const uint32_t *attributes, size_t attribute_count,
                 uint64_t *items);
 
 /* Copies up to `count` values into a buffer of count * value_size bytes, and their attributes into
- * one of count * attribute_count numbers. The position `from` counts the items that the query
+ * a buffer of count * attribute_count numbers. The position `from` counts the items that the query
  * selects. If `attributes` is NULL, `attribute_count` is ignored. *found receives the number of
- * items. The rest of the buffers, and all of them without UC_OK, is unspecified. O(log n + count);
- * with a filter up to O(n). */
+ * items. The contents of the buffers after the last item are unspecified. Unless the result is
+ * UC_OK, all contents are unspecified. O(log n + count); with a filter up to O(n). */
 int uc_feed_range(uc_store *store, const void *key, size_t key_length, int64_t from, size_t count,
                   const uc_feed_query *query, void *values, size_t value_size, uint32_t *attributes,
                   size_t attribute_count, size_t *found);
@@ -472,12 +473,12 @@ typedef struct uc_words {
  * replies of the commands before it, which did run. */
 int uc_pipeline(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
 
-/* Runs commands as one transaction, like MULTI, the commands and EXEC. It is atomic, even if
- * this process dies. The reply is the array of their replies. UC_NONE: a key that the session watches
- * (WATCH through uc_command()) was changed, so nothing was done and the reply is
- * nil. If a command cannot be queued (unknown command, wrong number of words), the call fails with
- * its error and nothing was done. Watched keys are forgotten in every case but one: in a session
- * after MULTI, the call returns UC_MISUSE. */
+/* Runs commands as one transaction, like MULTI, the commands and EXEC. It is atomic, even if this
+ * process dies. The reply is the array of their replies. UC_NONE: a key that the session watches
+ * (WATCH through uc_command()) was changed, so nothing was done and the reply is nil. If a command
+ * cannot be queued (unknown command, wrong number of words), the call fails with its error and
+ * nothing was done. The session's watched keys are forgotten unless the result is UC_MISUSE, as it
+ * is in a session after MULTI. */
 int uc_transaction(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
 
 /* For bindings of languages whose signal handlers may throw between a call and the delivery of its
@@ -485,12 +486,13 @@ int uc_transaction(uc_session *session, size_t count, const uc_words *commands, 
  * uc_transaction() took out of the store and returned (LPOP, SPOP, GETDEL, ...). It does not record
  * what a script took. */
 #define UC_TAKEN_KEEP 0
-/* Sets the record aside, so that a signal handler may use the session. UC_TAKEN_RESUME or
- * UC_TAKEN_GIVE_BACK follows. */
+/* Sets aside the record of what the last call took, so that a signal handler may use the session.
+ * Follow it with UC_TAKEN_RESUME or UC_TAKEN_GIVE_BACK. */
 #define UC_TAKEN_HOLD 1
-/* The result will still be delivered, so the record is restored. */
+/* Restores the record that UC_TAKEN_HOLD set aside, because the result will still be delivered. */
 #define UC_TAKEN_RESUME 2
-/* The result will not be delivered, so what was taken is put back. UC_ERROR: that failed. */
+/* Puts back what the call took, because its result will not be delivered. UC_ERROR: it could not be
+ * put back. */
 #define UC_TAKEN_GIVE_BACK 3
 int uc_taken(uc_session *session, int what);
 
@@ -517,9 +519,9 @@ typedef enum uc_type {
     UC_TYPE_SET = 9
 } uc_type;
 
-/* Returns the whole reply. The reply owns this value and all values within it. They are valid until
- * the reply is passed to another call. Until then, any number of threads may read them. Returns
- * NULL for a reply that cannot be used. */
+/* Returns the outermost value of a reply. The reply owns this value and all values within it. They
+ * are valid until the reply is passed to another call. Until then, any number of threads may read
+ * them. Returns NULL for a reply that cannot be used. */
 const uc_value *uc_reply_value(const uc_reply *reply);
 
 /* The functions below accept any value, including NULL, which is nil, and return a result for every
@@ -600,9 +602,9 @@ int uc_subscription_lost(uc_subscription *subscription, uint64_t *lost);
 /* Objects are bytes and arrays that processes exchange by an id, which can be passed through any
  * queue. They are the same objects as those of Python's undercroft.Objects, of Rust and of PHP. A
  * uc_object is read in place in shared memory. Its contents do not change and stay until
- * uc_object_close() or the end of the process, even if its key is deleted. A process reads up to
- * 126 objects of uc_object_get() in place at a time. Further objects, and objects shorter than 32
- * KiB, are copied. In a forked child, an object of its parent is empty. */
+ * uc_object_close() or the end of the process, even if its key is deleted. A process can read up to
+ * 126 objects from uc_object_get() in place at the same time. Further objects, and objects shorter
+ * than 32 KiB, are copied. In a forked child, an object that the parent opened is empty. */
 
 /* Room for an id and its terminating zero. */
 #define UC_OBJECT_ID 80
@@ -613,7 +615,7 @@ int uc_subscription_lost(uc_subscription *subscription, uint64_t *lost);
 int uc_object_put(uc_store *store, const void *data, size_t length, int64_t ttl_ms, char *id);
 
 /* Stores an array in C order, given its numpy type such as "<f8", the length of each dimension, and
- * the bytes of its items. Otherwise like uc_object_put(). */
+ * the bytes of its items. The other arguments and results are those of uc_object_put(). */
 int uc_object_put_array(uc_store *store, const char *dtype, size_t dimensions, const uint64_t *shape, const void *items,
                         size_t length, int64_t ttl_ms, char *id);
 
@@ -637,9 +639,9 @@ int uc_object_close(uc_object *object);
  * receives their number, and `length` may be NULL. */
 const void *uc_object_data(const uc_object *object, size_t *length);
 
-/* Returns the kind of an object: 'b' for bytes, 'a' for an array, or another letter for another of
- * Python's kinds. The bytes of those kinds are everything after the description. Negative: a
- * uc_status. */
+/* Returns the kind of an object: 'b' for bytes, 'a' for an array, or the letter of another kind
+ * that Python stores. For such a kind, uc_object_data() returns everything after the object's
+ * description. A negative result is a uc_status. */
 int uc_object_kind(const uc_object *object);
 
 /* Gets an array's type and the length of each dimension. Each result pointer may be NULL. The

@@ -3,9 +3,9 @@
 declare(strict_types=1);
 
 /**
- * A script for `opcache.preload` that loads the classes most requests use before the first request.
- * Framework integrations are not included. A program without opcache may require this file to load
- * all these classes at once.
+ * A script for `opcache.preload`, which loads the classes that most requests use. Framework
+ * integrations are not included. A program without opcache may require this file to load all these
+ * classes at once.
  */
 
 require_once __DIR__ . '/autoload.php';

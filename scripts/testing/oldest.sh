@@ -22,6 +22,6 @@ fi
 export PYTHONPATH="$root/clients/python"
 cd clients/python/tests
 exec "$root/$venv/bin/python" -m pytest -q -p no:cacheprovider \
-    asyncio/test_asyncio_clients_work_over_tls.py asyncio/test_asyncio_{crowded,kinds,replies,rescue,sharing,store,turns}.py \
+    asyncio/test_asyncio.py asyncio/test_asyncio_{crowded,kinds,replies,rescue,sharing,store,turns}.py \
     embedded/test_{client,like_redis,pipeline,pubsub,rows}.py \
     remote/test_{fast_path,line,remote,spelling,topology}.py "$@"

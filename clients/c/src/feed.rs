@@ -48,7 +48,7 @@ unsafe impl Growing for Query {
     const FIRST: usize = 32;
 }
 
-/// The meaning of a [`Query`].
+/// A [`Query`] after parsing.
 pub(crate) struct Asked<'a> {
     /// The query. Its filter is None if the caller's is empty.
     pub(crate) query: FeedQuery<'a>,
@@ -286,7 +286,7 @@ unsafe extern "C" fn uc_feed_between(
     found: *mut usize,
 ) -> c_int {
     let items = Items {
-        // No feed has that many items.
+        // No feed has more than `i64::MAX` items, so a larger `from` is past the end too.
         from: i64::try_from(from).unwrap_or(i64::MAX),
         count,
         values,
@@ -381,7 +381,7 @@ unsafe extern "C" fn uc_feed_add(
         let added = match added.map_err(|error| Refused::engine(&on.shared.store, error))? {
             Some(added) => added,
             None if position.is_none() => refused_by_value(on, key, &given)?,
-            // The command reports the error.
+            // The feed rejected the items. FEED.ADD rejects them too and reports the error.
             None => add_words(on, key, position, &given)?,
         };
         // SAFETY: the caller guarantees that `items` is null or writable.

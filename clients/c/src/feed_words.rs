@@ -176,7 +176,7 @@ fn joined(numbers: impl Iterator<Item = Option<u32>>) -> Vec<u8> {
     parts.collect::<Vec<_>>().join(":").into()
 }
 
-/// Runs FEED.ADD with items that the feed rejects, which reports the error.
+/// Runs FEED.ADD with items that the feed has rejected, so that the command reports the error.
 pub(crate) fn add_words(
     on: &Database<'_>,
     key: &[u8],
@@ -293,7 +293,8 @@ unsafe extern "C" fn uc_feed_move(
         let moved = on.shared.feed_move((on.number, key), value, position);
         let moved = match moved.map_err(|error| Refused::engine(&on.shared.store, error))? {
             Some(moved) => moved,
-            // The command reports the error.
+            // The feed could not be changed directly. FEED.MOVE returns the result or reports the
+            // error.
             None => {
                 let words = Words::new("FEED.MOVE", key).with(value);
                 ask(on, &words.with_number(position))?.number() != 0

@@ -25,8 +25,8 @@ const CLOSED: u32 = 0;
 pub(crate) trait Kind: Sized + 'static {
     /// The name of the type in the header.
     const NAME: &'static str;
-    /// The state of an open handle, unique to this kind. The next number means that a thread is
-    /// using the handle, and the number after that that a panic left it inconsistent.
+    /// The state of an open handle, unique to this kind. `OPEN + 1` means that a thread is using
+    /// the handle, and `OPEN + 2` that a panic left it inconsistent.
     const OPEN: u32;
 
     /// Returns the pool of closed handles of this kind.

@@ -1,4 +1,4 @@
-//! The calls on objects.
+//! The object calls.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::Duration;

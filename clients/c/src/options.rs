@@ -30,7 +30,7 @@ pub(crate) struct Options {
 
 const _: () = assert!(size_of::<Options>() == 56 && size_of::<SetOptions>() == 32);
 
-/// The meaning of [`Options`].
+/// [`Options`] after parsing.
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) terms: Terms,
@@ -186,7 +186,7 @@ pub(crate) struct SetOptions {
     expire_at_ms: i64,
 }
 
-/// The meaning of [`SetOptions`].
+/// [`SetOptions`] after parsing.
 pub(crate) struct Setting {
     pub(crate) condition: Condition,
     pub(crate) time: Time,

@@ -1,5 +1,5 @@
-//! Changes made during reads, and a panic, for tests of what a caller can observe. Only in test
-//! builds.
+//! Test hooks that change data during reads, or panic during a call, to test what a caller
+//! observes. Only in builds with the feature `races`.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +18,9 @@ use crate::store::{Database, StoreHandle, call_on};
 /// The number of changes that this process made during reads.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Runs one of these commands through a separate handle each time that the body of a read has run
-/// and is not validated yet, until none is left. Stores in `made` how many were run before this
-/// call.
-///
-/// # Safety
-/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
-/// `uc_pipeline`. `made` must be null or writable.
+/// Schedules commands that change data during reads. After the body of each read has run and before
+/// the read is validated, a separate handle runs the next command. Stores in `made` how many such
+/// commands this process has run so far.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_test_change_reads(
     store: *const StoreHandle,

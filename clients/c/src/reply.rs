@@ -83,7 +83,8 @@ pub(crate) struct Tree {
     pub(crate) scratch: Vec<u8>,
 }
 
-/// The index of the next item, and the number of items still to come.
+/// An incomplete array, set or map: the index of its next item, and the number of items still to
+/// come.
 struct Gap {
     next: usize,
     missing: usize,

@@ -28,8 +28,8 @@ pub(crate) struct Kept {
     held: Vec<Vec<Taken>>,
 }
 
-/// Tickets made before a command that takes elements (see [`Kept::begin`]): its own, or for EXEC
-/// those of the queued commands with their positions in the transaction.
+/// The tickets for a command that takes elements, made before it runs (see [`Kept::begin`]): the
+/// command's own ticket, or for EXEC the tickets of the queued commands with their positions.
 enum Tickets {
     One(Taken),
     Many(Vec<(usize, Taken)>),
@@ -81,7 +81,7 @@ fn run_keeping<E>(
     };
     let mut recorder = Recorder::new();
     if let Err(error) = run(&mut recorder) {
-        // EXEC may be retried while the transaction is still open.
+        // Keep the tickets, because EXEC may be retried while the transaction is still open.
         if let Tickets::Many(all) = tickets {
             kept.queued = all;
         }

@@ -57,7 +57,7 @@ thread_local! {
 }
 
 impl Refused {
-    /// Stores the message.
+    /// Creates a failure and stores its message for [`uc_error_message`].
     #[cold]
     #[inline(never)]
     pub(crate) fn new(status: Status, text: &str) -> Refused {

@@ -1,4 +1,4 @@
-//! The calls on strings.
+//! The string calls.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;

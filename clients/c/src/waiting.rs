@@ -24,8 +24,8 @@ unsafe impl Send for Interrupt {}
 static INTERRUPT: ForkMutex<Option<Interrupt>> = ForkMutex::new(None, || None);
 
 thread_local! {
-    /// Whether the callback asked to end a script of this thread. It may not repeat that answer for
-    /// the wait that follows.
+    /// Whether the callback asked to end a script of this thread. The answer is stored for the wait
+    /// that follows, because the callback may not repeat it.
     static SIGNALLED: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -85,7 +85,7 @@ static void newer(uc_store *store)
     query.known.size = sizeof query;
     EXPECT_OK(uc_feed_count(store, "feed", 4, &query.known, &count));
     EXPECT(count == 1);
-    /* The new field asks for something that this library does not know. */
+    /* A nonzero value in a field that this library does not know is refused. */
     query.more = 1;
     EXPECT_STATUS(uc_feed_count(store, "feed", 4, &query.known, &count), UC_MISUSE);
     memset(&facts, 0, sizeof facts);

@@ -2,7 +2,10 @@
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 
-/* Returns the object's session, which is created on first use. NULL: an exception was thrown. */
+/*
+ * Returns the object's session, which is created on first use. Returns NULL if an exception was
+ * thrown.
+ */
 static uc_session *session_of(undercroft_store *this)
 {
     if (EXPECTED(this->session != NULL)) {
@@ -30,8 +33,8 @@ static bool begins(const uc_bytes *word, const char *with)
 }
 
 /*
- * Returns whether a command may block on anything but a lock. Such a command is not repeated,
- * because its timeout would restart.
+ * Returns whether a command may block on anything but a lock. If a signal interrupts such a
+ * command, the call is not repeated, because its timeout would restart.
  */
 static bool may_wait(const uc_bytes *name)
 {
@@ -40,8 +43,8 @@ static bool may_wait(const uc_bytes *name)
 }
 
 /*
- * Runs PHP's interrupt handlers after an interrupted wait. Returns whether to repeat the call,
- * which has changed nothing.
+ * Runs PHP's interrupt handlers after an interrupted wait. Returns whether the caller must repeat
+ * the call, which has changed nothing.
  */
 static bool is_again(bool is_for_waiting)
 {

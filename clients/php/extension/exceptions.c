@@ -1,4 +1,4 @@
-/* The package's exception classes, which the extension defines if it is loaded. */
+/* The package's exception classes. If the extension is loaded, it defines them. */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 #include "ext/spl/spl_exceptions.h"

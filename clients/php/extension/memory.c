@@ -3,7 +3,7 @@
 
 #ifdef femalloc
 
-/* Reports an exceeded memory limit with PHP's own fatal error. */
+/* Ends the script with PHP's own fatal error for an exceeded memory limit. */
 static ZEND_COLD ZEND_NORETURN void end(size_t wanted)
 {
     zend_error_noreturn(E_ERROR,

@@ -3,7 +3,8 @@
 #include <time.h>
 
 /*
- * Returns the object's subscription, which is created on first use. NULL: an exception was thrown.
+ * Returns the object's subscription, which is created on first use. Returns NULL if an exception
+ * was thrown.
  */
 static uc_subscription *subscription_of(undercroft_store *this)
 {
@@ -75,8 +76,8 @@ static int change_topics(uc_subscription *subscription, change *call, int topic,
 }
 
 /*
- * Subscribes to or unsubscribes from names. If the store was removed, the subscription is dropped
- * with the error, so that the next one is made in the store that the name refers to by then.
+ * Subscribes to or unsubscribes from names. If the store was removed, throws that error and drops
+ * the subscription. The next subscription is made in the store that the name refers to by then.
  */
 static void change_all(INTERNAL_FUNCTION_PARAMETERS, change *call)
 {

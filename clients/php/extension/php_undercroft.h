@@ -24,8 +24,8 @@ extern zend_module_entry undercroft_module_entry;
 #define UNDERCROFT_KEPT 16
 
 /*
- * A store kept open, with its URL and the time when its file was last checked. Uses malloc, because
- * PHP's memory is freed with the request.
+ * A store kept open, with its URL and the time when its file was last checked. Its memory comes
+ * from malloc, because PHP's memory is freed with the request.
  */
 typedef struct undercroft_kept {
     char *url;
@@ -47,7 +47,7 @@ typedef struct undercroft_idle {
     pid_t process;
 } undercroft_idle;
 
-/* A PHP frame in the middle of a call. */
+/* A PHP frame in the middle of a call: the frame, its function and the calling instruction. */
 typedef struct undercroft_call {
     const zend_execute_data *frame;
     const zend_function *function;
@@ -96,15 +96,18 @@ ZEND_EXTERN_MODULE_GLOBALS(undercroft)
 ZEND_TSRMLS_CACHE_EXTERN()
 #endif
 
-/* Returns the thread's reply object. NULL: it could not be created, and an exception was thrown. */
+/*
+ * Returns the thread's reply object. Returns NULL if it could not be created and an exception was
+ * thrown.
+ */
 uc_reply *undercroft_reply(void);
 
 /* Returns whether PHP has pending work, such as a signal handler or an expired time limit. */
 bool undercroft_is_interrupted(void);
 
 /*
- * Runs PHP's pending interrupts. False: an exception was thrown. Does not return if the time limit
- * has expired.
+ * Runs PHP's pending interrupts. Returns false if an exception was thrown. Does not return if the
+ * time limit has expired.
  */
 bool undercroft_interrupt(void);
 
@@ -125,7 +128,7 @@ bool undercroft_interrupt(void);
 #define UNDERCROFT_IS_OVER() false
 #endif
 
-/* Allocations up to this size need none of the functions below. */
+/* Allocations of at most this many bytes need none of the functions below. */
 #define UNDERCROFT_SMALL (64 * 1024)
 
 zend_string *undercroft_new_string(size_t length);
@@ -165,19 +168,22 @@ typedef struct undercroft_words {
     /* Set only for several commands. */
     size_t command_count;
     uc_words *commands;
-    /* Copies of arrays whose bytes could not be used in place. Must be released. */
+    /* Copies of the arrays whose bytes could not be used in place. The caller must release them. */
     zval held;
     void *memory;
     uc_bytes few[UNDERCROFT_FEW_WORDS];
     char numbers[UNDERCROFT_FEW_WORDS][UNDERCROFT_NUMBER];
 } undercroft_words;
 
-/* Reads the words of a command. False: an exception was thrown, and nothing must be released. */
+/*
+ * Reads the words of a command. Returns false if an exception was thrown. Then nothing must be
+ * released.
+ */
 bool undercroft_read_words(undercroft_words *to, HashTable *words);
 
 /*
- * Reads the words of several commands. False: an exception was thrown, and nothing must be
- * released.
+ * Reads the words of several commands. Returns false if an exception was thrown. Then nothing must
+ * be released.
  */
 bool undercroft_read_commands(undercroft_words *to, HashTable *commands);
 
@@ -208,8 +214,8 @@ static zend_always_inline void undercroft_string(zval *to, const char *text, siz
 }
 
 /*
- * Sets an item of a map. False: the key is neither a string nor an integer, and the value still
- * belongs to the caller.
+ * Sets an item of a map. Returns false if the key is neither a string nor an integer. The value
+ * then still belongs to the caller.
  */
 bool undercroft_set_item(zval *map, zval *key, zval *value);
 
@@ -227,8 +233,9 @@ typedef struct undercroft_store {
 } undercroft_store;
 
 /*
- * Enclose a call that may take data from a store and the conversion of its result. After the end,
- * the data is given back if a signal handler throws before the result has reached the program.
+ * These functions enclose a call that may take data from a store and the conversion of its result.
+ * After the second one, the data is given back if a signal handler throws before the result has
+ * reached the program.
  */
 void undercroft_begin_result(void);
 void undercroft_end_result(undercroft_store *owner);

@@ -50,7 +50,7 @@ static uint64_t now(void)
 
 /*
  * Keeps a store open after its request and closes the store kept earlier for the same URL. The next
- * request finds the mapping, and the mapping of a file that was replaced is released.
+ * request then finds the store mapped, and a file that was replaced is unmapped.
  */
 static void keep(const undercroft_store *of, uc_store *store)
 {
@@ -62,7 +62,7 @@ static void keep(const undercroft_store *of, uc_store *store)
         if (one->url == NULL) {
             place = place == NULL ? one : place;
         } else if (one->database == of->database && strcmp(one->url, url) == 0) {
-            /* An object may outlive a newer store that was opened after the file was replaced. */
+            /* A newer store was opened after the file was replaced, so close this older one. */
             if (one->store != NULL && one->looked_at > of->looked_at) {
                 uc_close(store);
                 return;
@@ -199,7 +199,7 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         return read_number("capacity", value, 1, &to->capacity);
     }
     if (zend_string_equals_literal(name, "maxmemory")) {
-        /* The minimum, -1, is UC_UNLIMITED. */
+        /* The smallest allowed value, -1, becomes UC_UNLIMITED. */
         return read_number("maxmemory", value, -1, &to->max_memory);
     }
     if (zend_string_equals_literal(name, "policy")) {

@@ -82,9 +82,9 @@ static bool is_same(const undercroft_call *call, const zend_execute_data *frame)
 
 /*
  * Returns whether the last result has not reached the program yet when PHP checks for interrupts in
- * `frame`. Frames of earlier and later calls may have the same address. Instruction positions tell
- * them apart: frames that returned the result are past their recorded call, and their callers are
- * still at theirs.
+ * `frame`. Frames of earlier and later calls may have the same address, so the instruction
+ * positions are compared too: a frame that has returned the result is past its recorded call, and
+ * its caller is still at its own.
  */
 static bool is_on_its_way(const zend_execute_data *frame)
 {

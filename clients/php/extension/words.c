@@ -19,7 +19,7 @@ static void write_double(uc_bytes *to, double value, char *number)
     smart_str_free(&text);
 }
 
-/* Reads the bytes of a word. False: the word's type is invalid, and an exception was thrown. */
+/* Reads the bytes of a word. Returns false and throws if the word's type is invalid. */
 static zend_always_inline bool read_word(uc_bytes *to, const zval *word, char *number)
 {
     if (EXPECTED(Z_TYPE_P(word) == IS_STRING)) {
@@ -46,8 +46,8 @@ static zend_always_inline bool read_word(uc_bytes *to, const zval *word, char *n
 }
 
 /*
- * Returns whether a word's bytes could be freed while a call waits (references), or require PHP
- * code (objects).
+ * Returns whether a word cannot be used in place: its bytes could be freed while a call waits
+ * (references), or reading them runs PHP code (objects).
  */
 static zend_always_inline bool is_foreign(const zval *word)
 {
@@ -66,8 +66,8 @@ static bool has_foreign(HashTable *words)
 }
 
 /*
- * Copies a list of words with references resolved and objects converted to strings. False: an
- * exception was thrown.
+ * Copies a list of words with references resolved and objects converted to strings. Returns false
+ * if an exception was thrown.
  */
 static bool settle(zval *to, HashTable *words)
 {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** An argument is not what the method expects. No command was sent. */
+/** An argument of a method is invalid. No command was sent. */
 class ArgumentException extends \InvalidArgumentException
 {
 }

@@ -28,7 +28,7 @@ final class Feed
     }
 
     /**
-     * Creates the feed, or does nothing if it already exists with the same layout.
+     * Creates the feed. Does nothing if a feed with the same layout already exists.
      *
      * @param int|null $size bytes per value; null in a sorted feed of numbers
      * @param list<int>|string $attributes the width of each attribute in bits
@@ -109,15 +109,15 @@ final class Feed
     }
 
     /**
-     * Marks values as deleted, which hides them from queries by default. Returns how many items
-     * changed.
+     * Hides all items with the given values from queries, unless a query asks for hidden items.
+     * Returns how many items changed.
      */
     public function hide(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.HIDE', $this->key, ...$values], null);
     }
 
-    /** Removes the deleted mark from values. Returns how many items changed. */
+    /** Makes hidden items with the given values visible again. Returns how many items changed. */
     public function show(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.SHOW', $this->key, ...$values], null);
@@ -140,7 +140,7 @@ final class Feed
         return ($this->run)(['FEED.MOVE', $this->key, $value, $position], self::truth(...));
     }
 
-    /** Changes the attributes of a value. Returns how many items have this value. */
+    /** Changes the attributes of all items with a value. Returns the number of these items. */
     public function setAttributes(string|int|float $value, array|string $attributes): mixed
     {
         return ($this->run)(['FEED.SETATTR', $this->key, $value, self::text($attributes)], null);
@@ -224,7 +224,10 @@ final class Feed
         });
     }
 
-    /** Rewrites the feed so that leaves left half empty by many changes are full again. */
+    /**
+     * Rewrites the feed's items into as little memory as possible, because many changes leave its
+     * tree nodes partly empty.
+     */
     public function compact(): mixed
     {
         return ($this->run)(['FEED.COMPACT', $this->key], static fn (mixed $reply): bool => $reply === 'OK');

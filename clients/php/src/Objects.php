@@ -22,7 +22,7 @@ final class Objects
 
     private const PREFIX = 'object:';
 
-    /** A client on the same connection, without prefix or serializer. */
+    /** A client on the connection of the given client, without prefix or serializer. */
     private readonly Client $client;
 
     /** @param Client $client supplies the connection; its prefix and serializer are ignored */
@@ -137,7 +137,8 @@ final class Objects
     }
 
     /**
-     * @internal the offset of the buffer after a header of `$length` bytes: the next multiple of 64
+     * @internal Returns the offset of the buffer that follows a header of `$length` bytes: the next
+     * multiple of 64.
      */
     public static function padded(int $length): int
     {

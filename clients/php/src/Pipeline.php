@@ -12,7 +12,7 @@ use Undercroft\Serializer\Serializer;
  * Commands that are sent together. Each method of a client is available: it queues its command and
  * returns this object.
  *
- * In a transaction the commands run atomically: other clients never see only some of them done.
+ * A transaction runs its commands atomically: other clients never see only some of the changes.
  */
 final class Pipeline
 {

@@ -21,7 +21,7 @@ final class Watches
      */
     private static ?\WeakMap $open = null;
 
-    /** Records that keys are watched, by a transaction's queue or by a direct call of watch(). */
+    /** Records that keys are watched, by a transaction's queue or by a direct call to watch(). */
     public static function begin(Connection $connection, ?Pipeline $queue = null): void
     {
         self::$open ??= new \WeakMap();
@@ -35,8 +35,8 @@ final class Watches
     }
 
     /**
-     * Returns whether the connection's watches belong to a different transaction or fiber than this
-     * queue's.
+     * Returns whether the connection's watches belong to another transaction or fiber than the
+     * given queue.
      */
     public static function areOthers(Connection $connection, ?Pipeline $queue = null): bool
     {

@@ -15,8 +15,7 @@ final class Forked
     public static function run(string $what, string $url, array $options = []): array
     {
         $extension = getenv('UNDERCROFT_EXTENSION');
-        // The time limit is needed because processes that take each other's replies may wait
-        // forever.
+        // Limit the time, because processes that receive each other's replies may wait forever.
         $command = ['timeout', '900', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
             __DIR__ . '/forked.php', $what, $url, json_encode($options)];
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);

@@ -25,7 +25,8 @@ function both(callable $parent, callable $child): array
     if ($process === 0) {
         fclose($mine);
         fwrite($its, json_encode($child()) . "\n");
-        // Exit only after the parent is done, because an exiting child ends TLS connections.
+        // Exit only after the parent is done, because an exiting child closes the parent's TLS
+        // connections.
         fread($its, 1);
         exit(0);
     }
@@ -73,7 +74,8 @@ switch ($what) {
             }
         }
         $told = both(static fn () => wrong($client, 'parent'), static fn () => wrong($client, 'child'));
-        // A write is never resent, so this fails if the child's exit has closed the connection.
+        // Writes are never resent, so this write fails if the child's exit has closed the
+        // connection.
         $told['set'] = $client->set('after', 'the child');
         break;
     case 'unused':
@@ -141,7 +143,7 @@ switch ($what) {
             $item = $error->getMessage();
         }
         if ($child === 0) {
-            // This push ends the parent's call too.
+            // This push also ends the parent's blocking call.
             $other->rPush('list', 'item');
             fwrite($its, json_encode([$item, $client->get('none')]));
             exit(0);

@@ -5,9 +5,9 @@ declare(strict_types=1);
 /**
  * A program that forks at random moments of its calls: `php forkload.php URL OPTIONS FORKS SEED`.
  *
- * A signal handler forks. The child makes calls of every kind, with the parent's client and with a
- * new one, while the parent continues. The program prints `done`, or the process and call that
- * failed.
+ * Its signal handler forks. The child makes calls of every kind, with the parent's client and with
+ * a new one, while the parent continues. The program prints `done`, or the process and the call
+ * that failed.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -85,7 +85,7 @@ function calls(string $url, array $options): array
             try {
                 return $c->watch("$own:w") && $c->unwatch() && $c->multi()->get('none')->exec() === [null];
             } catch (ArgumentException $error) {
-                // Refused if the fork interrupted a transaction() callback.
+                // The call is refused if the fork interrupted a transaction() callback.
                 return str_contains($error->getMessage(), 'another transaction()');
             }
         },
@@ -151,7 +151,7 @@ function trouble(array $calls, Client $client, string $own): string
 /** Sends the parent a signal at a random moment after each byte received. */
 function signaller(int $parent, mixed $asked): void
 {
-    // This process never uses the clients and handlers inherited from the parent.
+    // This process never uses the clients and handlers that it inherited from the parent.
     while (fread($asked, 1) === 'x') {
         usleep(mt_rand(0, 4000));
         posix_kill($parent, SIGUSR1);

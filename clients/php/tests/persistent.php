@@ -4,8 +4,8 @@ declare(strict_types=1);
 
 /**
  * The script that PersistentTest's PHP server runs for each request. The query selects what the
- * request does, and therefore the state in which it leaves its connection. Each reply is the
- * connection's id, except that `look` returns everything the server knows about the connection.
+ * request does, and thus the state in which it leaves its connection. The output is the
+ * connection's id, or for `look` everything that the server knows about the connection.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -21,7 +21,7 @@ if (isset($_GET['cafile'])) {
 $client = new Client($url, $options);
 $connection = $client->connection();
 
-/** Sends a command whose reply is never read. */
+/** Sends a command without reading its reply. */
 function leave_unread(array $words): void
 {
     global $connection;
@@ -90,7 +90,7 @@ switch ($_GET['do']) {
         pcntl_async_signals(true);
         pcntl_signal(SIGALRM, static fn () => $_GET['do'] === 'exit' ? exit("$id") : throw new Exception('in time'));
         pcntl_alarm(1);
-        // With PHP's streams the handler runs only after the reply has arrived.
+        // With PHP's streams, PHP runs the signal handler only after the reply has arrived.
         $client->blPop('never', 2);
         break;
     case 'memory':

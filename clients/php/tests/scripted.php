@@ -3,7 +3,7 @@
 declare(strict_types=1);
 
 /**
- * A server that replies from a script, whatever the requests are: `php scripted.php JSON
+ * A server that replies from a script, regardless of the requests: `php scripted.php JSON
  * [HOST:PORT]`.
  *
  * The JSON is a list of connections, each a list of steps. A step is one of:

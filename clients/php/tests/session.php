@@ -18,7 +18,7 @@ use Undercroft\Session\Handler;
 
 [, $url, $id, $what] = $argv;
 
-/** A client that prints a line when it finds another request's session. */
+/** A client that prints `seen` when exists() finds a session. */
 final class Telling extends Client
 {
     public function exists(string|array ...$keys): mixed

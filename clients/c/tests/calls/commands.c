@@ -142,7 +142,8 @@ static void watched(void)
     EXPECT_OK(uc_transaction(session, 1, commands, reply));
     EXPECT(holds(store, "w", "11"));
 
-    /* A transaction can also be run by hand, but the two cannot be nested. */
+    /* A transaction can also be run with MULTI and EXEC, but uc_transaction() is refused within
+     * it. */
     RUN("MULTI");
     RUN("INCR", "w");
     EXPECT(is_text(root(), "QUEUED") && holds(store, "w", "11"));

@@ -24,7 +24,8 @@ static void add(const char *key, int64_t position, unsigned number, uint32_t fir
     EXPECT_OK(uc_feed_add(store, key, strlen(key), position, 1, value, SIZE, attributes, 3, NULL));
 }
 
-/* Whether a query returns exactly the items of the numbers in a text, in this order. At most 16. */
+/* Returns whether a query finds exactly the items whose numbers are in `numbers`, in this order and
+ * at most 16. */
 static int sees(const char *key, int64_t from, const uc_feed_query *query, const char *numbers)
 {
     char values[16 * SIZE], wanted[SIZE], *end;
@@ -161,7 +162,7 @@ static void many(void)
 }
 
 /* No byte is written past the requested part of a buffer. */
-static void buffers_end_where_they_end(void)
+static void nothing_is_written_past_buffers(void)
 {
     char values[3 * SIZE + 1];
     uint32_t attributes[7];
@@ -187,7 +188,8 @@ static void buffers_end_where_they_end(void)
     EXPECT(count("b", UC_FEED_ALL, NULL) == 8);
 }
 
-/* The call fails with this status and a message that has these words, and changes nothing. */
+/* Checks that a call fails with this status and a message that contains `words`, and changes
+ * nothing. */
 #define REFUSED(call, status, words) \
     do { \
         EXPECT_STATUS(call, status); \
@@ -362,7 +364,7 @@ static void words_are_values(void)
     EXPECT(items == 3 && found == 3 && memcmp(values, "appleattrsATTRS", 15) == 0);
 }
 
-/* Sorted feeds: numbers are bytes here, unlike in commands. */
+/* Sorted feeds: numbers are passed as bytes, unlike in commands. */
 static void sorted(void)
 {
     int64_t numbers[6] = { 30, -5, 7, 30, 1000, -5 }, found_numbers[6];
@@ -452,7 +454,7 @@ int main(int argc, char **argv)
     store = open_store(argv[1]);
     every_call();
     many();
-    buffers_end_where_they_end();
+    nothing_is_written_past_buffers();
     wrong_sizes_and_values();
     pointers();
     no_key_and_another_type();

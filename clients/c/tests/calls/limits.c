@@ -44,8 +44,8 @@ static void full(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* Limits apply when a store is created. A process that asks for others is warned once, and fails
- * only with `strict`. */
+/* Limits apply when a store is created. A process that opens the store with other limits is warned
+ * once, and fails only with `strict`. */
 static void other_limits(const char *path)
 {
     uc_options options = UC_OPTIONS_INIT;
@@ -64,7 +64,7 @@ static void other_limits(const char *path)
     options.strict = 1;
     EXPECT_STATUS(uc_open(path, &options, &again), UC_MISUSE);
     EXPECT(strstr(uc_error_message(), "maxmemory 1048576, not 2097152") != NULL);
-    /* A program built before the last field existed. */
+    /* A program that was built before the field `strict` existed can open the store. */
     options.size = offsetof(uc_options, strict);
     EXPECT_OK(uc_open(path, &options, &again));
     EXPECT_OK(uc_close(again));

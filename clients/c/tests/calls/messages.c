@@ -33,7 +33,7 @@ static void expect_none(int64_t timeout)
     EXPECT(uc_value_type(uc_reply_value(reply)) == UC_TYPE_NIL);
 }
 
-static void what_comes(void)
+static void subscribed_messages(void)
 {
     uc_bytes names[2];
     names[0] = uc_text("news");
@@ -117,7 +117,7 @@ static void lost(void)
     int i;
     EXPECT_OK(uc_subscription_lost(subscription, &count));
     EXPECT(count == 0);
-    /* More than the 16 MiB of the ring. */
+    /* Publish more than the 16 MiB that the message ring holds, so that messages are lost. */
     memset(body, 'x', sizeof body);
     for (i = 0; i < 2600; i++)
         EXPECT_OK(uc_publish(store, "news", 4, body, sizeof body, NULL));
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     store = open_store(argv[1]);
     EXPECT_OK(uc_reply_new(&reply));
     EXPECT_OK(uc_subscription_open(store, &subscription));
-    what_comes();
+    subscribed_messages();
     descriptor();
     lost();
     EXPECT_OK(uc_subscription_close(subscription));

@@ -154,7 +154,7 @@ static void sizes_and_kinds(const char *path)
 
     options.size -= 1;
     MISUSE(uc_open(path, &options, &made));
-    /* Larger than the structure of any future header may be. */
+    /* A size that no future header's structure will reach is refused. */
     options.size = sizeof options + 4096;
     MISUSE(uc_open(path, &options, &made));
     EXPECT(strstr(uc_error_message(), "uc_options") != NULL);

@@ -72,7 +72,7 @@ static void arrays(uc_store *store)
     EXPECT_STATUS(uc_object_put_array(store, NULL, 2, shape, items, sizeof items, 0, id), UC_MISUSE);
 }
 
-static void what_is_no_object(uc_store *store)
+static void values_that_are_not_objects(uc_store *store)
 {
     uc_object *object;
     char id[UC_OBJECT_ID];
@@ -81,7 +81,7 @@ static void what_is_no_object(uc_store *store)
     EXPECT_STATUS(uc_object_get(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_object_take(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT(object == NULL && holds(store, "object:foreign", "not an object"));
-    /* A head that claims to be longer than the value. */
+    /* The header of this value claims a length that exceeds the value. */
     EXPECT_OK(uc_set(store, "object:cut", 10, "\xc1UOb\xff\0\0\0", 8));
     EXPECT_STATUS(uc_object_take(store, "cut", 3, &object), UC_WRONG_TYPE);
     EXPECT_OK(uc_object_delete(store, "cut", 3));
@@ -131,10 +131,10 @@ int main(int argc, char **argv)
     before = used(session, reply);
     for (round = 0; round < 3; round++)
         bytes_of_any_length(store);
-    /* A shard keeps a few words of memory once it has been written to. */
+    /* Allow 4 KiB of growth: a shard keeps a little memory once it has been written to. */
     EXPECT(used(session, reply) <= before + 4096);
     arrays(store);
-    what_is_no_object(store);
+    values_that_are_not_objects(store);
     outlives(argv[1]);
     uc_reply_free(reply);
     EXPECT_OK(uc_session_close(session));

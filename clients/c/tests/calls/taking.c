@@ -1,5 +1,5 @@
-/* Signals lose nothing that a call takes: C handlers return, and an interrupted call has taken
- * nothing. */
+/* Calls that signals interrupt lose no items: the C handlers return, and an interrupted call has
+ * taken nothing. */
 #include <signal.h>
 #include <sys/time.h>
 
@@ -103,7 +103,8 @@ static void gives_back(void)
         EXPECT(uc_value_length(uc_reply_value(reply)) == 4);
         EXPECT(memcmp(uc_value_string(uc_value_item(uc_reply_value(reply), 0), &length), "1", 2) == 0);
     }
-    /* A signal handler that does not throw. */
+    /* The signal handler takes an item and returns normally, so only the interrupted call's item
+     * can be given back. */
     EXPECT_OK(command(session, reply, pop));
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(command(session, reply, pop));
@@ -111,7 +112,7 @@ static void gives_back(void)
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
     EXPECT(length_of("back") == 3);
-    /* The next call takes nothing. */
+    /* UC_TAKEN_GIVE_BACK has cleared the record, so a repeated call gives back nothing. */
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
     EXPECT(length_of("back") == 3);
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
                 count_reply(command(session, reply, wait));
                 break;
             case 2:
-                /* Signals arrive during this wait. */
+                /* Signals arrive during this wait, which finds no item. */
                 if (i % 25 == 2)
                     count_reply(command(session, reply, none));
                 break;
@@ -173,7 +174,7 @@ int main(int argc, char **argv)
             default:
                 count_reply(uc_transaction(session, 2, commands, reply));
         }
-        /* A lost item would also end the loop. */
+        /* The limit ends the loop if an item was lost. */
         EXPECT(i < 100 * ITEMS);
     }
     memset(&often, 0, sizeof often);

@@ -75,8 +75,8 @@ int main(int argc, char **argv)
     EXPECT_OK(uc_session_open(store, &session));
     EXPECT_OK(uc_reply_new(&reply));
     for (tries = 0; result != UC_BUSY && tries < 1000; tries++) {
-        /* Stops the child at another part of the round each time, because a fixed part might never
-         * hold the locks. */
+        /* Stops the child at a different point of the round each time, because the child might
+         * never hold the locks at one fixed point. */
         next_round(child);
         began = microseconds();
         next_round(child);

@@ -10,7 +10,7 @@ static uc_store *store;
 static uc_session *session;
 static uc_reply *reply;
 
-static void ended_well(pid_t child)
+static void expect_success(pid_t child)
 {
     int status;
     EXPECT(waitpid(child, &status, 0) == child);
@@ -46,7 +46,7 @@ static void count_together(int depth)
         }
     }
     for (i = 0; i < 3; i++)
-        ended_well(children[i]);
+        expect_success(children[i]);
 }
 
 /* After a fork, parent and child each have their own copy of an open transaction. */
@@ -62,7 +62,7 @@ static void transactions(void)
     EXPECT(uc_value_length(uc_reply_value(reply)) == 1);
     if (child == 0)
         _exit(0);
-    ended_well(child);
+    expect_success(child);
     EXPECT(holds(store, "both", "2"));
 }
 
@@ -87,7 +87,7 @@ static void subscriptions(void)
         EXPECT_OK(uc_subscription_next(subscription, 0, reply));
         event = uc_reply_value(reply);
         EXPECT(is_text(uc_value_item(event, 0), "lost"));
-        /* The parent's message is among them. */
+        /* The count includes the message that the parent published before the fork. */
         EXPECT(uc_value_integer(uc_value_item(event, 2)) == 3);
         EXPECT_STATUS(uc_subscription_next(subscription, 0, reply), UC_NONE);
         EXPECT(write(pipes[1], "r", 1) == 1);
@@ -108,7 +108,7 @@ static void subscriptions(void)
     }
     EXPECT_OK(uc_subscription_next(subscription, -1, reply));
     EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "of both"));
-    ended_well(child);
+    expect_success(child);
     EXPECT_OK(uc_subscription_close(subscription));
 }
 
@@ -123,7 +123,7 @@ static void *wait_for_key(void *data)
     words[1] = uc_text("queue");
     words[2] = uc_text("0");
     EXPECT_OK(uc_reply_new(&popped));
-    /* The other thread also uses the session at times. */
+    /* Retry, because the main thread also uses the session at times. */
     do
         status = uc_command(session, 3, words, popped);
     while (status == UC_MISUSE);
@@ -159,7 +159,7 @@ static void objects(void)
         EXPECT_OK(uc_object_delete(store, second, strlen(second)));
         _exit(0);
     }
-    ended_well(child);
+    expect_success(child);
     EXPECT(memcmp(uc_object_data(got, &length), bytes, sizeof bytes) == 0 && length == sizeof bytes);
     EXPECT(memcmp(uc_object_data(taken, &length), bytes, sizeof bytes) == 0 && length == sizeof bytes);
     EXPECT_OK(uc_object_close(got));
@@ -188,7 +188,7 @@ static void in_use(void)
         EXPECT_OK(uc_command(other, 1, &ping, reply));
         _exit(0);
     }
-    ended_well(child);
+    expect_success(child);
     EXPECT_OK(uc_session_open(store, &other));
     EXPECT_OK(command(other, reply, push));
     EXPECT(pthread_join(thread, NULL) == 0);

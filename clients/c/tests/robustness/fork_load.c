@@ -1,6 +1,5 @@
-/* Children that are forked at any point of other threads' calls make every kind of call themselves.
- * None of them waits for a lock that only its parent could release. An alarm ends a child that
- * hangs. */
+/* Forks while other threads are in the middle of calls. Each child makes calls of every kind and
+ * never waits for a lock that only its parent could release. An alarm ends a child that hangs. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -34,7 +34,7 @@ static const char *const reads[][6] = {
 };
 
 /* Runs each of the reads with this much memory left. Returns how many failed. */
-static int with_little(uc_session *session, uc_reply *reply, rlim_t more)
+static int failures_within(uc_session *session, uc_reply *reply, rlim_t more)
 {
     size_t each, refused = 0;
     for (each = 0; each < sizeof reads / sizeof *reads; each++) {
@@ -95,7 +95,7 @@ int main(int count, char **arguments)
         EXPECT_OK(uc_command(session, 3, words, reply));
     EXPECT_OK(command(session, reply, numbers));
     for (more = 0; more <= 32; more += 2)
-        refused += with_little(session, reply, (rlim_t)more << 20);
+        refused += failures_within(session, reply, (rlim_t)more << 20);
     EXPECT(refused >= 20);
     EXPECT_OK(uc_reply_free(reply));
     EXPECT_OK(uc_session_close(session));

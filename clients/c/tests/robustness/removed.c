@@ -9,7 +9,7 @@
 static char url[4096];
 
 /* Writes until this process notices that the file is gone, which it checks once a second. */
-static void until_known(const char *path)
+static void wait_for_removal(const char *path)
 {
     uc_store *probe;
     int status;
@@ -21,13 +21,14 @@ static void until_known(const char *path)
     while (status == UC_OK);
     EXPECT_STATUS(status, UC_REMOVED);
     EXPECT(strstr(uc_error_message(), "was removed or replaced") != NULL);
-    /* That client keeps returning the error and does not create the store again. */
+    /* A client opened with on_removed=error keeps returning the error and does not create the store
+     * again. */
     EXPECT_STATUS(set(probe, "probe", "v"), UC_REMOVED);
     EXPECT(access(path, F_OK) != 0);
     EXPECT_OK(uc_close(probe));
 }
 
-static void calls_go_on(const char *path)
+static void calls_continue(const char *path)
 {
     uc_store *store = open_store(path), *other;
     int round;
@@ -48,7 +49,7 @@ static void calls_go_on(const char *path)
 }
 
 /* Reads of missing keys, which neither write nor update an access time. */
-static void misses_go_on(const char *path)
+static void misses_continue(const char *path)
 {
     uc_store *store = open_store(path);
     EXPECT(unlink(path) == 0);
@@ -70,7 +71,7 @@ static void sessions(const char *path)
     EXPECT_OK(uc_reply_new(&reply));
     EXPECT_OK(command(idle, reply, write));
     EXPECT_OK(command(busy, reply, watch));
-    until_known(path);
+    wait_for_removal(path);
     EXPECT_STATUS(command(busy, reply, write), UC_REMOVED);
     EXPECT_OK(command(idle, reply, size));
     EXPECT(uc_value_integer(uc_reply_value(reply)) == 0);
@@ -78,12 +79,12 @@ static void sessions(const char *path)
     EXPECT_OK(command(busy, reply, unwatch));
     EXPECT_OK(command(busy, reply, multi));
     EXPECT_OK(command(busy, reply, write));
-    until_known(path);
+    wait_for_removal(path);
     EXPECT_STATUS(command(busy, reply, exec), UC_REMOVED);
     EXPECT_OK(command(idle, reply, write));
     EXPECT_OK(command(busy, reply, size));
     EXPECT(uc_value_integer(uc_reply_value(reply)) == 1);
-    /* A client that notices the removal itself. */
+    /* Without a probe, the client itself notices the removal and creates the store again. */
     EXPECT(unlink(path) == 0);
     while (access(path, F_OK) != 0)
         EXPECT_OK(command(idle, reply, size));
@@ -94,7 +95,7 @@ static void sessions(const char *path)
 }
 
 /* A wait that has begun ends with the error, and the next call continues. */
-static void a_wait(const char *path)
+static void waits_end(const char *path)
 {
     static const char *const wait[] = { "BLPOP", "jobs", "0", NULL }, *const push[] = { "RPUSH", "jobs", "one", NULL };
     uc_store *store = open_store(path);
@@ -128,7 +129,7 @@ static void subscriptions_and_objects(const char *path)
     EXPECT_OK(uc_subscribe(old, UC_CHANNEL, 1, &news));
     EXPECT_OK(uc_object_put(store, bytes, sizeof bytes, 0, id));
     EXPECT_OK(uc_object_get(store, id, strlen(id), &object));
-    until_known(path);
+    wait_for_removal(path);
     EXPECT_STATUS(uc_subscription_next(old, -1, reply), UC_REMOVED);
     EXPECT(memcmp(uc_object_data(object, &length), bytes, sizeof bytes) == 0 && length == sizeof bytes);
     EXPECT_STATUS(uc_object_get(store, id, strlen(id), &none), UC_NONE);
@@ -205,7 +206,7 @@ static void names(const char *path)
 int main(int argc, char **argv)
 {
     static void (*const parts[])(const char *) = {
-        calls_go_on, misses_go_on, sessions, a_wait, subscriptions_and_objects, removed_and_full, names,
+        calls_continue, misses_continue, sessions, waits_end, subscriptions_and_objects, removed_and_full, names,
     };
     size_t i;
     EXPECT(argc == 2);

@@ -1,5 +1,6 @@
 /* A writer changes the key during each read, and the result must be that of the new state alone.
- * Also tests a bug in the library. Requires a library built with the feature "races". */
+ * Also tests what a caller sees after a panic in the library. Requires a library built with the
+ * feature "races". */
 #include "../check.h"
 
 #ifdef __cplusplus
@@ -76,8 +77,8 @@ static void call_get(struct answer *answer)
     add(answer, buffer, status == UC_OK ? length : 0);
 }
 
-/* Too small for some states: the length belongs to one state, and no byte past the buffer is
- * written. */
+/* Calls uc_get() with a buffer that is too small for some states: the length belongs to one state,
+ * and no byte past the buffer is written. */
 static void call_get_some(struct answer *answer)
 {
     char buffer[8], number[32];
@@ -270,8 +271,7 @@ static void prepare(void)
     }
 }
 
-/* A bug in the library returns an error, and the handle that it left inconsistent can only be
- * closed. */
+/* A call that panics in the library returns an error, and its handle can then only be closed. */
 static void panics(void)
 {
     uc_session *broken;

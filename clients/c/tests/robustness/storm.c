@@ -1,6 +1,7 @@
 /*
- * Writers and readers, of which one at a time is killed with SIGKILL at any point. Values determine
- * their own bytes and change their size all the time, so a reader notices a mix of two values.
+ * Kills one of several writers and readers at a time, with SIGKILL and at any point. Values
+ * determine their own bytes and change their size all the time, so a reader notices a mix of two
+ * values.
  *
  * storm STORE KILLS SEED
  */

@@ -38,7 +38,7 @@ typedef struct connection {
     bool is_busy;
     /* Whether replies to send() may still arrive unread. */
     bool is_unread;
-    /* Whether an object of an earlier request used the connection. */
+    /* Whether an earlier object used this connection before. */
     bool is_reused;
     zend_string *address;
     /* The connection's name if it outlives the request, or NULL. */
@@ -152,7 +152,7 @@ static bool is_abandoned(const connection *this)
     return true;
 }
 
-/* Starts a call. False: an exception was thrown. */
+/* Starts a call. Returns false if an exception was thrown. */
 static bool begin(connection *this)
 {
     if (UNEXPECTED(this->is_busy) && is_abandoned(this)) {
@@ -186,7 +186,7 @@ static bool begin(connection *this)
     return true;
 }
 
-/* Continues after an interrupted system call. False: an exception was thrown. */
+/* Continues after an interrupted system call. Returns false if an exception was thrown. */
 static bool go_on(connection *this)
 {
     if (UNEXPECTED(!undercroft_interrupt())) {
@@ -207,7 +207,10 @@ static bool read_some(connection *this, int flags)
             room = this->input.size > MOST ? this->input.size : MOST;
         }
     } else if (this->input.missing > 0) {
-        /* The more bytes have already arrived, the more are requested. */
+        /*
+         * Request as many bytes as the buffer already holds, within limits, so that long replies
+         * need few reads.
+         */
         room = this->input.size > MOST ? MOST : this->input.size < LEAST ? LEAST : this->input.size;
     }
     undercroft_input_reserve(&this->input, room);
@@ -290,7 +293,7 @@ static bool read_reply(connection *this, zval *reply, bool is_own, double timeou
 }
 
 /*
- * Sends the buffered commands. While the server does not accept more, reads replies, because the
+ * Sends the buffered commands. While the server accepts no more bytes, reads replies, because the
  * server may be waiting for that.
  */
 static bool flush(connection *this)
@@ -424,8 +427,8 @@ static bool write_all(connection *this, HashTable *given, size_t *count)
     ZEND_PARSE_PARAMETERS_END()
 
 /*
- * Reads the next reply and drops push messages. A timeout closes the connection, because the reply
- * may still arrive.
+ * Reads the next reply and drops push messages. A timeout closes the connection, because the late
+ * reply may still arrive.
  */
 static bool answer(connection *this, zval *reply, bool is_own, double timeout)
 {

@@ -67,7 +67,9 @@ static ZEND_COLD void broken(const char *whose, const char *expected, const char
                             whose == NULL ? "" : ": ", expected, shown);
 }
 
-/* Parses a line's number, from `at` to the line's end. False: the text is not a number. */
+/*
+ * Parses a line's number, from `at` to the line's end. Returns false if the text is not a number.
+ */
 static bool number(const char *at, const char *end, zend_long *to)
 {
     zend_ulong value = 0, limit = ZEND_LONG_MAX;

@@ -41,7 +41,7 @@ void undercroft_input_free(undercroft_input *input);
 /* Scans for a complete reply. `whose` is named in exceptions and may be NULL. */
 undercroft_found undercroft_input_scan(undercroft_input *input, const char *whose);
 
-/* Converts the reply after WHOLE was returned. False: an exception was thrown. */
+/* Converts the reply that a scan found complete. Returns false if an exception was thrown. */
 bool undercroft_input_take(undercroft_input *input, zval *to, const char *whose);
 
 /* Appends a command in the format that servers read. */

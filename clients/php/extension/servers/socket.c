@@ -26,7 +26,7 @@ static void count_fork(void)
 
 void undercroft_count_forks(void)
 {
-    /* If memory for the handler is lacking, a fork cannot succeed either. */
+    /* The result is ignored: if memory for the handler is lacking, a fork cannot succeed either. */
     (void)pthread_atfork(NULL, NULL, count_fork);
 }
 
@@ -59,7 +59,7 @@ static struct timeval seconds_of(double seconds)
     if (seconds > 0 && seconds < 1e9) {
         time.tv_sec = (time_t)seconds;
         time.tv_usec = (suseconds_t)((seconds - (double)time.tv_sec) * 1e6);
-        /* Zero would mean no limit. */
+        /* A timeout of zero means no limit, so use at least one microsecond. */
         if (time.tv_sec == 0 && time.tv_usec == 0) {
             time.tv_usec = 1;
         }

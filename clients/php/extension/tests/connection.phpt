@@ -7,7 +7,7 @@ undercroft
 require __DIR__ . '/start.inc';
 use Undercroft\Native\Connection;
 
-/** Connects to a server that a function is, which is given its end of each connection. */
+/** Runs a client against a server, which is a function that receives the server's end of the connection. */
 function against(callable $server, callable $client, float $timeout = 10.0): void
 {
     $path = store_path() . '.sock';
@@ -28,7 +28,7 @@ function against(callable $server, callable $client, float $timeout = 10.0): voi
     unlink($path);
 }
 
-/** A server that waits for a command and sends these pieces. */
+/** Returns a server that waits for a command and then sends these pieces. */
 function sends(string ...$pieces): callable
 {
     return function ($stream) use ($pieces): void {
@@ -37,7 +37,7 @@ function sends(string ...$pieces): callable
             fwrite($stream, $piece);
             usleep(1000);
         }
-        // The other end says when it is done.
+        // Keep the connection open until the client closes it.
         while (!feof($stream)) {
             fread($stream, 8192);
         }
@@ -88,15 +88,15 @@ foreach (["HTTP/1.1 400 Bad Request\r\n\r\n", "$5\r\nabcdefg\r\n", "*1\r\n:x\r\n
         same(false, $c->isOpen(), 'closed');
     });
 }
-// Much more than fits into a socket, both ways.
+// In both directions, much more data than a socket buffers.
 $echo = function ($stream): void {
     $reply = "$1000\r\n" . str_repeat('r', 1000) . "\r\n";
-    // So long is each command: *2, $1, E, $1000, and the words.
+    // The length of each command: *2, $1, E, $1000, and the long word.
     $length = 4 + 4 + 3 + 7 + 1_002;
     for ($got = $sent = 0; $sent < 5_000; ) {
         $bytes = fread($stream, 65536);
         $got += strlen($bytes);
-        // An answer to each command that came, so that both sides wait to be read from.
+        // Reply to each command at once, so that both ends block until the other end reads.
         for (; $sent < intdiv($got, $length); $sent++) {
             fwrite($stream, $reply);
         }
@@ -108,7 +108,7 @@ against($echo, function ($c) {
     same(5_000, count($replies), 'both ways');
     same([str_repeat('r', 1000)], array_values(array_unique($replies)), 'each reply');
 });
-// Signals come while it waits, and go on or throw.
+// Signals arrive while the client waits, which then continues or throws.
 pcntl_async_signals(true);
 $seen = 0;
 pcntl_signal(SIGALRM, function () use (&$seen) { $seen++; });

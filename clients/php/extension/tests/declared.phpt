@@ -6,11 +6,11 @@ tokenizer
 --FILE--
 <?php
 require __DIR__ . '/start.inc';
-// The stub's classes under names of their own.
+// Declare the stub's classes in another namespace.
 $stub = file_get_contents(__DIR__ . '/../undercroft.stub.php');
 $stub = preg_replace('~\b(namespace )Undercroft~', '$1Said', $stub);
 eval(substr($stub, 5));
-/** What a method looks like from outside. */
+/** Returns a method's signature as text. */
 function shape(ReflectionMethod $method): string
 {
     $parameters = array_map(fn (ReflectionParameter $each) => $each->getType() . ($each->isVariadic() ? ' ...' : ' ')

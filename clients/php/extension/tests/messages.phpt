@@ -19,7 +19,7 @@ fails('ValueError: ', fn () => $store->message(-1), 'a wrong time');
 fails('ValueError: ', fn () => $store->message(NAN), 'a wrong time');
 fails('Undercroft\S', fn () => $store->execute(['SUBSCRIBE', 'x']), 'not by a command');
 
-// Another process sends, while this one waits.
+// Another process publishes while this process waits.
 $child = pcntl_fork();
 if ($child === 0) {
     $other = open_store();
@@ -31,7 +31,7 @@ if ($child === 0) {
 same(['message', 'chat', 'from a child'], $store->message(), 'waited for');
 pcntl_waitpid($child, $status);
 
-// A handler runs in the midst of a wait, which goes on then, or ends where it throws.
+// A signal handler runs during a wait. The wait then continues, or ends if the handler throws.
 pcntl_async_signals(true);
 $seen = 0;
 pcntl_signal(SIGALRM, function () use (&$seen, $store): void {

@@ -11,7 +11,7 @@ $path = store_path() . '.sock';
 $listener = stream_socket_server("unix://$path");
 $servers = [];
 
-/** A connection under a name, with the server's end of it where it is new. */
+/** Opens or reuses the connection with a name, and accepts it on the server's side if it is new. */
 function take(?string $name = 'mine', int $spin = 0): Connection
 {
     global $path, $listener, $servers;
@@ -22,7 +22,7 @@ function take(?string $name = 'mine', int $spin = 0): Connection
     return $connection;
 }
 
-/** Runs a command whose answer is sent before. */
+/** Runs a command whose reply the server has already sent. */
 function answered(Connection $connection, string $answer): mixed
 {
     global $servers;
@@ -30,7 +30,7 @@ function answered(Connection $connection, string $answer): mixed
     return $connection->execute(['PING']);
 }
 
-/** Leaves a connection after this, and says whether the next object has it. */
+/** Uses a connection, releases it, and returns whether the next object reuses it. */
 function is_kept(callable $end): bool
 {
     $connection = take();
@@ -59,7 +59,7 @@ same(false, is_kept(function ($c) {
 same(false, is_kept(fn ($c) => fails('Undercroft\TimeoutException', fn () => $c->execute(['X'], 0.01), 'late')),
     'an answer that is late may still come');
 
-// Two objects at once have two connections, and both are kept.
+// Two objects that exist at the same time use two connections, and both are kept.
 [$one, $two] = [take(), take()];
 same([false, false], [$one->isReused(), $two->isReused()], 'two at once');
 unset($one, $two);
@@ -68,7 +68,7 @@ same([true, true, false, false], array_map(fn ($each) => $each->isReused(), [$on
 unset($one, $two, $three, $other);
 same(false, take(null)->isReused(), 'without a name it is never one of them');
 
-// A child does not take what its parent left, nor close it.
+// A child neither reuses nor closes the connection that its parent left.
 $kept = take();
 unset($kept);
 same(0, in_child(fn () => take()->isReused() ? 1 : 0), 'a child');

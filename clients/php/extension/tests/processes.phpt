@@ -20,7 +20,7 @@ same('child', $store->get('b'), 'written by a child');
 same('opened in the child', $store->get('c'), 'written by a child');
 same(['message', 'c', 'from the child'], $store->message(5), 'sent by a child');
 
-// Children die in the midst of whatever they do; what they write is one of their values or the one before.
+// Children are killed at any moment of a write: each key then has a complete value, the old one or the new one.
 for ($round = 0; $round < 30; $round++) {
     $child = pcntl_fork();
     if ($child === 0) {
@@ -42,7 +42,7 @@ for ($round = 0; $round < 30; $round++) {
 }
 same(true, $store->set('killed', 'after'), 'no lock was left behind');
 
-// A file that was replaced is another store, for whoever opens it then.
+// A file that was replaced is a different store for every later open.
 rename(store_path(), store_path() . '-old');
 same(null, open_store()->get('a'), 'a new store');
 open_store()->set('a', 'new');
@@ -51,7 +51,7 @@ same('new', open_store()->get('a'), 'the new one is kept');
 unset($store);
 unlink(store_path() . '-old');
 
-// A store stays mapped when nobody uses it, until its file is another one.
+// A store without users stays mapped until its file is replaced.
 $mapped = function (): array {
     preg_match_all('~(\d+) +(' . store_path() . '(?:-old)?(?: \(deleted\))?)$~m',
         file_get_contents('/proc/self/maps'), $found);
@@ -73,7 +73,7 @@ foreach (['/no/such/directory/store', '', 'undercroft://', "/tmp", 'redis://x'] 
 }
 fails('ValueError: ', fn () => new Undercroft\Native\Store("/tmp/a\0b"), 'a zero in a name');
 
-// A store that is full says so, and goes on.
+// A full store refuses writes with OOM, and reads and deletions still work.
 unlink(store_path());
 $small = open_store(['maxmemory' => 4 << 20]);
 $stored = 0;
@@ -108,7 +108,7 @@ fails('Error: ', fn () => clone $small, 'not cloned');
 fails('Exception: ', fn () => serialize($small), 'not serialized');
 fails('Error: ', fn () => $small->__construct(store_path()), 'constructed once');
 
-// More stores than stay open.
+// Use more stores than a process keeps open.
 for ($i = 0; $i < 40; $i++) {
     $each = new Undercroft\Native\Store(store_path() . "-$i");
     $each->set('number', (string) $i);

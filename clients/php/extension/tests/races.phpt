@@ -26,7 +26,7 @@ $calls = [
     'HGETALL' => fn () => $store->execute(['HGETALL', 'key']),
     'pipeline' => fn () => $store->pipeline([['STRLEN', 'key']]),
 ];
-/** What a call returns or throws, as text. */
+/** Returns the result of a call, or its error message, as text. */
 function answer(callable $call): string
 {
     try {
@@ -34,7 +34,7 @@ function answer(callable $call): string
     } catch (Undercroft\ServerException $error) {
         return $error->getMessage();
     }
-    // Errors stand in their places.
+    // In a pipeline's list, replace each error by its message.
     $plain = fn ($each) => is_object($each) ? $each->getMessage() : $each;
     return serialize(is_array($got) ? array_map($plain, $got) : $got);
 }
@@ -43,7 +43,7 @@ $made = undercroft_test_change_reads($store, [['PING']]);
 $store->get('key');
 foreach ($states as $from => $before) {
     foreach ($states as $to => $after) {
-        // Another state in one step, as readers see it.
+        // Prepare a command that changes the key to the new state in one atomic step.
         $store->del('key', 'other');
         if ($after !== null) {
             $store->execute([$after[0], 'other', ...array_slice($after, 2)]);

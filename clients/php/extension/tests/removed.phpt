@@ -10,7 +10,7 @@ use Undercroft\Native\Store;
 $gone = 'was removed or replaced';
 $url = 'undercroft://' . store_path();
 
-/** Calls until the call has made the store anew. It looks once a second. */
+/** Repeats a call until it has created the store again. A process checks the file once a second. */
 function until_made(callable $call): void
 {
     while (!file_exists(store_path())) {
@@ -19,7 +19,7 @@ function until_made(callable $call): void
     }
 }
 
-// Every call of an object goes on in the store that the name means now.
+// After a removal, every call of an open object continues in the store that the name now refers to.
 $store = open_store();
 foreach ([
     'set' => fn () => $store->set('k', 'v'),
@@ -36,7 +36,7 @@ foreach ([
     same('1', open_store()->get('new'), "$what: the one that is opened now");
 }
 
-// A pipeline that meets the removal may raise once.
+// A pipeline that meets the removal may throw once.
 unlink(store_path());
 until_made(function () use ($store): void {
     try {
@@ -45,7 +45,7 @@ until_made(function () use ($store): void {
     }
 });
 
-// A wait, a watched key and a subscription of the old store end with the error, and the next use goes on.
+// A wait, a watched key and a subscription of the old store end with an exception. The next use is in the new store.
 $store->execute(['WATCH', 'k']);
 $store->subscribe(['news']);
 unlink(store_path());
@@ -59,7 +59,7 @@ same(1, $store->publish('news', 'text'), 'subscribed anew');
 same(['message', 'news', 'text'], $store->message(5), 'a message of the new store');
 same('v', open_store()->get('k'), 'in the new store');
 
-// The error for every call, where that is wanted; also where the store was full.
+// With on_removed=error every call fails, even if the removed store was full.
 unlink(store_path());
 $strict = new Store("$url?on_removed=error", ['maxmemory' => 1 << 20]);
 try {
@@ -78,7 +78,7 @@ for ($i = 0; $i < 2; $i++) {
 same(false, file_exists(store_path()), 'made by no call');
 same(true, str_contains(thrown(fn () => new Store("$url?on_removed=retry")), 'on_removed'), 'no such choice');
 
-// Names, as in every language.
+// Store names follow the same rules as in the other clients.
 $told = thrown(fn () => new Store('x'));
 same(true, str_contains($told, 'undercroft://x') && str_contains($told, './x'), $told);
 same(true, str_contains(thrown(fn () => new Store('undercroft://x/16')), 'below 16'), 'no such database');

@@ -32,7 +32,7 @@ same('3', (string) $connection->execute(['HELLO', 3])['proto'], 'RESP3');
 
 $seed = (int) (getenv('UNDERCROFT_SEED') ?: random_int(1, PHP_INT_MAX));
 mt_srand($seed);
-/** An answer, or the error that was thrown, as something that can be compared. */
+/** Returns a call's result, or its error as text, so that both sides can be compared. */
 function plain(callable $call): mixed
 {
     try {
@@ -93,7 +93,7 @@ same('OK', $connection->execute(['SET', 'big', $big]), 'a long value');
 same(true, $store->get('big') === $big, 'embedded');
 same(true, $connection->execute(['GET', 'big']) === $big, 'from the server');
 
-// Messages reach a connection that subscribed.
+// A subscribed connection receives messages that the store publishes.
 $connection->send([['SUBSCRIBE', 'channel']]);
 same(['subscribe', 'channel', 1], $connection->receive(), 'subscribed');
 same(1, $store->publish('channel', 'hello'), 'a message');

@@ -8,7 +8,7 @@ pcntl
 require __DIR__ . '/start.inc';
 $clients = array_filter([__DIR__ . '/../../autoload.php', __DIR__ . '/../../../../clients/php/autoload.php'], is_file(...));
 require reset($clients);
-// A handler that throws while a class is loaded ends the program: all are there before.
+// Load all classes first, because a handler that throws while PHP loads a class ends the program.
 require dirname(reset($clients)) . '/preload.php';
 
 final class Alarm extends Exception
@@ -25,7 +25,7 @@ pcntl_signal(SIGALRM, function () use (&$isArmed, &$takes, &$thrown, $store) {
     if ($isArmed) {
         $isArmed = false;
         $thrown++;
-        // A handler may take items itself, and has them.
+        // A handler may take items itself, and these items are not given back.
         if ($takes) {
             same('1', $store->execute(['LPOP', 'other']) ?? '1', 'taken by the handler');
         }
@@ -33,7 +33,7 @@ pcntl_signal(SIGALRM, function () use (&$isArmed, &$takes, &$thrown, $store) {
     }
 });
 
-/** Takes items by a call until handlers have thrown often; each is to be received once, in their order. */
+/** Takes items until handlers have thrown 200 times. Each item must be received once, in the original order. */
 function take_all(string $what, callable $take): void
 {
     global $store, $isArmed, $thrown;
@@ -89,16 +89,16 @@ take_all('transaction', function () use ($store, $words) {
     $taken = $store->transaction([$words, $words]);
     return $taken;
 });
-// Within MULTI its command would be queued.
+// Within MULTI, the command of a handler that takes items would be queued.
 $takes = false;
 take_all('MULTI by its words', function () use ($store, $words) {
     try {
         $store->execute(['MULTI']);
         $store->execute($words);
-        // Returned from here: a handler may run at the end of the block.
+        // Return from here, because a handler may run at the end of the block.
         return $store->execute(['EXEC']);
     } catch (Alarm $alarm) {
-        // Where EXEC has run there is nothing to be ended.
+        // If EXEC has run, there is no transaction left to discard, and DISCARD throws.
         thrown(fn () => $store->execute(['DISCARD']));
         throw $alarm;
     }

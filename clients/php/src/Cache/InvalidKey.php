@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft\Cache;
 
-/** A key or time to live that PSR-6 or PSR-16 does not allow. */
+/** Thrown for a cache key or time to live that PSR-6 or PSR-16 does not allow. */
 final class InvalidKey extends \InvalidArgumentException implements
     \Psr\Cache\InvalidArgumentException,
     \Psr\SimpleCache\InvalidArgumentException

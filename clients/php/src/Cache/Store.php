@@ -18,7 +18,7 @@ final class Store
     private const CHUNK = 1000;
 
     /**
-     * A time to live from this many milliseconds on, about 3,000 years, means no expiry: servers
+     * Times to live of at least this many milliseconds, about 3,000 years, mean no expiry: servers
      * refuse values that their clocks cannot represent.
      */
     private const FOREVER = 100_000_000_000_000;
@@ -104,8 +104,8 @@ final class Store
     /**
      * Returns the call's result, or `$otherwise` if the call fails or the server or store is down.
      *
-     * PSR-6 and PSR-16 forbid exceptions from lower layers: a program keeps running without its
-     * cache.
+     * PSR-6 and PSR-16 forbid exceptions from lower layers, so that a program keeps running without
+     * its cache.
      */
     private function guarded(callable $call, mixed $otherwise): mixed
     {

@@ -57,8 +57,8 @@ trait Base
     }
 
     /**
-     * Calls a method of a family not yet loaded, a registered command, or a command missing from
-     * our table.
+     * Calls a method of a family not yet loaded, a registered command, or a command that the
+     * client's command table lacks.
      */
     public function __call(string $name, array $arguments): mixed
     {

@@ -9,7 +9,7 @@ use Undercroft\ArgumentException;
 /** Finds the words of a command that are keys. */
 final class KeyWords
 {
-    /** Commands whose keys the table omits or describes in another form. */
+    /** Commands whose keys the generated table omits or describes in another form. */
     private const OTHERS = [
         'OBJECT' => [2, 2, 1], 'MEMORY' => [2, 2, 1], 'ZDIFFSTORE' => [2], 'ZINTERSTORE' => [2], 'ZUNIONSTORE' => [2],
     ];

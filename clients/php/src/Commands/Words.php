@@ -10,8 +10,8 @@ use Undercroft\ArgumentException;
 final class Words
 {
     /**
-     * Commands refused because they change the connection's state, which a reconnect would lose.
-     * Each maps to its replacement.
+     * Commands that are refused because they never end, or because they change the connection's
+     * state, which a reconnect would lose. Each command maps to the hint in its error message.
      */
     private const STATES = [
         'SELECT' => 'the database stands in the URL',

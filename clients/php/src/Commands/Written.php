@@ -11,7 +11,7 @@ trait Written
 {
     /**
      * Sets fields of a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' =>
-     * 'value'])`. Time: O(N).
+     * 'value'])`. Time: O(N) for N fields.
      *
      * @return int how many fields were added
      */

@@ -136,7 +136,7 @@ final class ClusterConnection implements Connection
                 }
                 $node = $this->moved($error, $node);
                 if ($isWatching) {
-                    // The slot's new owner does not watch the keys, so the transaction fails as if
+                    // The slot's new owner does not watch the keys, so report the transaction as if
                     // a key had changed.
                     return null;
                 }

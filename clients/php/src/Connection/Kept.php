@@ -10,7 +10,7 @@ use function getmypid;
  * Persistent connections in pure PHP, which stay open in the PHP process after their request.
  *
  * PHP keeps a stream's chunk size across requests, so the chunk size serves as a mark. The mark
- * tells whether the last request left the connection between two replies. A request that was
+ * tells whether the last request left the connection without a pending reply. A request that was
  * killed, or that ended in the middle of a reply, has not set the mark, and its connection is
  * closed. Two objects never share one connection.
  */
@@ -26,8 +26,8 @@ final class Kept
     private static array $taken = [];
 
     /**
-     * Returns a connection that an earlier request left between two replies, or a new one. Returns
-     * null if too many are in use.
+     * Returns a connection that an earlier request left without a pending reply, or a new one.
+     * Returns null if too many are in use.
      */
     public static function open(string $target, Address $address, Options $options): ?Wire
     {
@@ -56,8 +56,8 @@ final class Kept
         $mark = stream_set_chunk_size($stream, self::mark(isTaken: true));
         $isReused = $mark === self::mark(isTaken: false);
         if ($mark >= self::MARK && (!$isReused || Waits::select($stream, 0.0) !== false)) {
-            // The earlier request did not end cleanly, or belongs to the parent process, or
-            // unexpected bytes arrived.
+            // The connection cannot be reused: the earlier request did not end cleanly, the parent
+            // process owns the connection, or unexpected bytes arrived.
             fclose($stream);
             $stream = Wire::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
             stream_set_chunk_size($stream, self::mark(isTaken: true));

@@ -153,9 +153,9 @@ final class NativeConnection implements Connection
     }
 
     /**
-     * Returns whether the failed command was never sent. The connection belongs to the parent
-     * process, or it was closed after a fatal error or a signal handler's exception ended the
-     * previous call. The next call reconnects.
+     * Returns whether the failed command was never sent. This is the case if the connection belongs
+     * to the parent process, or if it was closed because a fatal error or a signal handler's
+     * exception ended the previous call. The next call reconnects.
      */
     private function isUnsent(ConnectionException $error): bool
     {

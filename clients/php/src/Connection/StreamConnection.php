@@ -32,22 +32,22 @@ use function time;
  * A connection in pure PHP, over a PHP stream: TCP, TLS or a unix socket.
  *
  * Without TLS, bytes are read and written through PHP's `sockets` extension if it is loaded. With
- * TLS, replies are parsed by our extension if it is loaded.
+ * TLS, replies are parsed by the extension `undercroft` if it is loaded.
  *
  * The connection opens when the first command runs, and reopens after it was lost. A command
  * without a reply is resent once, and only if that is safe: none of it was sent, or the command is
  * read-only.
  *
  * Anything that ends a call between its command and its reply, such as a signal handler's
- * exception, also ends the connection. The reply may still arrive and must not be mistaken for the
- * next one.
+ * exception, also closes the connection. The reply may still arrive and must not be mistaken for
+ * the reply to a later command.
  *
  * A forked child leaves the connection to its parent and opens a new one when its first command
  * runs.
  */
 final class StreamConnection implements Connection
 {
-    /** A connection idle for more than this many seconds is checked before use. */
+    /** A connection that was idle for more than this many seconds is checked before use. */
     private const RESTED = 1;
 
     /**
@@ -86,7 +86,8 @@ final class StreamConnection implements Connection
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
         $this->spin = $options->spin;
-        // A forked child that exits closes its parent's TLS connection for both processes.
+        // A forked child that exits also closes its parent's TLS connection, so check before every
+        // use.
         $this->rests = $address->scheme === 'tls' && function_exists('pcntl_fork') ? -1 : self::RESTED;
     }
 
@@ -102,7 +103,7 @@ final class StreamConnection implements Connection
 
     public function execute(array $words, ?float $wait = null): mixed
     {
-        // The most common commands are encoded without a loop.
+        // Commands of two words, the most common ones, are encoded without a loop.
         $count = count($words);
         if ($count === 2 && is_string($key = $words[1])) {
             $name = $words[0];
@@ -312,8 +313,8 @@ final class StreamConnection implements Connection
     /**
      * Resends a request if that is safe, and returns the first bytes of its reply.
      *
-     * @param bool $isWaiting whether the request was sent and the read failed, rather than reached
-     *     the end
+     * @param bool $isWaiting true if the request was sent and the read failed; false if the stream
+     *     had ended
      */
     private function again(string $request, array $words, bool $isWaiting): string
     {
@@ -358,7 +359,10 @@ final class StreamConnection implements Connection
         }
     }
 
-    /** Runs a blocking command such as BLPOP. */
+    /**
+     * Runs a blocking command such as BLPOP, with the read timeout extended by the command's own
+     * wait.
+     */
     private function patiently(string $request, float $wait): mixed
     {
         $limit = $this->options->timeout;

@@ -31,8 +31,8 @@ final class Waits
                 "cannot wait for $wire->address: PHP's stream_select() takes no file descriptor above 1,023; open "
                 . "fewer files, or load PHP's extension sockets where the connection has no TLS"));
         }
-        // Use the socket's own timeout instead of select(), because it works for every descriptor
-        // number.
+        // Wait with the socket's own timeout instead of select(), because it works for every
+        // descriptor number.
         $end = $timeout === null ? INF : microtime(true) + $timeout;
         $flags = MSG_PEEK | ($timeout === null || $timeout > 0.0 ? 0 : MSG_DONTWAIT);
         try {
@@ -72,8 +72,8 @@ final class Waits
             return $isLimit;
         });
         try {
-            // Poll once without waiting: PHP skips a descriptor that is too large and would wait
-            // the full time for nothing.
+            // Poll once without waiting: PHP skips a descriptor whose number is too large and then
+            // waits for the full time.
             $left = 0.0;
             do {
                 $read = [$stream];

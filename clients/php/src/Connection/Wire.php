@@ -48,8 +48,8 @@ final class Wire
     }
 
     /**
-     * Opens a connection, or reuses a persistent one that an earlier request left between two
-     * replies.
+     * Opens a connection, or reuses a persistent connection that an earlier request left without a
+     * pending reply.
      */
     public static function open(Address $address, Options $options): self
     {
@@ -136,8 +136,8 @@ final class Wire
     }
 
     /**
-     * Reads like Source::read(). The interface is not implemented, so that short replies need not
-     * load it.
+     * Reads like Source::read(). Wire does not implement the interface, so that short replies need
+     * not load it.
      */
     public function read(int $wanted): string
     {

@@ -17,9 +17,9 @@ use function substr;
  * Reads replies of RESP2 and RESP3.
  *
  * One call of explode() splits the bytes into lines, because PHP's built-in functions are many
- * times faster than PHP loops over bytes. A string without line breaks is the line after its length
- * line, so it needs one length comparison. A string with line breaks is joined again. A string
- * longer than the buffered bytes is read in one piece.
+ * times faster than PHP loops over bytes. A string without line breaks is the line that follows its
+ * length line, so checking the string's length is enough. The lines of a string with line breaks
+ * are joined again. A string longer than the buffered bytes is read in one piece.
  */
 final class Parser implements Reader
 {
@@ -75,7 +75,7 @@ final class Parser implements Reader
     {
         $items = [];
         [$lines, $at, $last] = [$this->lines, $this->at, $this->last];
-        // Remember the last length, because the next string often has the same length.
+        // Remember the last length line, because the next string often has the same length.
         [$head, $length] = ['', -1];
         for (; $count > 0; $count--) {
             if ($at < $last && $lines[$at] === '+OK') {
@@ -113,8 +113,8 @@ final class Parser implements Reader
 
     /**
      * Reads consecutive strings of one length into a list, at most `$count - 1` of them. The bytes
-     * are split at the separator of two strings, length line included, so that no length line is
-     * parsed.
+     * between two such strings, including the length line, serve as the separator of one explode()
+     * call, so that no length line is parsed.
      *
      * @param list<mixed> $items
      *
@@ -220,7 +220,7 @@ final class Parser implements Reader
             }
             $value .= "\r\n" . $this->lines[++$this->at];
         }
-        // All buffered bytes belong to this string.
+        // All buffered bytes belong to this string, so read the rest of it directly.
         $has = strlen($value);
         $parts = [$value];
         while ($has < $length + 2) {

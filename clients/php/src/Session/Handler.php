@@ -42,7 +42,8 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     private const LOOK = 0.5;
 
     /**
-     * Lua scripts that store a session or remove a lock, provided that this request holds the lock.
+     * Lua scripts that store a session or remove its lock, provided that this request holds the
+     * lock.
      */
     private const WRITE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
         . 'redis.call("SETEX", KEYS[2], ARGV[2], ARGV[3]) return 1';
@@ -63,7 +64,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     private string $ended = '';
 
     /**
-     * The deadline for waiting for a session. The deadline is kept when PHP asks for the same
+     * The time until which this request waits for a session. It is kept when PHP asks for the same
      * session twice.
      */
     private float $end = 0.0;
@@ -187,7 +188,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         if ($this->locked === $id) {
             return;
         }
-        // PHP has given this request a new session id.
+        // PHP has given this request a new session id, so release the lock of the old session.
         $this->locked === '' || $this->close();
         if ($this->wanted !== $id) {
             [$this->wanted, $this->end] = [$id, microtime(true) + $this->patience];

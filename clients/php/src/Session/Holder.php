@@ -12,8 +12,8 @@ use Undercroft\ConnectionException;
 use Undercroft\ServerException;
 
 /**
- * The holder of a session's lock, with a liveness sign that ends with the holder's process. The
- * lock's value names the kind of sign:
+ * The holder of a session's lock, with a sign that it is alive, which ends with the holder's
+ * process. The lock's value names the kind of sign:
  *
  * - `channel`: in a store, a subscription to a channel that only this holder uses. A store counts
  *   the subscriptions of living processes only. It detects dead processes by kernel locks, which
@@ -91,7 +91,7 @@ final class Holder
         }
         $run = self::run($replies[2]);
         // Several servers and embedded programs may share one store, and each knows only the
-        // connection numbers that it assigned.
+        // numbers of its own connections.
         return $run === '' || str_contains($replies[2], 'undercroft_version:') ? null : "client $replies[0] $run";
     }
 
@@ -161,7 +161,8 @@ final class Holder
         if (!is_string($info) || !is_string($list) || self::run($info) === '') {
             return true;
         }
-        // If a different server now answers, the connection ended with the server that numbered it.
+        // If another server now answers, the holder's connection ended together with the server
+        // that numbered it.
         return ($run === '' || self::run($info) === $run) && str_contains($list, "id=$number ");
     }
 
@@ -183,8 +184,8 @@ final class Holder
     }
 
     /**
-     * Returns a key that never exists. It has the lock's hash slot, for clusters, and the lock's
-     * prefix, for ACL rules.
+     * Returns a key that never exists, for blocking commands to wait on. It has the lock's hash
+     * slot, for clusters, and the lock's prefix, for ACL rules.
      */
     private static function never(string $key): string
     {

@@ -12,7 +12,7 @@ use Undercroft\SerializerException;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** The client's features apart from single commands. */
+/** Tests the client's features apart from single commands. */
 final class ClientTest extends EngineCase
 {
     public function testPipelines(): void
@@ -110,7 +110,7 @@ final class ClientTest extends EngineCase
         }, watch: 'a');
         self::assertSame([[[true], [true]], null], [$inner, $ran]);
         self::assertSame(['of another', '1', '1', null], $c->mGet('a', 'b', 'c', 'd'));
-        // Without a running callback, watch() and transactions work as usual.
+        // While no callback runs, watch() and transactions work as usual.
         $c->watch('a');
         self::assertSame([true], $c->transaction()->set('a', 2)->execute());
         $c->watch('a');

@@ -10,10 +10,13 @@ use Undercroft\Tests\EngineCase;
 /** Numbers use a decimal point in every locale. UNDERCROFT_LOCALE sets the locale. */
 final class NumbersTest extends EngineCase
 {
-    /** Floats without a fraction, with an exponent, and with full precision. */
+    /**
+     * Floats without a fraction, with an exponent, and with full precision, which must survive a
+     * round trip.
+     */
     private const FLOATS = [1.5, -0.25, 3.0, 1e21, 1.0E-7, 0.1 + 0.2, -1234567.875, 1e-300];
 
-    public function testTheProgramHasItsLocale(): void
+    public function testTheLocaleIsSet(): void
     {
         $isOther = (getenv('UNDERCROFT_LOCALE') ?: 'C') !== 'C';
         self::assertSame($isOther ? '1,5' : '1.5', sprintf('%.1f', 1.5));

@@ -10,7 +10,7 @@ use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
 /**
- * Objects on every engine: stored objects come back unchanged, and take() never deletes other
+ * Objects on every engine: stored objects are returned unchanged, and take() never deletes other
  * values.
  */
 final class ObjectsTest extends EngineCase

@@ -7,7 +7,9 @@ namespace Undercroft\Tests\Commands;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** Streams, sharded channels and functions, and ACL users, which our server does not support. */
+/**
+ * Streams, sharded channels, functions, and ACL users, which `undercroft serve` does not support.
+ */
 final class StreamsTest extends EngineCase
 {
     public function testStreams(): void

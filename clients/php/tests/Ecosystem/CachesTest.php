@@ -13,7 +13,7 @@ use Undercroft\Tests\EngineCase;
 
 require_once '/usr/share/php/Symfony/Component/Cache/autoload.php';
 
-/** Tests beyond the php-cache suites: foreign keys, clients with a prefix, Symfony's adapter. */
+/** Tests that the php-cache suites lack: foreign keys, clients with a prefix, Symfony's adapter. */
 final class CachesTest extends EngineCase
 {
     public function testClearKeepsKeysWithoutThePrefix(): void

@@ -17,7 +17,7 @@ foreach (['Redis', 'Cache', 'Queue', 'Container', 'Events'] as $part) {
     require_once "/usr/share/php/Illuminate/$part/autoload.php";
 }
 
-/** Laravel's cache, locks, rate limiter and queue on our client instead of Predis or phpredis. */
+/** Laravel's cache, locks, rate limiter and queue on this client instead of Predis or phpredis. */
 final class LaravelTest extends EngineCase
 {
     private RedisManager $redis;

@@ -9,8 +9,8 @@ use Undercroft\Tests\EngineCase;
 use Undercroft\TimeoutException;
 
 /**
- * The end of requests with sessions: the next request gets the lock, and a destroyed session stays
- * destroyed.
+ * Requests with sessions that end in any way: the next request gets the lock, and a destroyed
+ * session stays destroyed.
  */
 final class SessionEndsTest extends EngineCase
 {

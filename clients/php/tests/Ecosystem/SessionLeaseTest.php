@@ -11,20 +11,19 @@ use Undercroft\Tests\Servers;
 use Undercroft\TimeoutException;
 
 /**
- * Session locks for which neither a connection list nor a process id can tell whether the holder is
- * alive.
+ * Session locks of holders that neither a connection list nor a process id can show to be alive.
  */
 final class SessionLeaseTest extends EngineCase
 {
     use SessionProcess;
 
     /**
-     * The lease of a killed request's lock in seconds, long enough for a busy server to renew it in
-     * time.
+     * Seconds for which a killed request's lease lasts, long enough for a busy server to renew it
+     * in time.
      */
     private const LEASE = 1.0;
 
-    /** Returns whether a test applies to this engine. */
+    /** Returns whether the test applies to this engine, and expects no assertions otherwise. */
     private function isOf(string ...$engines): bool
     {
         $isOf = in_array(self::engine(), $engines, true);
@@ -67,7 +66,8 @@ final class SessionLeaseTest extends EngineCase
         if (!$this->isOf('served', 'redis', 'native')) {
             return;
         }
-        // Two common restrictions: one is tested in pure PHP, the other with the extension.
+        // Two common restrictions of a user's rights: one is tested with the extension, the other
+        // in pure PHP.
         $rights = self::engine() === 'native' ? '+@all -@dangerous' : '+@all -client';
         $url = self::limited($rights);
         $client = new Client($url, ['native' => self::engine() === 'native']);
@@ -137,7 +137,7 @@ final class SessionLeaseTest extends EngineCase
         self::assertGetsIn($clients[1]);
     }
 
-    /** A process id in another container denotes a different process here. */
+    /** A process id from another container denotes a different process here. */
     public function testAHolderInAnotherContainer(): void
     {
         if (!$this->isOf('embedded')) {

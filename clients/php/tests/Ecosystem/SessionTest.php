@@ -43,8 +43,8 @@ final class SessionTest extends EngineCase
         self::assertTrue($first->close());
         self::assertSame('data', $second->read('s'));
         self::assertFalse($first->write('s', 'late'), 'who has no lock does not write');
-        // A request that held the lock for too long and lost it leaves the next holder's lock
-        // alone.
+        // A request that lost its lock, because it held it for too long, must not release the next
+        // holder's lock.
         $this->client->set('session:s:lock', 'of another');
         self::assertFalse($second->write('s', 'late'));
         self::assertTrue($second->close());

@@ -80,7 +80,7 @@ final class PersistentTest extends TestCase
     }
 
     /** @dataProvider urls */
-    public function testNothingReachesTheNextRequest(string $pattern): void
+    public function testTheNextRequestInheritsNoState(string $pattern): void
     {
         $url = self::url($pattern);
         $harmless = ['nothing', 'select', 'user', 'name', 'protocol', 'watch', 'raw watch', 'transaction'];
@@ -91,7 +91,7 @@ final class PersistentTest extends TestCase
             self::assertMatchesRegularExpression('~^\d+$~D', $first, $what);
             self::assertSame($first, self::ask('nothing', $url), "before $what: the connection is kept");
             self::ask($what, $url);
-            // If the connection still watched this key, the write would make the next transaction
+            // If the connection still watched this key, this write would make the next transaction
             // fail.
             self::$direct->set('k', 'three');
             self::$direct->publish('news', 'for nobody');
@@ -116,7 +116,8 @@ final class PersistentTest extends TestCase
     {
         $url = self::url($pattern);
         self::$direct->del('k4');
-        // Both URLs end with the database number. The socket's path may contain a 3 too.
+        // Replace the database number at the end only, because the socket's path may contain a 3
+        // too.
         $other = substr($url, 0, -1) . '4';
         for ($i = 0; $i < 3; $i++) {
             $text = self::ask('two', $url, ['other' => $other]);

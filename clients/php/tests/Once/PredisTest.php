@@ -10,8 +10,8 @@ use Undercroft\ServerException;
 use Undercroft\Tests\Servers;
 
 /**
- * Runs the same random commands with Predis and with our client, each on a separate database.
- * Replies and data must be equal.
+ * Runs the same random commands with Predis and with this client, each on its own database. Replies
+ * and data must be equal.
  */
 final class PredisTest extends TestCase
 {

@@ -9,7 +9,7 @@ use Undercroft\Client;
 use Undercroft\ProtocolException;
 
 /**
- * Cluster redirects in which servers are named as Redis does: IPv6 without brackets, and an empty
+ * Cluster redirects that name servers as Redis does: IPv6 addresses without brackets, and an empty
  * host for the replying server.
  */
 final class RedirectTest extends TestCase
@@ -26,7 +26,9 @@ final class RedirectTest extends TestCase
         $this->processes = [];
     }
 
-    /** Starts a server that sends the next text for each request. Returns its port. */
+    /**
+     * Starts a server that answers each request with the next of the given texts. Returns its port.
+     */
     private function serve(string $address, callable $replies): int
     {
         $probe = @stream_socket_server("tcp://$address:0");

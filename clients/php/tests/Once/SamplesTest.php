@@ -8,7 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Client;
 use Undercroft\Tests\Servers;
 
-/** The code samples of the documentation run, and print the same output when run again. */
+/** Runs the code samples of the documentation. A second run must print the same output. */
 final class SamplesTest extends TestCase
 {
     /** @return iterable<string, array{list<string>}> */
@@ -23,7 +23,7 @@ final class SamplesTest extends TestCase
      *
      * @param list<string> $options for PHP
      */
-    public function testTheReadme(array $options): void
+    public function testSamplesOfTheReadme(array $options): void
     {
         [$port] = Servers::redis();
         $page = file_get_contents(self::root() . '/clients/php/README.md');
@@ -42,7 +42,7 @@ final class SamplesTest extends TestCase
         foreach (['first', 'second'] as $time) {
             $process = proc_open([PHP_BINARY, ...$options, "$folder/samples.php"],
                 [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR], $pipes, '/');
-            // The last sample waits for a message.
+            // The last sample waits for a message, so publish until it has received one.
             $end = microtime(true) + 30;
             $isWaiting = static fn (): bool => microtime(true) < $end && proc_get_status($process)['running'];
             while ($client->publish('news', 'here') === 0 && $isWaiting()) {
@@ -56,7 +56,7 @@ final class SamplesTest extends TestCase
     }
 
     /** The samples of the other pages need a store. Without the extension they are only parsed. */
-    public function testTheOtherPages(): void
+    public function testSamplesOfTheOtherPages(): void
     {
         $store = Servers::store();
         $folder = Servers::folder() . '/' . bin2hex(random_bytes(4));
@@ -73,7 +73,8 @@ final class SamplesTest extends TestCase
                 file_put_contents($file, "<?php require $autoload;\n"
                     . str_replace('undercroft://demo', "undercroft://$store", $sample));
                 if (extension_loaded('undercroft')) {
-                    // This sample uses a key that earlier samples in README.md set.
+                    // One sample reads a key that earlier samples in README.md set, so set it
+                    // first.
                     (new Client("undercroft://$store"))->set('greeting', 'hello');
                     $extension = getenv('UNDERCROFT_EXTENSION');
                     $options = $extension === false ? [] : ['-d', "extension=$extension"];

@@ -20,7 +20,7 @@ function value(int $seed): string
     return sprintf('%08d', $seed) . str_repeat(chr(97 + $seed % 26), $length);
 }
 
-/** Prints `torn`, which the caller looks for, if a value does not match its seed. */
+/** Prints `torn` if a value does not match its seed. The caller looks for that word. */
 function check(?string $value): void
 {
     if ($value !== null && $value !== value((int) substr($value, 0, 8))) {
@@ -42,7 +42,7 @@ function write_much(Store $store, int $times): void
 
 switch ($_GET['do'] ?? '') {
     case 'first':
-        // Measures the time of a request's first call, together with the worker's process id.
+        // Reports the time of the request's first call and the worker's process id.
         echo json_encode(['pid' => getmypid(), 'ns' => $spent, 'greeting' => $found]);
         break;
     case 'read':

@@ -99,10 +99,10 @@ for ($killed = 0; $killed < $kills;) {
         exec('kill -9 ' . $workers[array_rand($workers)] . ' 2>/dev/null', $lines, $code);
         $killed += $code === 0 ? 1 : 0;
     }
-    // A killed worker must not leave a lock held.
+    // A killed worker must leave no lock held, so this write must succeed.
     $store->set('beside', (string) $killed) && $store->get('beside') === (string) $killed || fail('beside');
 }
-// Long enough for request_terminate_timeout to end some workers too.
+// Wait long enough for request_terminate_timeout to end some workers too.
 for ($i = 0; $i < 15; $i++) {
     usleep(100_000);
     $store->set('beside', 'still');
