@@ -92,6 +92,9 @@ impl tracing::Subscriber for Told {
 async fn calls_and_connections_are_counted_and_traced() {
     let (counters, told) = (Counters::default(), Told::default());
     let _counting = metrics::set_default_local_recorder(&counters);
+    // While a single dispatcher exists, a callsite is enabled according to the thread that reaches it
+    // first, which may run another test (tokio-rs/tracing#3611). A second one prevents this.
+    let _second = tracing::Dispatch::new(told.clone());
     let _telling = tracing::subscriber::set_default(told.clone());
 
     let directory = undercroft_testkit::fresh::directory();
