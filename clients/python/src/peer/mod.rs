@@ -39,7 +39,7 @@ pub(crate) struct Peer {
     closed: AtomicBool,
 }
 
-/// What a waiting thread needs while other threads work on the state.
+/// The state that a waiting thread needs while other threads work on the peer's state.
 struct Sleep {
     descriptors: SmallVec<[OwnedFd; 2]>,
     bell: Arc<OwnedFd>,

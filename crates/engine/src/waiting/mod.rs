@@ -56,7 +56,7 @@ use crate::structures::ranges::Ranges;
 use crate::types::list::End;
 use crate::types::value_type::ValueType;
 
-/// What a client takes from the first of its keys that has something to take.
+/// The operation by which a client takes items from its first key that has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// Up to `count` items from one end of a list.
@@ -142,7 +142,7 @@ pub struct Wanted<'w> {
     /// The keys in the order in which they are tried. For [`Take::Move`], the source and the
     /// destination. For streams, ids or names follow the keys.
     pub keys: &'w [&'w [u8]],
-    /// What to take from a key.
+    /// How items are taken from a key.
     pub take: Take,
 }
 

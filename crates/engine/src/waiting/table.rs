@@ -15,7 +15,7 @@ use crate::transaction::writer::{Expiry, Writer};
 use crate::types::list::End;
 use crate::types::sorted::Scored;
 
-/// What a key has for a client.
+/// The outcome of looking at one key for a waiting client.
 pub(super) enum Offer {
     /// The key does not exist.
     Nothing,

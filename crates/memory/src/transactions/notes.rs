@@ -1,5 +1,5 @@
-//! What a transaction records for its commit: counted changes (M2), and the number of keys in a
-//! shard.
+//! Records that a transaction makes for its commit: counted changes (M2), and the number of keys in
+//! a shard.
 
 use std::sync::atomic::Ordering;
 

@@ -20,7 +20,7 @@ use crate::undo::log::{Full, Log};
 const WORDS: u64 = 64;
 const BYTES: u64 = WORDS * 8;
 
-/// What is known about the words of one place (a range of 64 words), with one bit for each word.
+/// Knowledge about the words of one place (a range of 64 words), with one bit for each word.
 #[derive(Clone, Copy, Default)]
 struct Place {
     /// Words that the log holds.

@@ -55,7 +55,7 @@ struct Unfinished {
     tail: u64,
 }
 
-/// What happened to the shards while they were read.
+/// How the shards changed while they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interference {
     /// Nothing relevant: the read counts.

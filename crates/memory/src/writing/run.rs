@@ -18,7 +18,7 @@ pub(crate) enum Outcome<R> {
     Short(Used),
 }
 
-/// What a run that was short had used, in bytes.
+/// Memory, in bytes, that a run had used when it ran short.
 pub(crate) struct Used {
     pub(crate) shortage: Shortage,
     pub(crate) shards: ShardSet,

@@ -12,7 +12,7 @@ use crate::handle::reader::Reader;
 use crate::structures::key::Key;
 use crate::types::value_type::ValueType;
 
-/// What XINFO GROUPS reports about a group.
+/// A consumer group as reported by XINFO GROUPS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupInfo {
     /// The name of the group.
@@ -29,7 +29,7 @@ pub struct GroupInfo {
     pub lag: Option<i64>,
 }
 
-/// What XINFO CONSUMERS reports about a consumer.
+/// A consumer as reported by XINFO CONSUMERS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerInfo {
     /// The name of the consumer.
