@@ -233,7 +233,9 @@ def filled(page: str, table: str, text: str, where: Path) -> str:
 def main() -> int:
     """Write the pages, or check them, and return the exit status."""
     parser = argparse.ArgumentParser(description="Write the measured tables into the pages.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail on a difference")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit with 1 if a page is stale"
+    )
     check = parser.parse_args().check
     stale = 0
     for name, table, text in (

@@ -27,23 +27,28 @@ def main() -> int:
     parser.add_argument("--table", choices=sorted(tables.TABLES), default="core")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     known = "; ".join(f"{name}: {', '.join(groups)}" for name, groups in tables.TABLES.items())
-    parser.add_argument("--only", metavar="GROUP", nargs="+", help=f"of {known}")
+    parser.add_argument(
+        "--only", metavar="GROUP", nargs="+", help=f"groups to measure, by table: {known}"
+    )
     parser.add_argument(
         "--binaries",
         type=Path,
         default=Path("target/release"),
         metavar="DIRECTORY",
-        help="where undercroft and undercroft-bench are (default: target/release)",
+        help="folder of undercroft and undercroft-bench (default: target/release)",
     )
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="the JSON file (default: by date)"
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the JSON file to write (default: named by date)",
     )
     arguments = parser.parse_args()
 
     groups = tables.TABLES[arguments.table]
     chosen = arguments.only or list(groups)
     if unknown := set(chosen) - set(groups):
-        parser.error(f"expected groups of {', '.join(groups)}, got {', '.join(sorted(unknown))}")
+        parser.error(f"expected groups from {', '.join(groups)}, got {', '.join(sorted(unknown))}")
 
     # Stores of all kinds live in shared memory, so that no peer waits for a disk.
     failed: list[str] = []

@@ -69,10 +69,10 @@ def load(r: undercroft.Redis) -> tuple[Names, int]:
     progress.clear()
     line("loaded", f"{len(names):,} code points of Unicode {unicodedata.unidata_version}")
     line("strings", "their names, such as name:U+1F980")
-    line("lists", f"{blocks:,} of {BLOCK} to work on, block:0 and so on")
+    line("lists", f"{blocks:,} of {BLOCK} to process: block:0, block:1 ...")
     line("sets", f"{len(categories(r))} categories, such as category:So")
     line("a sorted set", f'"{BY_LENGTH}", all code points')
-    took = f"{seconds / len(names) * 1e6:.1f} us for each code point's four records"
+    took = f"{seconds / len(names) * 1e6:.1f} us for the four records of each code point"
     line("in the store", f"in {seconds:.2f} s, {BLOCK} names in a transaction: {took}")
     return names, blocks
 
@@ -90,7 +90,9 @@ def categories(r: undercroft.Redis) -> list[str]:
 def redis_cli(socket: Path, *commands: list[str]) -> None:
     """Show redis-cli's output for a few commands."""
     if not shutil.which("redis-cli"):
-        line("redis-cli", "not installed, left out (Debian: apt-get install redis-tools)")
+        line(
+            "redis-cli", "skipped: redis-cli is not installed (Debian: apt-get install redis-tools)"
+        )
         return
     for command in commands:
         reply = output_of("redis-cli", "-s", socket, "--no-raw", *command)
@@ -129,14 +131,14 @@ def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str])
             victim.wait()
             line(
                 "killed",
-                f"worker {WORKERS} (pid {victim.pid}) by SIGKILL, in the middle of a write",
+                f"worker {WORKERS} (pid {victim.pid}) with SIGKILL, in the middle of a write",
             )
             locks = f"the lock of {held[0]}" if len(held) == 1 else f"{len(held)} locks"
-            line("", f"it held {locks}, as undercroft stat shows")
+            line("", f"it held {locks}, according to undercroft stat")
             return locks
         victim.send_signal(signal.SIGCONT)
         time.sleep(0.001 * (attempt % 7))
-    raise RuntimeError("the worker was never met while it wrote")
+    raise RuntimeError("the worker was never caught during a write")
 
 
 def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: int) -> bool:
@@ -157,7 +159,7 @@ def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: in
     total = int(r.get("names") or 0)
     each = [int(r.get(f"names:worker {number}") or 0) for number in range(1, WORKERS + 1)]
     # The killed worker may have died between its two increments.
-    text = f"the counter of all names says {total:,}, the workers' own {sum(each):,}"
+    text = f"the shared counter is {total:,}, but the workers' counters add up to {sum(each):,}"
     return verdict("counters", total - sum(each) in (0, BLOCK), text) and good
 
 
@@ -172,7 +174,7 @@ def check_collections(r: undercroft.Redis, names: Names) -> bool:
     wrong += sum(len(names[f"name:{point}"]) != length for point, length in lengths)
     wrong += lengths != sorted(lengths, key=lambda pair: (pair[1], pair[0]))
     wrong += 2 * len(names) - found - len(lengths)
-    return verdict("members", wrong == 0, f"{found + len(lengths):,} of sets, in their order")
+    return verdict("members", wrong == 0, f"{found + len(lengths):,} in sets, in order")
 
 
 def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> dict[str, float]:
@@ -190,18 +192,18 @@ def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) ->
         )
         found = timing.measure(clients, names)
     peer = "redis-server" if "redis-server" in clients else "undercroft serve"
-    rows = [["microseconds a call", *clients, f"{peer} takes"]]
+    rows = [["microseconds per call", *clients, f"{peer} takes"]]
     for operation, times in found.items():
         figures = [f"{times[name]:.2f}" for name in clients]
         ratio = times[peer] / times["this process"]
         rows.append([operation, *figures, f"{ratio:.{0 if ratio >= 10 else 1}f} times as long"])
     table(rows)
     print(
-        f"  this process maps the store; the others are called by redis-py {redis.__version__} "
+        f"  this process maps the store; the others are called with redis-py {redis.__version__} "
         "on a unix socket"
     )
     if peer != "redis-server":
-        print("  redis-server is not installed, so it is not here to compare with")
+        print("  redis-server is not installed, so there is no comparison with it")
     return found["get"]
 
 
@@ -214,7 +216,7 @@ def run(binaries: Path, directory: Path) -> bool:
         r = stack.enter_context(undercroft.Redis(store, decode_responses=True))
         names, blocks = load(r)
 
-        heading("2. Many processes use it at once")
+        heading("2. Use it from many processes at once")
         serve: list[str | Path] = [
             binary,
             "serve",
@@ -233,10 +235,10 @@ def run(binaries: Path, directory: Path) -> bool:
         stock = stack.enter_context(running(python, PARTS / "stock_client.py", socket))
         line(
             "Python",
-            f"{WORKERS} workers look up names, count words, write {BLOCK} results at a time",
+            f"{WORKERS} workers look up names, count words and write {BLOCK} results at a time",
         )
-        line("Rust", "1 process reads the workers' results while they are written")
-        line("redis-py", "1 process does so, too, through undercroft serve on a unix socket")
+        line("Rust", "1 process reads the results while the workers write them")
+        line("redis-py", "1 process does the same through undercroft serve on a unix socket")
         redis_cli(
             socket,
             ["GET", "name:U+1F980"],
@@ -247,35 +249,35 @@ def run(binaries: Path, directory: Path) -> bool:
         wait_for(lambda: int(r.get("turns") or 0) > blocks, "the first pass over all names", 60)
         before = pace(r, 1.5)
 
-        heading("3. One of them is killed while it writes")
+        heading("3. Kill one of them during a write")
         held = kill_while_writing(binary, store, workers[-1])
         after = pace(r, 1.5)
         line(
-            "names a second",
+            "names per second",
             f"{statistics.mean(before):,.0f} before, {statistics.mean(after):,.0f} after, "
             f"by {WORKERS - 1} of {WORKERS} workers",
         )
         redis_cli(socket, ["INCR", "served"], ["DBSIZE"])
 
-        heading("4. What each found")
+        heading("4. What each process found")
         r.set("stop", "now")
         slowest = 0.0
         for number, worker in enumerate(workers[:-1], 1):
             found = result(worker)
             slowest = max(slowest, found["ms"])
-            words = f"{found['words']:,} words, most often {', '.join(found['common'])}"
+            words = f"{found['words']:,} words, the most common are {', '.join(found['common'])}"
             line(f"worker {number}", f"{found['names']:,} names, {words}")
-        line(f"worker {WORKERS}", "killed; no other process waited for it")
+        line(f"worker {WORKERS}", "killed; no other process had to wait")
         seen, views = result(native), result(stock)
         line("Rust", f"{seen['values']:,} results in {seen['views']:,} views, {seen['torn']} torn")
         line("", f"the longest name: {seen['longest']}")
         line(f"redis-py {views['version']}", f"{views['views']:,} views, {views['torn']} torn")
-        line("slowest MSET", f"{slowest:.1f} ms, of all workers that lived on")
+        line("slowest MSET", f"{slowest:.1f} ms, among the surviving workers")
 
-        heading("5. Is everything right?")
+        heading("5. Check all results")
         good = check(binary, store, r, names, seen["torn"] + views["torn"])
 
-        heading("6. The time of an operation")
+        heading("6. Measure one operation")
         get = timings(directory, names, r, socket)
         others = WORKERS - 1
         picture.show(
@@ -302,7 +304,7 @@ def main() -> int:
         "--binaries",
         type=Path,
         default=ROOT / "target/release",
-        help="where undercroft and undercroft-demo are",
+        help="folder of undercroft and undercroft-demo",
     )
     binaries = parser.parse_args().binaries.resolve()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -313,12 +315,12 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="undercroft-demo-", dir="/dev/shm") as directory:
             good = run(binaries, Path(directory))
     except KeyboardInterrupt:
-        print("\ninterrupted: every process is stopped and the store removed")
+        print("\ninterrupted: all processes are stopped and the store is removed")
         return 130
-    state = "everything was right" if good else "SOMETHING WAS WRONG, see above"
+    state = "all checks passed" if good else "A CHECK FAILED, see above"
     print(
         f"\n{state}, in {time.monotonic() - started:.0f} s; "
-        "every process is stopped and the store removed"
+        "all processes are stopped and the store is removed"
     )
     return 0 if good else 1
 

@@ -52,7 +52,7 @@ storm() {
 }
 
 fork_load() {
-    say "children that are forked under load"
+    say "children forked under load"
     # Run without the address sanitizer: a fork during other threads' calls may copy its internal
     # locks while they are held.
     build "${c[@]}" -- clients/c/tests/robustness/fork_load.c fork_load
@@ -65,7 +65,7 @@ if [[ ${1:-} == storm ]]; then
     exit
 fi
 
-say "what is exported"
+say "exported names"
 wanted=clients/c/tests/exports.txt
 library=$place/usr/lib/libundercroft.so
 exported() { nm "$@" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort; }
@@ -73,17 +73,17 @@ exported() { nm "$@" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort; }
 with_races=$place/exports.txt
 printf '%s\n' uc_test_change_reads uc_test_panic | cat "$wanted" - | LC_ALL=C sort >"$with_races"
 exported --dynamic --defined-only "$library" |
-    diff "$with_races" - || fail "the shared library exports others than $wanted names"
+    diff "$with_races" - || fail "the shared library exports other names than $wanted"
 grep -o 'uc_[a-z_]*(' <(grep -vE '^(static|typedef| \*|/\*)' clients/c/undercroft.h) | tr -d '(' | LC_ALL=C sort -u |
-    diff "$wanted" - || fail "clients/c/undercroft.h declares others than $wanted names"
+    diff "$wanted" - || fail "clients/c/undercroft.h declares other names than $wanted"
 sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC_ALL=C sort |
-    diff "$wanted" - || fail "clients/c/tests/signatures.c checks others than $wanted names"
+    diff "$wanted" - || fail "clients/c/tests/signatures.c checks other names than $wanted"
 readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
 
 tests=(signatures abi calls/{strings,feeds,objects,commands,misuse,messages,limits,waiting,taking}
     robustness/{removed,busy,fork,threads})
 say "as C11, as C++17, with sanitizers"
-have c++ || skip "the C tests as C++: no c++ here"
+have c++ || skip "the C tests as C++: c++ is not installed"
 for source in "${tests[@]}"; do
     test=${source##*/}
     source=clients/c/tests/$source.c
@@ -116,12 +116,12 @@ if have localedef && localedef --no-archive -i de_DE -f UTF-8 "$place/de_DE.UTF-
     build "${c[@]}" -- clients/c/tests/robustness/locale.c locale
     LOCPATH=$place LC_ALL=de_DE.UTF-8 try locale
 else
-    skip "the C library in a program with German numbers: no localedef, or no de_DE"
+    skip "the C library in a program with German number format: localedef or de_DE is not installed"
 fi
 
 say "with the static library"
 exported --defined-only --extern-only "$place/usr/lib/libundercroft.a" |
-    diff "$with_races" - || fail "the static library exports others than $wanted names"
+    diff "$with_races" - || fail "the static library exports other names than $wanted"
 # Link a program that has its own Lua, allocators and Rust library.
 echo 'int lua_newstate, luaL_openlibs, rust_eh_personality, mi_malloc, ZSTD_compress, LZ4_compress_default;' \
     >"$place/others.c"
@@ -140,12 +140,12 @@ if have valgrind; then
     done
     by=()
 else
-    skip "the C tests under valgrind: not installed"
+    skip "the C tests under valgrind: valgrind is not installed"
 fi
 
 storm "${UNDERCROFT_C_KILLS:-200}"
 
-say "changes in the midst of reads, writes that run twice"
+say "changes during reads, writes that run twice"
 build "${c[@]}" -- clients/c/tests/robustness/second_try.c second_try
 # The panic is intended.
 RUST_BACKTRACE=0 try second_try
@@ -162,7 +162,7 @@ sorted() { "$@" | sort -V; }
 expect() {
     local printed
     printed=$("${@:2}") || fail "$2 failed"
-    diff <(printf '%s\n' "$1") <(printf '%s\n' "$printed") || fail "$2 printed something else"
+    diff <(printf '%s\n' "$1") <(printf '%s\n' "$printed") || fail "$2 printed unexpected output"
 }
 
 say "examples"
@@ -177,7 +177,7 @@ expect "$(printf 'done: job %d\n' {1..12})" sorted "$place/bin/jobs" "$stores/st
 awk '/^```$/ { exit } shown; /^```c$/ { shown = 1 }' docs/c.md >"$place/first.c"
 sed -n 's/^ \*     \(#include <stdio\.h>\)$/\1/; /^#include <stdio/,/^ \*     }$/ { s/^ \*     //; s/^ \*$//; p }' \
     clients/c/undercroft.h >"$place/header.c"
-diff "$place/first.c" "$place/header.c" || fail "docs/c.md and clients/c/undercroft.h begin with different programs"
+diff "$place/first.c" "$place/header.c" || fail "docs/c.md and clients/c/undercroft.h must begin with the same program"
 sed -i "s|undercroft://demo|$stores/first|" "$place/first.c"
 build "${c[@]}" -- "$place/first.c" first
 expect hello "$place/bin/first"
@@ -221,7 +221,7 @@ if have go && have pkg-config; then
     expect $'hello from Go\n1000 bytes, true\n8000\nERR value is not an integer or out of range' \
         "$place/bin/go" "$stores/store"
 else
-    skip "the example in Go: no go or no pkg-config here"
+    skip "the example in Go: go or pkg-config is not installed"
 fi
 # Only fetching may fail, if there is no network.
 if have npm && cp -R examples/node "$place/node" &&
@@ -230,6 +230,6 @@ if have npm && cp -R examples/node "$place/node" &&
         $'hello from Node\n1000 bytes, true\n1000\na b c\nERR value is not an integer or out of range' \
         node "$place/node/main.mjs" "$stores/store"
 else
-    skip "the example in Node: no npm here, or koffi cannot be fetched"
+    skip "the example in Node: npm is not installed, or koffi cannot be downloaded"
 fi
 echo "C: ${#tests[@]} programs passed"

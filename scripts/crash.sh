@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 
 shopt -s nullglob
 tests=(crates/*/tests/{crash,races}*)
-((${#tests[@]})) || fail "there is no kill test yet: no crates/*/tests/crash*"
+((${#tests[@]})) || fail "found no kill tests: no file matches crates/*/tests/crash*"
 scripts/setup/environment.sh
 export UNDERCROFT_CRASH=full
 # Test one package at a time: fail points that one package's tests enable must not be compiled into

@@ -12,7 +12,7 @@ scripts/setup/environment.sh
 scripts/setup/packages.sh fuzz
 
 if ! have c++; then
-    say "no C++ compiler for libFuzzer: random inputs instead"
+    say "libFuzzer needs a C++ compiler: fuzzing with random inputs instead"
     UNDERCROFT_FUZZ_INPUTS=$((seconds * 50000)) exec cargo test --release --locked \
         --package undercroft-fuzz --test brief -- --nocapture
 fi
@@ -35,7 +35,7 @@ for directory in "${directories[@]}"; do
     target=$(basename "$directory")
     corpus=target/fuzz/$target
     mkdir -p "$corpus"
-    say "fuzzing $target for $seconds s; corpus in $corpus"
+    say "fuzzing $target for $seconds s, corpus in $corpus"
     UNDERCROFT_FUZZ_TARGET=$target "target/$host/release/libfuzzer" "$corpus" "$directory" \
         -artifact_prefix="$directory" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
         -print_final_stats=1

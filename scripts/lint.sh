@@ -24,7 +24,7 @@ say "shellcheck"
 if have shellcheck; then
     shellcheck --external-sources scripts/*.sh scripts/*/*.sh .ci/run
 else
-    skip "shellcheck: not installed"
+    skip "shellcheck is not installed"
 fi
 
 say "ruff"

@@ -6,7 +6,7 @@
 source "$(dirname "$0")/lib.sh"
 
 if ! cargo +nightly miri --version >/dev/null 2>&1; then
-    fail "expected miri: rustup toolchain install nightly --component miri --component rust-src"
+    fail "miri is not installed; type: rustup toolchain install nightly --component miri --component rust-src"
 fi
 long=(many_strings hostile_nesting errors no_byte_is_searched_twice the_short_way the_steady_state wanted_counts)
 skipped=()

@@ -11,7 +11,7 @@ source "$(dirname "$0")/lib.sh"
 
 for tool in php phpize make cc; do
     if ! have "$tool"; then
-        skip "the PHP extension: no $tool here (Debian: php-cli php-dev make gcc)"
+        skip "the PHP extension: $tool is not installed (Debian: php-cli php-dev make gcc)"
         exit 0
     fi
 done
@@ -47,11 +47,11 @@ cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 # storm KILLS: kills workers of PHP-FPM.
 storm() {
     if have nginx && compgen -c php-fpm >/dev/null; then
-        say "in PHP-FPM behind nginx, workers killed"
+        say "in PHP-FPM with nginx, with workers killed"
         export UNDERCROFT=$built/undercroft
         clients/php/extension/tests/fpm/run.sh "$place/undercroft.so" "$place/fpm" "$1"
     else
-        skip "the PHP extension in PHP-FPM: no php-fpm or no nginx here"
+        skip "the PHP extension in PHP-FPM: php-fpm or nginx is not installed"
     fi
 }
 
@@ -95,11 +95,11 @@ run_tests() {
 say "its classes"
 run_tests "$place/undercroft.so" "$place/build/tests"
 
-say "a thread-safe build of PHP: that it compiles"
+say "compiling for a thread-safe build of PHP"
 read -ra includes <<<"$(php-config --includes)"
 for source in clients/php/extension/*.c clients/php/extension/servers/*.c; do
     cc -fsyntax-only -DZTS=1 -DCOMPILE_DL_UNDERCROFT=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -Wall -Werror \
-        -Wno-cpp "${includes[@]}" -Iclients/c "$source" || fail "$source does not compile for threads"
+        -Wno-cpp "${includes[@]}" -Iclients/c "$source" || fail "$source does not compile for a thread-safe PHP"
 done
 
 if have valgrind; then
@@ -108,13 +108,13 @@ if have valgrind; then
         --errors-for-leak-kinds=definite,indirect php -n -d "extension=$place/undercroft.so" \
         clients/php/extension/tests/memory.php
 else
-    skip "the PHP extension under valgrind: not installed"
+    skip "the PHP extension under valgrind: valgrind is not installed"
 fi
 
 storm "${UNDERCROFT_PHP_KILLS:-60}"
 
 # Use the library with changes in the middle of reads, which scripts/c.sh builds as well.
-say "changes in the midst of reads, writes that run twice"
+say "changes during reads, writes that run twice"
 races=${BUILT_RACES:-}
 if [[ ! $races ]]; then
     cargo build --locked --package undercroft-c --features races

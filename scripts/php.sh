@@ -13,7 +13,7 @@ source "$(dirname "$0")/lib.sh"
 scripts/setup/packages.sh php
 for program in php phpunit; do
     if ! have "$program"; then
-        skip "the PHP client: no $program here"
+        skip "the PHP client: $program is not installed"
         exit 0
     fi
 done
@@ -57,7 +57,7 @@ abroad() {
         localedef --no-archive -i "$name" -f UTF-8 "$locales/$name.UTF-8" 2>/dev/null; }; then
         LOCPATH=$locales UNDERCROFT_LOCALE=$name.UTF-8 "${@:2}"
     else
-        skip "the PHP client in a program with other numbers: no localedef, or no $name"
+        skip "the PHP client with another number format: localedef or $name is not installed"
         "${@:2}"
     fi
 }
@@ -73,7 +73,7 @@ if have redis-server; then
     suite once redis
     abroad de_DE suite commands redis
 else
-    skip "the PHP client on a Redis server: no redis-server here"
+    skip "the PHP client on a Redis server: redis-server is not installed"
 fi
 for engine in "${engines[@]}"; do
     suite commands "$engine"
@@ -86,7 +86,7 @@ if [[ -f $extension ]]; then
         UNDERCROFT_EXTENSION=$extension suite once native --filter 'BrokenServer|Persistent|Fork|Descriptors|testTls|testSamplesOfTheOtherPages'
     fi
 else
-    skip "the PHP client with the extension: it is not built"
+    skip "the PHP client with the extension: the extension is not built"
 fi
 if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Component/Cache &&
     -d /usr/share/php/Illuminate/Queue ]]; then
@@ -98,7 +98,7 @@ if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Comp
     fi
 else
     skip "the PHP client's caches, sessions and Laravel: Debian's php-cache-integration-tests, php-symfony-cache or" \
-        "php-illuminate-queue are not here"
+        "php-illuminate-queue are not installed"
 fi
 
 # visit URL OPTION...: serves the guest book by PHP-FPM with its data at URL, and visits it in a
@@ -115,14 +115,14 @@ visit() {
     rm -rf "$place"
 }
 
-say "PHP: the guest book says what it lacks"
+say "PHP: the guest book names what is missing"
 programs=$(mktemp -d)
 for program in bash dirname sort tail; do
     ln -s "$(command -v "$program")" "$programs/$program"
 done
 ! printed=$(PATH=$programs bash "$root/examples/php/serve.sh" "$programs/place" 8080 undercroft://guests 2>&1) ||
     fail "the guest book started without PHP-FPM"
-[[ $printed == 'serve.sh: php-fpm is missing;'* ]] || fail "expected the missing program, got: $printed"
+[[ $printed == 'serve.sh: php-fpm is missing;'* ]] || fail "expected the name of the missing program, got: $printed"
 rm -rf "$programs"
 
 say "PHP: the guest book in a browser"
@@ -131,6 +131,6 @@ if have chromium && have nginx && compgen -c php-fpm >/dev/null && [[ -f $extens
     trap 'rm -rf "$stores"' EXIT
     visit "undercroft://$stores/guests" "$extension"
 else
-    skip "the PHP guest book in a browser: no chromium, nginx, php-fpm or extension here"
+    skip "the PHP guest book in a browser: chromium, nginx, php-fpm or the extension is not installed"
 fi
 echo "PHP: all suites passed"

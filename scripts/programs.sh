@@ -10,7 +10,7 @@ source "$(dirname "$0")/lib.sh"
 
 scripts/setup/packages.sh test
 if ! have redis-server; then
-    skip "programs: no redis-server here"
+    skip "programs: redis-server is not installed"
     exit 0
 fi
 built
@@ -72,7 +72,7 @@ language() {
     local name=$1 those=$2 tool
     for tool in "${@:3}"; do
         have "$tool" && continue
-        skip "programs: $those: no $tool here"
+        skip "programs: $those: $tool is not installed"
         rm -rf "${places:?}/$name"
         return 1
     done

@@ -45,18 +45,20 @@ def options() -> argparse.ArgumentParser:
     )
     yes = "store_true"
     parser.add_argument(
-        "--only", metavar="TEXT", help="the jobs of this stage, or whose title contains this"
+        "--only", metavar="TEXT", help="only jobs of this stage or with this text in their title"
     )
     parser.add_argument(
         "--quick",
         action=yes,
-        help="the tests of the last changes, and others: 2 minutes after compiling",
+        help="the tests of the latest changes, and others: 2 minutes after compiling",
     )
-    parser.add_argument("--build", action=yes, help="compile all that tests need, and run none")
-    parser.add_argument("--list", action=yes, help="show the jobs and run none")
+    parser.add_argument(
+        "--build", action=yes, help="compile everything that tests need, and run nothing"
+    )
+    parser.add_argument("--list", action=yes, help="list the jobs and run nothing")
     lanes_help = "jobs at a time (default: one more than cores)"
     parser.add_argument("--lanes", type=int, default=jobs.cores() + 1, help=lanes_help)
-    parser.add_argument("--write-times", action=yes, help="keep how long each job took")
+    parser.add_argument("--write-times", action=yes, help="record how long each job took")
     return parser
 
 
@@ -66,7 +68,7 @@ def main() -> int:
     arguments = parser.parse_args()
     started = time.monotonic()
     times = jobs.times()
-    print("== compiling the workspace, once for all tests (5 minutes at first)", flush=True)
+    print("== compiling the workspace, once for all tests (5 minutes the first time)", flush=True)
     messages = jobs.compiled()
     module = ROOT / "target/debug/libundercroft_python.so"
     subprocess.run([sys.executable, ROOT / "scripts/setup/editable.py", module], check=True)
@@ -77,7 +79,7 @@ def main() -> int:
     if arguments.only:
         wanted = jobs.named(wanted, arguments.only)
         if not wanted:
-            parser.error(f"no job has {arguments.only!r} in its title; --list shows them")
+            parser.error(f"no job has {arguments.only!r} in its title; --list shows all titles")
     if arguments.quick:
         wanted = quick(wanted, times, arguments.lanes)
     wanted.sort(key=lambda job: -expected(job, times))
@@ -90,7 +92,7 @@ def main() -> int:
     try:
         results = lanes.run([jobs.seeded(job) for job in wanted], arguments.lanes)
     except KeyboardInterrupt:
-        print("\ninterrupted: every job is ended", file=sys.stderr)
+        print("\ninterrupted: all jobs are stopped", file=sys.stderr)
         return 130
     if arguments.write_times:
         jobs.write_times({result.job.title: result.seconds for result in results})

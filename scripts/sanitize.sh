@@ -10,7 +10,7 @@ scripts/setup/environment.sh
 scripts/setup/packages.sh fuzz
 runtime=$(cc -print-file-name=libasan.so)
 if [[ $runtime != /* ]]; then
-    skip "sanitize: cc has no libasan"
+    skip "sanitize: the C compiler has no libasan"
     exit
 fi
 # Lua 5.1 subtracts 1 from any table index and compares the result as unsigned, so this overflow is

@@ -67,12 +67,12 @@ def main() -> int:
         epilog="example: make soak MINUTES=60",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    minutes_help = "until when jobs start that end in time (default: 15)"
+    minutes_help = "duration; only jobs that can finish in time are started (default: 15)"
     parser.add_argument("--minutes", type=float, default=15, help=minutes_help)
-    parser.add_argument("--only", metavar="TEXT", help="the jobs whose title contains this")
+    parser.add_argument("--only", metavar="TEXT", help="only jobs with this text in their title")
     lanes_help = "jobs at a time (default: one more than cores)"
     parser.add_argument("--lanes", type=int, default=jobs.cores() + 1, help=lanes_help)
-    times_help = "keep how long each job took"
+    times_help = "record how long each job took"
     parser.add_argument("--write-times", action="store_true", help=times_help)
     arguments = parser.parse_args()
 
@@ -88,7 +88,7 @@ def main() -> int:
     try:
         running.run()
     except KeyboardInterrupt:
-        print("\ninterrupted: every job is ended", file=sys.stderr)
+        print("\ninterrupted: all jobs are stopped", file=sys.stderr)
     finally:
         soak.keep()
     if arguments.write_times:

@@ -155,7 +155,7 @@ class Server:
         while not self.answers("PING", "+PONG"):
             if self.process.poll() is not None or time.monotonic() > end:
                 self.stop()
-                raise SystemExit(f"{kind} does not answer:\n{self.log.read_text(errors='replace')}")
+                raise SystemExit(f"{kind} does not reply:\n{self.log.read_text(errors='replace')}")
             time.sleep(0.01)
 
     def answers(self, command: str, reply: str) -> bool:
@@ -218,7 +218,7 @@ class Lane:
             url = f"undercroft://{store}/store"
         else:
             if not server.empty():
-                return Seen(False, "", f"{kind} GONE", f"{kind} does not answer any more")
+                return Seen(False, "", f"{kind} GONE", f"{kind} no longer replies")
             url = f"redis://127.0.0.1:{server.port}/0"
         begun = time.monotonic()
         status, output = self.result(program, url)
@@ -229,9 +229,9 @@ class Lane:
             right = status == 0
             return Seen(right, "works", f"{kind} {'ok' if right else 'FAILED'} {took}", output)
         if status == 0:
-            wrong = f"it works on {kind}, though programs.toml says that it does not: {why}\n"
+            wrong = f"works on {kind}, but programs.toml says that it does not: {why}\n"
             return Seen(False, "", f"{kind} WORKS {took}", wrong)
-        return Seen(True, f"does not: {why}", f"{kind} fails as it is known to {took}")
+        return Seen(True, f"does not: {why}", f"{kind} fails as documented {took}")
 
     def result(self, program: Program, url: str) -> tuple[int | None, str]:
         """Return a program's exit status, or None after a timeout, and its output."""
@@ -253,7 +253,7 @@ class Lane:
             try:
                 status = running.wait(SECONDS)
             except subprocess.TimeoutExpired:
-                output.write(f"it did not end within {SECONDS} s\n".encode())
+                output.write(f"ended after its limit of {SECONDS} s\n".encode())
             finally:
                 # Also kill processes that the program started and did not stop.
                 with suppress(ProcessLookupError):
@@ -298,14 +298,17 @@ def compare(everything: list[Program], found: dict[str, str], write: bool) -> li
     if lines == before:
         return []
     if not write:
-        stale = [f"  it says  {line}" for line in before if line not in lines]
-        stale += [f"  was seen {line}" for line in lines if line not in before]
-        return [f"{PAGE.relative_to(ROOT)} is stale; type: scripts/programs.sh --write", *stale]
+        stale = [f"  page: {line}" for line in before if line not in lines]
+        stale += [f"  seen: {line}" for line in lines if line not in before]
+        return [
+            f"{PAGE.relative_to(ROOT)} is stale; update it with scripts/programs.sh --write",
+            *stale,
+        ]
     head, _, rest = page.partition(f"{BEGIN}\n")
     _, _, tail = rest.partition(END)
     text = "\n".join([*HEAD, *lines])
     PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)}: its table is written")
+    print(f"{PAGE.relative_to(ROOT)}: table written")
     return []
 
 
@@ -359,9 +362,11 @@ def options() -> Any:
         action="append",
         default=[],
         metavar="NAME",
-        help="programs with this in their name",
+        help="only programs whose names contain this text",
     )
-    parser.add_argument("--write", action="store_true", help="write the table of docs/programs.md")
+    parser.add_argument(
+        "--write", action="store_true", help="write the results to the table in docs/programs.md"
+    )
     return parser.parse_args()
 
 
@@ -377,12 +382,12 @@ def main() -> int:
         if not names or any(name in program.name.lower() for name in names)
     ]
     if not chosen:
-        print(f"no program has one of these in its name: {', '.join(arguments.only)}")
+        print(f"no program's name contains any of: {', '.join(arguments.only)}")
         return 2
     wanted = [program for program in chosen if program.is_here()]
     missing = [program.name for program in chosen if program not in wanted]
     if missing:
-        print(f"not installed, so that their rows stay: {', '.join(missing)}")
+        print(f"not installed, so their rows are unchanged: {', '.join(missing)}")
     results = run_all(wanted) if wanted else {}
     failed = 0
     found = {}
@@ -398,7 +403,7 @@ def main() -> int:
     stale = compare(everything, found, arguments.write)
     print(*stale, sep="\n", end="\n" if stale else "")
     works = len(wanted) - failed
-    print(f"programs: {works} of {len(wanted)} as told, in {time.monotonic() - begun:.0f} s")
+    print(f"programs: {works} of {len(wanted)} as documented, in {time.monotonic() - begun:.0f} s")
     return int(bool(failed or stale))
 
 

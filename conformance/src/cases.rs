@@ -265,7 +265,7 @@ enum Answer {
 impl Step {
     fn verify(&self, answer: &Answer) -> Result<()> {
         let expected = self.expected.join("\n");
-        ensure!(!expected.is_empty(), "no expected reply is written down");
+        ensure!(!expected.is_empty(), "the case states no expected reply");
         match answer {
             Answer::Silent | Answer::Waits => Ok(()),
             Answer::Closed => {
@@ -325,7 +325,7 @@ impl Players {
             }
             std::thread::yield_now();
         }
-        bail!("expected that the command blocks its connection, {id}");
+        bail!("expected the command to block its connection, {id}");
     }
 
     fn play(&mut self, step: &Step) -> Result<Answer> {

@@ -99,19 +99,16 @@ impl fmt::Display for Failure {
             Some(shown) => {
                 writeln!(
                     f,
-                    "{} commands show it on empty servers:\n",
+                    "{} commands reproduce it on empty servers:\n",
                     self.minimal.len()
                 )?;
                 for command in &self.minimal {
                     writeln!(f, "    {command}")?;
                 }
-                writeln!(f, "\nlast of them, {shown}\n")?;
+                writeln!(f, "\nthe last one, {shown}\n")?;
             }
             None => {
-                writeln!(
-                    f,
-                    "sent again to empty servers, no suffix of the run shows it\n"
-                )?;
+                writeln!(f, "no suffix of the run reproduces it on empty servers\n")?;
             }
         }
         write!(
@@ -153,7 +150,7 @@ pub fn run(
             .with_context(|| format!("seed {}, after {first} commands", plan.seed))?;
         if let Some(mut difference) = difference {
             if let (Difference::Lost(how), Some(words)) = (&mut difference, subject.last_words()) {
-                how.push_str(&format!("; it printed last:\n{words}"));
+                how.push_str(&format!("; its last output:\n{words}"));
             }
             let after = sent.len();
             drop(session);
@@ -338,7 +335,7 @@ impl Session {
                 if read == also && compare(&read, &one, &other, self.rules) == Verdict::Same {
                     return Ok(None);
                 }
-                "restored by the judge, the payloads give different values".to_owned()
+                "the judge restores the payloads to different values".to_owned()
             }
         };
         let command = command.clone();
@@ -432,6 +429,6 @@ fn full_scan(client: &mut Client, command: &Command) -> io::Result<Reply> {
         next.0[place] = cursor.clone();
     }
     Err(io::Error::other(
-        "SCAN did not come to an end in a million steps",
+        "SCAN did not finish within a million steps",
     ))
 }

@@ -154,7 +154,7 @@ impl Server {
         loop {
             if let Some(status) = self.child.try_wait()? {
                 bail!(
-                    "{:?} ended at once ({status}); it said:\n{}",
+                    "{:?} ended at once ({status}); its output:\n{}",
                     self.kind,
                     self.log()
                 );
@@ -163,13 +163,13 @@ impl Server {
                 // If another process took the port first, its server answers instead.
                 match self.process_at(&mut client) {
                     Ok(Some(process)) if process == self.pid() => return Ok(()),
-                    Ok(Some(process)) => bail!("process {process} has the port that was chosen"),
+                    Ok(Some(process)) => bail!("process {process} already has the chosen port"),
                     _ => {}
                 }
             }
             if start.elapsed() > START_LIMIT {
                 bail!(
-                    "{:?} did not tell its process in 30 s; it said:\n{}",
+                    "{:?} did not report its process within 30 s; its output:\n{}",
                     self.kind,
                     self.log()
                 );
@@ -338,7 +338,9 @@ pub fn start_undercroft(settings: Settings) -> Result<Option<Server>> {
         if std::env::var_os("UNDERCROFT_REQUIRED").is_some() {
             bail!("UNDERCROFT_REQUIRED is set, but no undercroft binary was found");
         }
-        println!("skipped: our server (no undercroft binary that can serve; build crates/cli)");
+        println!(
+            "skipped: our server (found no undercroft binary that can serve; build crates/cli)"
+        );
         return Ok(None);
     }
     Server::start(Kind::Undercroft, settings).map(Some)
@@ -387,6 +389,6 @@ mod tests {
             .expect("it listens")
             .port();
         let second = Server::start_at(port, Kind::Redis, &Settings::default());
-        assert!(second.is_err(), "it took {} for itself", first.pid());
+        assert!(second.is_err(), "it chose {} itself", first.pid());
     }
 }

@@ -104,7 +104,7 @@ fn ends_with_its_servers(against: &[&str], names: [&str; 2]) {
         wait_until("the end of a server", || {
             process(id).is_none_or(|(_, state, _)| state == 'Z')
         });
-        fs::remove_dir_all(directory).expect("nobody uses it");
+        fs::remove_dir_all(directory).expect("no process uses it");
     }
 }
 
@@ -120,7 +120,9 @@ fn a_killed_run_leaves_no_undercroft_running() {
             std::env::var_os("UNDERCROFT_REQUIRED").is_none(),
             "UNDERCROFT_REQUIRED is set, but no undercroft binary was found"
         );
-        println!("skipped: our server (no undercroft binary that can serve; build crates/cli)");
+        println!(
+            "skipped: our server (found no undercroft binary that can serve; build crates/cli)"
+        );
         return;
     }
     ends_with_its_servers(&[], ["redis-server", "undercroft"]);

@@ -85,7 +85,7 @@ fn shown(address: &Address) -> Vec<String> {
         .is_some_and(|line: &String| line.contains("that is all"))
     {
         let Reply::Simple(line) = monitor.receive().expect("a line") else {
-            panic!("expected a line behind {lines:?}");
+            panic!("expected a line after {lines:?}");
         };
         lines.push(without_chance(&String::from_utf8(line).expect("text")));
     }

@@ -17,7 +17,7 @@ fn subscribers_of_a_removed_store_are_disconnected() {
         subscribers.push(client);
     }
     let mut other = Client::connect(server.address()).expect("it listens");
-    std::fs::remove_file(server.store()).expect("it was there");
+    std::fs::remove_file(server.store()).expect("it existed");
     for client in &mut subscribers {
         let told = client.receive();
         assert!(told.is_err(), "{told:?}");

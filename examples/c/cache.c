@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     size_t length;
     int is_new, i;
     if (argc != 3) {
-        fprintf(stderr, "usage: %s STORE PAGE, such as: %s undercroft://pages 7\n", argv[0], argv[0]);
+        fprintf(stderr, "usage: %s STORE PAGE, for example: %s undercroft://pages 7\n", argv[0], argv[0]);
         return 2;
     }
     if (uc_open(argv[1], NULL, &store) != UC_OK)

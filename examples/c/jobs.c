@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     struct pollfd ready;
     int i, finished = 0;
     if (argc != 2) {
-        fprintf(stderr, "usage: %s STORE, such as: %s undercroft://jobs\n", argv[0], argv[0]);
+        fprintf(stderr, "usage: %s STORE, for example: %s undercroft://jobs\n", argv[0], argv[0]);
         return 2;
     }
     check(uc_open(argv[1], NULL, &store), "opening");

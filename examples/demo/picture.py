@@ -59,10 +59,10 @@ def show(story: Story) -> None:
     mark = CROSS if _encodes(CROSS) else "X"
     course = _course(story.before, most) + mark + _course(story.after, most)
     print(
-        f"  names looked up a second, by all workers, every {story.step:g} s; at most {most:,.0f}"
+        f"  names looked up per second by all workers, every {story.step:g} s; maximum {most:,.0f}"
     )
     print(f"    {course}")
-    print(f"    {' ' * len(story.before)}^ one worker is killed by kill -9")
+    print(f"    {' ' * len(story.before)}^ one worker is killed with kill -9")
     print()
     print("  time of a GET")
     slowest, width = max(story.get.values()), max(map(len, story.get))

@@ -45,7 +45,7 @@ def wait_for(happened: Callable[[], bool], what: str, seconds: float = 20) -> No
     deadline = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds:g} s for {what}")
+            raise TimeoutError(f"timed out after {seconds:g} s waiting for {what}")
         time.sleep(0.01)
 
 

@@ -22,9 +22,12 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument("--port", type=int, default=8000, help="default: %(default)s")
     parser.add_argument(
-        "--threads", type=int, default=1_000_000, help="of the largest board, where none are there"
+        "--threads",
+        type=int,
+        default=1_000_000,
+        help="threads to generate on the largest board if empty",
     )
-    parser.add_argument("--seed", type=int, default=1, help="for other threads")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the generated threads")
     arguments = parser.parse_args()
     with undercroft.Redis.from_url(arguments.store, decode_responses=True) as r:
         r.config_set("maxmemory", "0")

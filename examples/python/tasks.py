@@ -34,7 +34,7 @@ def total(numbers: list[int]) -> int:
 @app.task(name="tasks.fail")
 def fail() -> None:
     """Raise an error."""
-    raise ValueError("as it was asked to")
+    raise ValueError("as requested")
 
 
 def main() -> None:

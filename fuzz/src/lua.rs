@@ -61,7 +61,7 @@ fn run_in(store: &Store, process: &Process, words: &[&[u8]]) -> Tree {
     {
         let mut session = Session::new(1, Some("default".into()), 0);
         let mut context = Context::new(&mut session, Host::of(process, &Alone), store);
-        execute(&mut context, words, &mut recorder).expect("nobody holds a lock");
+        execute(&mut context, words, &mut recorder).expect("no process holds a lock");
     }
     let mut replies = recorder.finish().expect("whole replies");
     replies.pop().expect("a reply")

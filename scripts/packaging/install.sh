@@ -27,7 +27,7 @@ install -m 644 "$header" "$to/include/undercroft.h"
 # Join everything into one object that exposes only the interface's names, because a program may
 # have its own Lua or Rust code.
 for tool in ld objcopy ar; do
-    have "$tool" || fail "expected $tool, of binutils, for the static library"
+    have "$tool" || fail "the static library needs $tool; type: apt-get install binutils"
 done
 joined=$(mktemp)
 trap 'rm -f "$joined"' EXIT

@@ -21,9 +21,9 @@ python=$root/$venv/bin/python
 cd /
 version=$("$python" -c 'import undercroft; print(undercroft.__version__)')
 [[ $("$python" -c 'import importlib.metadata as m; print(m.version("undercroft"))') == "$version" ]] ||
-    fail "the distribution is not of version $version"
+    fail "the distribution does not have version $version"
 [[ $("$python" -m undercroft --version) == "undercroft $version" ]] ||
-    fail "python -m undercroft is not of version $version"
+    fail "python -m undercroft does not have version $version"
 [[ $("$(dirname "$python")/undercroft" --version) == "undercroft $version" ]] ||
-    fail "the command is not of version $version"
+    fail "the command does not have version $version"
 say "$(basename "$wheel") works"

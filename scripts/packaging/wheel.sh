@@ -10,7 +10,7 @@ rm -rf target/test/wheel
     --manifest-path clients/python/Cargo.toml --out target/test/wheel
 scripts/packaging/installed.sh target/test/wheel/*.whl
 
-say "installing the checkout without cargo, which takes the wheel that was built"
+say "installing the checkout without cargo, from the wheel that was just built"
 .venv/bin/python clients/python/backend/undercroft_backend.py target/test/wheel/*.whl
 place=target/test/without-cargo
 rm -rf "$place"
@@ -20,4 +20,4 @@ ln -s "$(command -v git)" "$place/programs/git"
 python=$root/$place/environment/bin/python
 PATH=$root/$place/programs "$python" -m pip install --quiet --disable-pip-version-check --no-deps --no-index \
     ./clients/python </dev/null
-[[ $("$python" -m undercroft --version) == undercroft\ * ]] || fail "the wheel that was kept does not work"
+[[ $("$python" -m undercroft --version) == undercroft\ * ]] || fail "the kept wheel does not work"

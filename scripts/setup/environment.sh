@@ -27,7 +27,7 @@ if [[ ! -x .venv/bin/python ]] || ! .venv/bin/python -c '' 2>/dev/null; then
     } </dev/null >>target/test/apt.log 2>&1 && make_venv; }; then
         cat target/test/venv.log >&2
         rm -rf .venv
-        fail "could not make .venv; on Debian type: apt-get install python3-venv"
+        fail "cannot create .venv; on Debian type: apt-get install python3-venv"
     fi
 fi
 

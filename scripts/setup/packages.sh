@@ -59,11 +59,11 @@ done <<<"$wanted"
 ((${#missing[@]})) || exit 0
 
 if ! have apt-get; then
-    skip "what needs ${missing[*]}: not installed, and there is no apt-get here"
+    skip "everything that needs ${missing[*]}: not installed, and apt-get is not available"
     exit 0
 fi
 if ((EUID != 0)); then
-    skip "what needs ${missing[*]}: not installed; type: sudo apt-get install ${missing[*]}"
+    skip "everything that needs ${missing[*]}: not installed; type: sudo apt-get install ${missing[*]}"
     exit 0
 fi
 
@@ -85,7 +85,7 @@ install() {
 }
 # Update the package lists only if the installation fails with the existing ones.
 if ! install && ! { apt-get update --quiet </dev/null >>"$log" 2>&1 && install; }; then
-    skip "what needs ${missing[*]}: apt-get failed, see $log"
+    skip "everything that needs ${missing[*]}: apt-get failed, see $log"
     exit 0
 fi
 

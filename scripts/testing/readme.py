@@ -119,7 +119,7 @@ def main() -> int:
     samples = [sample for page in named or every_page() for sample in samples_of(page)]
     empty = [page for page in named if not any(sample.page == page for sample in samples)]
     for page in empty:
-        print(f"{page}: no sample was found to check")
+        print(f"{page}: found no sample to check")
     wrong = wrong_of(samples)
     pages = len({sample.page for sample in samples})
     print(f"{len(samples)} samples of {pages} pages run twice, {wrong} differ")

@@ -69,7 +69,7 @@ def show(results: list[Result], seconds: float, compiling: float) -> None:
     wrong = [result for result in results if not result.passed]
     for result in wrong:
         text = result.job.log.read_text(encoding="utf-8", errors="replace")
-        print(f"\n== {result.job.title} failed; all that it printed is in {result.job.log}")
+        print(f"\n== {result.job.title} failed; its complete output is in {result.job.log}")
         print(_words_of(text))
     if wrong:
         print(f"\nFAILED: {', '.join(result.job.title for result in wrong)}")

@@ -155,7 +155,7 @@ impl Loop {
                     "execute" => {
                         let mut reply = Recorder::new();
                         let done = store.0.execute(&mut session, &[b"GET", key], &mut reply);
-                        done.expect("nobody holds a lock");
+                        done.expect("no process holds a lock");
                         assert!(matches!(reply.finish().as_deref(), Ok([Tree::Bulk(_)])));
                     }
                     other => panic!("expected get, set or execute, got {other}"),

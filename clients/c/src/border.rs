@@ -49,7 +49,10 @@ fn internal(panic: &(dyn Any + Send)) -> c_int {
         (_, Some(text)) => text.as_str(),
         _ => "panic",
     };
-    let Refused(status) = Refused::new(Status::Internal, &format!("a bug in undercroft: {text}"));
+    let Refused(status) = Refused::new(
+        Status::Internal,
+        &format!("a bug in Undercroft, report it: {text}"),
+    );
     status as c_int
 }
 
@@ -117,7 +120,7 @@ pub(crate) unsafe fn list<'a>(count: usize, items: *const Bytes) -> Outcome<List
 #[inline]
 pub(crate) unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a [T]> {
     if count == 0 {
-        return Err(Refused::misuse("expected one item at least, got none"));
+        return Err(Refused::misuse("expected at least one item, got none"));
     }
     if items.is_null() {
         return Err(missing("an array of items", count));
@@ -155,7 +158,7 @@ fn check_aligned<T>(items: *const T) -> Outcome<()> {
     match items.is_aligned() {
         true => Ok(()),
         false => Err(Refused::misuse(&format!(
-            "expected an address that {} divides, got {items:p}",
+            "expected an address aligned to {} bytes, got {items:p}",
             align_of::<T>()
         ))),
     }
@@ -210,7 +213,9 @@ pub(crate) unsafe fn give<T>(place: *mut T, result: T) {
 pub(crate) fn check_place<T>(place: *mut T) -> Outcome<()> {
     match place.is_null() {
         false => Ok(()),
-        true => Err(Refused::misuse("expected a place for the result, got NULL")),
+        true => Err(Refused::misuse(
+            "expected a pointer for the result, got NULL",
+        )),
     }
 }
 
@@ -225,7 +230,7 @@ fn check_length(length: usize) -> Outcome<()> {
 #[cold]
 fn too_long(length: usize) -> Refused {
     Refused::misuse(&format!(
-        "expected a length that memory can have, got {length}"
+        "expected a length that fits in memory, got {length}"
     ))
 }
 

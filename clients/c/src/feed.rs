@@ -97,7 +97,7 @@ pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
         }
     };
     if flags & !(HIDDEN | ALL | more) != 0 {
-        let text = format!("expected flags of UC_FEED_* that mean something here, got {flags:#x}");
+        let text = format!("expected UC_FEED_* flags that apply to this function, got {flags:#x}");
         return Err(Refused::misuse(&text));
     }
     Ok(Asked {
@@ -123,7 +123,8 @@ pub(crate) type Form = (usize, usize);
 #[cold]
 fn other_form(feed: Form, given: Form) -> Refused {
     Refused::misuse(&format!(
-        "expected values of {} bytes with {} attributes, as the feed's items are; got room for {} bytes and {} attributes",
+        "expected room for the feed's values of {} bytes and {} attributes, got room for {} bytes \
+         and {} attributes",
         feed.0, feed.1, given.0, given.1
     ))
 }
@@ -426,7 +427,7 @@ fn refused_by_value(on: &Database<'_>, key: &[u8], items: &FeedItems<'_>) -> Out
     let of = schema.order().sorted_by().map_or("", FeedType::name);
     Err(Refused::new(
         Status::Error,
-        &format!("ERR a value is none of type {of}, by which the feed is sorted"),
+        &format!("ERR value is not of type {of}, by which the feed is sorted"),
     ))
 }
 
@@ -442,7 +443,7 @@ pub(crate) unsafe fn values_of<'a>(
 ) -> Outcome<&'a [u8]> {
     if count == 0 || value_size == 0 {
         return Err(Refused::misuse(&format!(
-            "expected one value at least, of one byte at least; got {count} of {value_size}"
+            "expected at least one value of at least one byte, got {count} of {value_size} bytes"
         )));
     }
     // SAFETY: the caller guarantees that each pointer is null or valid for its length.

@@ -189,7 +189,7 @@ pub(crate) fn add_words(
     for (index, value) in items.values.chunks_exact(items.size).enumerate() {
         if items.columns == 0 && index > 0 && value.eq_ignore_ascii_case(b"ATTRS") {
             return Err(Refused::misuse(
-                "expected attributes for the value before one that reads ATTRS, got none",
+                "expected attributes for the value before a value that reads ATTRS, got none",
             ));
         }
         words = words.with(value);
@@ -257,7 +257,7 @@ unsafe extern "C" fn uc_feed_del_where(
         let (key, asked) = unsafe { (bytes(key, key_length)?, read_query(query)?) };
         if asked.reverse {
             return Err(Refused::misuse(
-                "expected no UC_FEED_REVERSE where items are removed",
+                "expected no UC_FEED_REVERSE when removing items",
             ));
         }
         let words = Words::new("FEED.DELWHERE", key).with(asked.query.filter.unwrap_or_default());

@@ -181,14 +181,14 @@ impl<T: Kind> Handle<T> {
         let state = unsafe { handle.as_ref() }.map(|handle| handle.state.load(Ordering::Relaxed));
         let (status, found) = match state {
             None => (Status::Misuse, "NULL"),
-            Some(CLOSED) => (Status::Misuse, "one that is closed"),
+            Some(CLOSED) => (Status::Misuse, "a closed one"),
             Some(state) if state == T::OPEN || state == T::OPEN + 1 => (
                 Status::Misuse,
-                "one that another call is using: it belongs to one thread at a time",
+                "one that another call is using; use a handle in one thread at a time",
             ),
             Some(state) if state == T::OPEN + 2 => (
                 Status::Internal,
-                "one that a bug in undercroft left half done",
+                "one that a bug in Undercroft left inconsistent",
             ),
             Some(_) => (Status::Misuse, "a handle of another kind"),
         };

@@ -162,7 +162,7 @@ unsafe fn find(
             FoundObject::Nothing => Ok(Status::None),
             FoundObject::Foreign => Err(Refused::new(
                 Status::WrongType,
-                "expected an object, got a value that does not begin as one",
+                "expected an object, got a value without the header of one",
             )),
             FoundObject::Object(object) => {
                 let opened = Handle::open(Reading::new(object));

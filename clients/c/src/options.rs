@@ -110,8 +110,8 @@ pub(crate) unsafe trait Growing: Copy {
             return Ok(size.min(known));
         }
         Err(Refused::misuse(&format!(
-            "expected a {} whose size is {} to {known}, got {size}: it is to begin as its macro says, and with a newer \
-             header fields that this library does not know are to be zero",
+            "expected a {} whose size is {} to {known}, got {size}: initialize it with its macro, \
+             and leave fields of a newer header zero",
             Self::NAME,
             Self::FIRST
         )))
@@ -168,7 +168,7 @@ unsafe impl Growing for SetOptions {
 fn policy(name: &str) -> Outcome<EvictionPolicy> {
     EvictionPolicy::from_name(name).ok_or_else(|| {
         let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
-        Refused::misuse(&format!("expected a policy among {names}; got {name}"))
+        Refused::misuse(&format!("expected one of the policies {names}, got {name}"))
     })
 }
 
@@ -238,7 +238,7 @@ pub(crate) unsafe fn read_set_options(options: *const SetOptions) -> Outcome<Set
         (_, 0, 0) => Time::Keep,
         _ => {
             return Err(Refused::misuse(
-                "expected one of expire_ms, expire_at_ms and UC_SET_KEEPTTL, got several",
+                "expected at most one of expire_ms, expire_at_ms and UC_SET_KEEPTTL, got several",
             ));
         }
     };

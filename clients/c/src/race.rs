@@ -47,7 +47,7 @@ unsafe extern "C" fn uc_test_change_reads(
             {
                 let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                 let ran = beside.execute(&mut session, &words, &mut Recorder::new());
-                ran.expect("nobody holds a lock");
+                ran.expect("no process holds a lock");
                 MADE.fetch_add(1, Ordering::Relaxed);
             }
         })));

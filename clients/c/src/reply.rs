@@ -163,8 +163,8 @@ impl Tree {
             return Err(Refused::new(
                 Status::Error,
                 &format!(
-                    "ERR this process could not allocate memory for {bytes} more bytes of a reply: free some, raise its \
-                     limit (ulimit -v), or ask for parts"
+                    "ERR this process could not allocate {bytes} more bytes for a reply: free \
+                     memory, raise the limit (ulimit -v) or request the value in parts"
                 ),
             ));
         }

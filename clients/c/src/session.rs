@@ -164,7 +164,7 @@ fn transact<'a>(
     mut kept: Option<&mut Kept>,
 ) -> Outcome {
     if session.queued().is_some() {
-        let text = "expected a session outside of a transaction, got one after MULTI";
+        let text = "expected a session outside a transaction, got one after MULTI";
         return Err(Refused::misuse(text));
     }
     let mut context = shared.context(session);
@@ -382,7 +382,7 @@ unsafe extern "C" fn uc_taken(session: *mut SessionHandle, what: c_int) -> c_int
                     return Err(Refused::new(Status::Error, &reason));
                 }
             }
-            _ => return Err(Refused::misuse("expected one of the values of UC_TAKEN_")),
+            _ => return Err(Refused::misuse("expected a UC_TAKEN_ value")),
         }
         Ok(Status::Ok)
     })

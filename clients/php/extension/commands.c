@@ -153,7 +153,7 @@ ZEND_METHOD(Undercroft_Native_Store, transaction)
         Z_PARAM_ARRAY_HT(given)
     ZEND_PARSE_PARAMETERS_END();
     if (zend_hash_num_elements(given) == 0) {
-        zend_argument_value_error(1, "must have one command at least");
+        zend_argument_value_error(1, "must contain at least one command");
         RETURN_THROWS();
     }
     run_together(ZEND_THIS, given, return_value, uc_transaction);

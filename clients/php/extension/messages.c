@@ -135,7 +135,7 @@ ZEND_METHOD(Undercroft_Native_Store, message)
     ZEND_PARSE_PARAMETERS_END();
     if (ZEND_NUM_ARGS() > 0 && !is_forever) {
         if (!(seconds >= 0 && seconds < 1e12)) {
-            zend_argument_value_error(1, "must be a number of seconds of at least 0, or null");
+            zend_argument_value_error(1, "must be 0 or more seconds, or null");
             RETURN_THROWS();
         }
         left = (int64_t)(seconds * 1000 + 0.999);

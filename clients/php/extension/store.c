@@ -151,7 +151,7 @@ static void release(zend_object *object)
 
 ZEND_COLD void undercroft_closed_store(void)
 {
-    zend_throw_exception(undercroft_store_exception, "the store is closed: make another object for it", 0);
+    zend_throw_exception(undercroft_store_exception, "the store is closed; create a new object for it", 0);
 }
 
 /* Gets the object's open store. If the store is closed, throws and returns from the method. */
@@ -214,7 +214,7 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         bool is_number = Z_TYPE_P(value) == IS_LONG || Z_TYPE_P(value) == IS_DOUBLE;
         double seconds = is_number ? zval_get_double((zval *)value) : 0;
         if (!(seconds > 0 && seconds < 1e9)) {
-            zend_argument_value_error(2, "must have a number of seconds of more than 0 as timeout");
+            zend_argument_value_error(2, "must have more than 0 seconds as timeout");
             return false;
         }
         to->timeout_ms = (uint64_t)(seconds * 1000);
@@ -225,7 +225,7 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         to->strict = zend_is_true((zval *)value);
         return true;
     }
-    zend_argument_value_error(2, "must have no options but db, capacity, maxmemory, policy, strict and timeout, got %s",
+    zend_argument_value_error(2, "must have only the options db, capacity, maxmemory, policy, strict and timeout, got %s",
                               ZSTR_VAL(name));
     return false;
 }
@@ -244,13 +244,13 @@ ZEND_METHOD(Undercroft_Native_Store, __construct)
         Z_PARAM_ARRAY_HT(given)
     ZEND_PARSE_PARAMETERS_END();
     if (this->url != NULL) {
-        zend_throw_error(NULL, "Undercroft\\Native\\Store is constructed already");
+        zend_throw_error(NULL, "Undercroft\\Native\\Store is already constructed");
         RETURN_THROWS();
     }
     if (given != NULL) {
         ZEND_HASH_FOREACH_STR_KEY_VAL(given, name, value) {
             if (name == NULL) {
-                zend_argument_value_error(2, "must have names as its keys");
+                zend_argument_value_error(2, "must have option names as keys");
                 RETURN_THROWS();
             }
             if (!read_option(&options, name, value)) {
@@ -341,7 +341,7 @@ ZEND_METHOD(Undercroft_Native_Store, set)
     } else {
         uc_set_options options = UC_SET_OPTIONS_INIT;
         if (ttl <= 0 || ttl > ZEND_LONG_MAX / 2) {
-            zend_argument_value_error(3, "must be a number of milliseconds of more than 0, or null");
+            zend_argument_value_error(3, "must be more than 0 milliseconds, or null");
             RETURN_THROWS();
         }
         options.expire_ms = ttl;

@@ -159,7 +159,7 @@ static void interrupt(zend_execute_data *frame)
             uc_taken(session, UC_TAKEN_RESUME);
             UNDERCROFT_G(result) = result;
         } else if (uc_taken(session, UC_TAKEN_GIVE_BACK) != UC_OK) {
-            php_error_docref(NULL, E_WARNING, "what an interrupted call took could not be given back: %s",
+            php_error_docref(NULL, E_WARNING, "the items that an interrupted call took could not be put back: %s",
                              uc_error_message());
         }
     }
@@ -213,7 +213,8 @@ static PHP_MINIT_FUNCTION(undercroft)
     (void)type;
     (void)module_number;
     if (uc_abi_version() >> 16 != UC_ABI_VERSION >> 16) {
-        php_error_docref(NULL, E_CORE_WARNING, "expected the C interface %u of Undercroft, got %u",
+        php_error_docref(NULL, E_CORE_WARNING, "expected version %u of Undercroft's C interface, got %u; "
+                         "build the extension against this library",
                          (unsigned)UC_ABI_VERSION >> 16, (unsigned)uc_abi_version() >> 16);
         return FAILURE;
     }

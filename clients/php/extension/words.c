@@ -35,13 +35,13 @@ static zend_always_inline bool read_word(uc_bytes *to, const zval *word, char *n
     }
     if (Z_TYPE_P(word) == IS_DOUBLE) {
         if (zend_isnan(Z_DVAL_P(word))) {
-            zend_value_error("expected a number as a word of a command, got NAN");
+            zend_value_error("expected a number as a command argument, got NAN");
             return false;
         }
         write_double(to, Z_DVAL_P(word), number);
         return true;
     }
-    refuse("a string or a number as a word of a command", word);
+    refuse("a string or a number as a command argument", word);
     return false;
 }
 
@@ -107,7 +107,7 @@ bool undercroft_read_words(undercroft_words *to, HashTable *words)
     }
     to->count = zend_hash_num_elements(words);
     if (UNEXPECTED(to->count == 0)) {
-        zend_value_error("expected the words of a command, got none");
+        zend_value_error("expected a command, got an empty list");
         undercroft_release_words(to);
         return false;
     }
@@ -136,7 +136,7 @@ static bool settle_all(zval *to, HashTable *commands)
         zval copy;
         ZVAL_DEREF(command);
         if (Z_TYPE_P(command) != IS_ARRAY) {
-            refuse("a list of words as a command", command);
+            refuse("a list of arguments as a command", command);
             zval_ptr_dtor(to);
             return false;
         }
@@ -175,7 +175,7 @@ bool undercroft_read_commands(undercroft_words *to, HashTable *commands)
     }
     ZEND_HASH_FOREACH_VAL(commands, command) {
         if (zend_hash_num_elements(Z_ARRVAL_P(command)) == 0) {
-            zend_value_error("expected the words of a command, got none");
+            zend_value_error("expected a command, got an empty list");
             undercroft_release_words(to);
             return false;
         }

@@ -85,8 +85,8 @@ class Client
         if ($address->scheme === 'undercroft') {
             if (!class_exists(Native\Store::class, false)) {
                 throw new ArgumentException("$address is a store in shared memory, which needs the PHP extension "
-                    . "'undercroft': load it, as with `php -d extension=/path/to/undercroft.so`, or have `undercroft "
-                    . 'serve` serve the store and use redis:// or unix://');
+                    . "'undercroft': load it, as with `php -d extension=/path/to/undercroft.so`, or run "
+                    . '`undercroft serve` on the store and use redis:// or unix://');
             }
             return new EmbeddedConnection($address, $options);
         }
@@ -140,7 +140,7 @@ class Client
     public function execute(array $words): mixed
     {
         $words = array_values($words);
-        $name = strtoupper((string) ($words[0] ?? throw new ArgumentException('expected a command, got no words')));
+        $name = strtoupper((string) ($words[0] ?? throw new ArgumentException('expected a command, got no arguments')));
         Words::check($name);
         if ($name === 'WATCH' || $name === 'UNWATCH') {
             return Watches::execute($this->connection, $words);
@@ -307,7 +307,7 @@ class Client
     public function register(string $name, Command $command): void
     {
         if (method_exists(self::class, $name) || $this->family($name) !== null) {
-            throw new ArgumentException("expected a name that no method has, got $name");
+            throw new ArgumentException("expected a name that is not a method, got $name");
         }
         $this->custom[strtolower($name)] = $command;
     }

@@ -90,7 +90,7 @@ final class Objects
     public function take(string $id): ?StoredObject
     {
         $key = self::PREFIX . $id;
-        $missing = new ArgumentException('it is not there');
+        $missing = new ArgumentException('it does not exist');
         try {
             // Watch the key, so that the value deleted is the value whose header was checked.
             $taken = $this->client->transaction(

@@ -33,7 +33,7 @@ class Script extends Command
     private function arguments(array $arguments): array
     {
         if (count($arguments) < $this->keys) {
-            throw new ArgumentException("expected at least $this->keys arguments, the keys of the script; got "
+            throw new ArgumentException("expected at least $this->keys arguments, the keys of the script, got "
                 . count($arguments));
         }
         return [$this->keys, ...$arguments];

@@ -68,8 +68,8 @@ final class Watches
     public static function check(Connection $connection, string $what, ?Pipeline $queue = null): void
     {
         if (self::areOthers($connection, $queue)) {
-            throw new ArgumentException("expected no $what on a connection whose keys another transaction() or fiber "
-                . 'watches, as that watch ends with it; use a client of its own, or transaction() with a function');
+            throw new ArgumentException("$what would end the watch of another transaction() or fiber on this connection; "
+                . 'use a separate client, or transaction() with a function');
         }
     }
 
@@ -99,8 +99,8 @@ final class Watches
             $watch === [] || $client->watch($watch);
             $body($queue, $client);
             if (!$connection->isPinned()) {
-                throw new ConnectionException('the connection was lost or closed that watched keys for a transaction, '
-                    . 'which did not run');
+                throw new ConnectionException('the connection with the watched keys was lost or closed, so the transaction '
+                    . 'did not run; try again');
             }
             return $queue->execute($throws);
         } catch (\Throwable $error) {

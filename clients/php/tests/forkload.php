@@ -187,7 +187,7 @@ $inChild = static function (string $running) use ($client, $calls, $url, $option
             ? '' : get_debug_type($error) . " {$error->getMessage()}";
     }
     $failed = $failed ?: trouble($calls, $client, $own) ?: trouble($calls, new Client($url, $options), "$own-new");
-    $failed === '' || print("in the midst of $running: $failed\n");
+    $failed === '' || print("during $running: $failed\n");
     // Request the next signal.
     fwrite($ask, 'x');
     exit($failed === '' ? 0 : 1);

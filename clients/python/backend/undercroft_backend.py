@@ -33,12 +33,12 @@ SOURCES = ["Cargo.toml", "Cargo.lock", "crates", "clients/python"]
 # Prefixes of environment variables that affect the build.
 VARIABLES = ("CARGO_BUILD_", "CARGO_ENCODED_RUSTFLAGS", "CARGO_PROFILE_", "MATURIN_", "RUSTFLAGS")
 NO_CARGO = """
-There is no cargo here to compile undercroft with, and no wheel of these sources was kept.
+Compiling undercroft needs cargo, which is not installed, and there is no wheel of these sources.
 Do one of these:
-- Install a wheel that another machine has built: `make dist` leaves it in target/dist/.
+- Install a wheel that another machine built: `make dist` writes it to target/dist/.
 - Install Rust 1.88 or newer, see https://rustup.rs
-- Set UNDERCROFT_FETCH_RUST=1. Then a Rust toolchain is fetched from static.rust-lang.org and
-  put into your cache folder (~/.cache/puccinialin), where it takes about 900 MB.
+- Set UNDERCROFT_FETCH_RUST=1. Then a Rust toolchain is downloaded from static.rust-lang.org to your
+  cache folder (~/.cache/puccinialin), about 900 MB.
 """
 
 Settings = Mapping[str, Any] | None
@@ -162,7 +162,7 @@ def build_wheel(
     """Put a wheel into a directory and return its name."""
     wheel = found(config_settings)
     if wheel is not None:
-        print(f"taking {wheel}, which was built from these sources")
+        print(f"using {wheel}, which was built from these sources")
         shutil.copy2(wheel, wheel_directory)
         return wheel.name
     need_cargo()

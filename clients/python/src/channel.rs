@@ -31,13 +31,13 @@ create_exception!(
     undercroft,
     ChannelClosed,
     PyException,
-    "The channel is closed: nothing can be put, and all that was put was taken."
+    "The channel is closed: no item can be put, and every item that was put was taken."
 );
 create_exception!(
     undercroft._native,
     MovedError,
     PyException,
-    "The client has left a store that was removed: what was put there is to be put again."
+    "The client has left a removed store: items that were put there must be put again."
 );
 
 /// Tags of plain bytes, of text and of the name of an object. Any other item is itself an encoded
@@ -581,7 +581,7 @@ impl ChannelLink {
         let items: Vec<Bound<'_, PyAny>> = items.iter().collect();
         let bytes = items.iter().map(|item| match item.cast::<PyBytes>() {
             Ok(bytes) => Ok(bytes.as_bytes()),
-            Err(_) => Err(PyTypeError::new_err("expected items that are bytes")),
+            Err(_) => Err(PyTypeError::new_err("expected items of type bytes")),
         });
         let bytes: Vec<&[u8]> = bytes.collect::<PyResult<_>>()?;
         let Some(first) = items.first() else {

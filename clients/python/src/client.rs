@@ -272,7 +272,7 @@ impl Client {
     pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<Arc<OpenStore>> {
         let _open = self.enter(py)?;
         let shared = self.open.with(py, |open| open.shared.clone());
-        shared.ok_or_else(|| PyValueError::new_err("expected a store that is open"))
+        shared.ok_or_else(|| PyValueError::new_err("expected an open store, got a closed one"))
     }
 
     #[cold]
@@ -483,7 +483,7 @@ fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
 fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
     EvictionPolicy::from_name(name).ok_or_else(|| {
         let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
-        let text = format!("expected a maxmemory_policy among {names}; got {name:?}");
+        let text = format!("expected one of {names} as maxmemory_policy, got {name:?}");
         PyValueError::new_err(text)
     })
 }
@@ -492,7 +492,10 @@ fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
 impl Client {
     #[new]
     #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, strict=false, on_removed="reopen", timeout=None, client_name=None, like_redis_py=false))]
-    #[expect(clippy::too_many_arguments, reason = "Python's arguments have names")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parameters mirror the Python signature"
+    )]
     fn new(
         py: Python<'_>,
         store: &str,
@@ -617,7 +620,10 @@ impl Client {
     ///
     /// Each row is a value of `size` bytes followed by its attributes, whose widths in bytes are
     /// `columns`. Return None if the feed's items do not have this form.
-    #[expect(clippy::too_many_arguments, reason = "Python's arguments are many")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parameters mirror the Python signature"
+    )]
     fn _range_rows<'py>(
         &self,
         py: Python<'py>,

@@ -24,19 +24,19 @@ create_exception!(
     undercroft,
     StoreError,
     PyException,
-    "What a store cannot do; all errors of undercroft.Store are of this class."
+    "The base class of all errors of undercroft.Store."
 );
 create_exception!(
     undercroft,
     CommandError,
     StoreError,
-    "A command is refused. The text is what Redis answers."
+    "A command was refused. The text is the one of Redis."
 );
 create_exception!(
     undercroft,
     BusyError,
     StoreError,
-    "Another process holds a lock, and makes no progress. Nothing was changed."
+    "Another process holds a lock and makes no progress. Nothing was changed."
 );
 create_exception!(
     undercroft,

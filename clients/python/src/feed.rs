@@ -149,8 +149,8 @@ pub(crate) fn add<'py>(
     let expected = count.checked_mul(columns).and_then(|n| n.checked_mul(4));
     if count == 0 || count * size != values.len() || expected != Some(attributes.len()) {
         return Err(PyValueError::new_err(format!(
-            "expected values of {size} bytes with {columns} attributes of 4 bytes each; got {} bytes of values and {} \
-             of attributes",
+            "expected values of {size} bytes with {columns} attributes of 4 bytes each, got {} \
+             bytes of values and {} of attributes",
             values.len(),
             attributes.len()
         )));
@@ -164,7 +164,7 @@ pub(crate) fn add<'py>(
     };
     with_words(&client.codec, words.iter_borrowed(), |words| {
         let [_, key, position] = words else {
-            let text = "expected the words FEED.ADD, a key and a position";
+            let text = "expected FEED.ADD, a key and a position";
             return Err(PyValueError::new_err(text));
         };
         let place = match *position {
@@ -208,8 +208,8 @@ fn add_by_words<'py>(
     for (index, value) in items.values.chunks_exact(items.size).enumerate() {
         if items.columns == 0 && index > 0 && value.eq_ignore_ascii_case(ATTRIBUTES) {
             return Err(PyValueError::new_err(
-                "expected attributes for the value before one that reads ATTRS, got none: FEED.ADD would take it for a \
-                 word",
+                "expected attributes for the value before a value that reads ATTRS, got none: \
+                 FEED.ADD would read that value as the keyword",
             ));
         }
         words.push(value);

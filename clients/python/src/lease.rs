@@ -86,7 +86,7 @@ pub(crate) fn decoding(client: &Client) -> (String, String, bool) {
 /// `number` must be unique among leases. Return the lease and the key's current value, or None if
 /// another caller holds the lease.
 #[pyfunction]
-#[expect(clippy::type_complexity, reason = "a pair of Python's")]
+#[expect(clippy::type_complexity, reason = "one flag for each Python argument")]
 pub(crate) fn take_lease<'py>(
     py: Python<'py>,
     client: &Client,

@@ -263,7 +263,7 @@ fn key_of(prefix: &[u8], id: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u8; 64]>> 
     let Ok(bytes) = id.cast::<PyBytes>() else {
         let class = id.get_type();
         return Err(PyTypeError::new_err(format!(
-            "expected an object's id, which is bytes, got {}",
+            "expected an object id of type bytes, got {}",
             class.name()?
         )));
     };
@@ -590,17 +590,18 @@ impl Draft {
         });
         let memory = taken.map_err(|views| {
             PyBufferError::new_err(format!(
-                "expected no array or view of what is sealed, but {views} could still change it: delete them first"
+                "{views} arrays or views could still change the object: delete them before \
+                 sealing it"
             ))
         })?;
         let Some(memory) = memory else {
-            return Err(PyValueError::new_err("it was sealed before"));
+            return Err(PyValueError::new_err("the object is already sealed"));
         };
         let store = &self.shared.store;
         if !store.is_own(&memory) {
             self.state.with(py, |state| state.memory = Some(memory));
             return Err(PyValueError::new_err(
-                "expected the process that made it, got one that was forked from that",
+                "only the process that created the draft can use it; create a new one after a fork",
             ));
         }
         let (key, length) = (store.key(&self.key), memory.length() as usize);
@@ -629,7 +630,7 @@ impl Draft {
         });
         if !lends {
             return Err(PyBufferError::new_err(
-                "it was sealed: get the object to read it",
+                "the object is sealed: get it to read it",
             ));
         }
         // SAFETY: the memory belongs to this process until it is sealed, and it cannot be sealed

@@ -94,8 +94,7 @@ pub(crate) fn run_keeping(
 /// Reports elements that could not be given back as an unraisable exception, because another
 /// exception is being raised.
 fn tell(py: Python<'_>, reason: &str) {
-    let text =
-        format!("what a call had taken that was interrupted could not be given back: {reason}");
+    let text = format!("the items that an interrupted call took could not be put back: {reason}");
     StoreError::new_err(text).write_unraisable(py, None);
 }
 

@@ -131,12 +131,14 @@ impl State {
         if !self.waits.is_empty() && self.shared.store.is_lost() {
             // The remaining waits end at the next call of `look`.
             return Err(Locked::new_err(
-                "other tasks still wait for keys of a store that was removed",
+                "other tasks still wait for keys of a removed store; cancel them or wait for them \
+                 first",
             ));
         }
         if !self.waits.is_empty() {
             return Err(ConnectionError::new_err(
-                "the store was made anew while others wait for keys of the old one",
+                "the store was recreated while other tasks wait for keys of the removed one; try \
+                 again",
             ));
         }
         *self = State::new(shared);

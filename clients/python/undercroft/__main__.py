@@ -9,7 +9,10 @@ def main() -> int:
     try:
         from undercroft._native import command
     except ImportError as error:
-        print(f"undercroft: the command is in the native module: {error}", file=sys.stderr)
+        print(
+            f"undercroft: the command needs the native module, which cannot be imported: {error}",
+            file=sys.stderr,
+        )
         return 1
     # Python's own handler would run only after the native command has ended.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

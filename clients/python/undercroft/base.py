@@ -61,7 +61,7 @@ def scheme_of(url: str) -> str:
     scheme, colon, _ = url.partition("://")
     if not colon or scheme not in known:
         schemes = ", ".join(f"{scheme}://" for scheme in known)
-        raise ValueError(f"expected a URL that begins with one of {schemes}; got {url!r}")
+        raise ValueError(f"expected a URL that begins with one of {schemes}, got {url!r}")
     return scheme
 
 

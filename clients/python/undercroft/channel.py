@@ -74,8 +74,8 @@ def expect_own(process: int) -> None:
     """Raise an error in a forked child that uses its parent's delivery."""
     if process != os.getpid():
         raise RuntimeError(
-            f"this delivery belongs to process {process}, which took the message: "
-            "acknowledge or release it there, or let the child get a message of its own"
+            f"this delivery belongs to process {process}, which took the message: acknowledge or "
+            "release it there, or get another message in this process"
         )
 
 
@@ -215,7 +215,7 @@ class Channel(Messages):
             return
         if isinstance(store, Client):
             if options:
-                raise TypeError("expected no options beside a client that is there already")
+                raise TypeError("expected no options together with an existing client")
             self._client = store
         else:
             self._client = Store(**options) if store is None else Store(store, **options)
@@ -512,7 +512,10 @@ class Channel(Messages):
             store = f"undercroft://{self._client.path}?db={self._client.db}"
             return _remade, (self.name, store, known)
         if not isinstance(store, str):
-            raise TypeError("expected a channel that was made with a URL, to be sent to a process")
+            raise TypeError(
+                "expected a channel that was created with a URL, the only kind that can be sent "
+                "to a process"
+            )
         return _remade, (self.name, store, options)
 
 

@@ -443,7 +443,7 @@ class HintsAtStores:
     def _error_message(self, exception: BaseException) -> str:
         message: str = super()._error_message(exception)  # type: ignore[misc]
         if isinstance(exception, socket.gaierror) and "." not in self.host:
-            message += f" If a store of this machine is meant: undercroft://{self.host}"
+            message += f" For a store on this machine use undercroft://{self.host}"
         return message
 
 

@@ -14,8 +14,8 @@ def _embedded() -> type[Redis]:
         from undercroft.client import EmbeddedRedis
     except ImportError as error:
         raise ImportError(
-            "stores in shared memory need undercroft's native module, which is not there; "
-            f"servers can be used without it ({error})"
+            "stores in shared memory need undercroft's native module, which cannot be imported; "
+            "servers work without it ({error})"
         ) from error
     return EmbeddedRedis
 

@@ -39,7 +39,7 @@ class Cache(RedisCache):
         if not url:
             for name in ("CACHE_REDIS_HOST", "CACHE_REDIS_PORT", "CACHE_REDIS_PASSWORD"):
                 if config.get(name):
-                    raise ValueError(f"expected CACHE_REDIS_URL, and nothing in {name}")
+                    raise ValueError(f"expected only CACHE_REDIS_URL; remove {name}")
             url = DEFAULT_URL
         if (db := config.get("CACHE_REDIS_DB")) is not None:
             options = {"db": db} | options

@@ -92,7 +92,9 @@ def _numpy() -> Any:
     try:
         import numpy
     except ImportError as error:
-        raise ImportError("arrays in objects need numpy, which is not there") from error
+        raise ImportError(
+            "arrays in objects need numpy, which is not installed: pip install numpy"
+        ) from error
     know_arrays(numpy.ndarray)
     return numpy
 
@@ -102,8 +104,8 @@ def _msgpack() -> Any:
         return importlib.import_module("msgpack")
     except ImportError as error:
         raise ImportError(
-            "objects that are dicts, lists, tuples or plain values need msgpack: "
-            "pip install undercroft[objects]"
+            "objects that are dicts, lists, tuples or plain values need msgpack: pip install "
+            "undercroft[objects]"
         ) from error
 
 
@@ -126,11 +128,12 @@ def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
         )
     described = numpy.lib.format.dtype_to_descr(dtype)
     if numpy.lib.format.descr_to_dtype(described) != dtype:
-        raise TypeError(f"expected an array of one of numpy's own types, got {dtype}")
+        raise TypeError(f"expected an array of a built-in numpy type, got {dtype}")
     text = repr((described, shape)).encode()
     if len(text) > _DESCRIPTION_MAX:
         raise TypeError(
-            f"expected a type that is described in {_DESCRIPTION_MAX} bytes, got {len(text)}"
+            f"expected a type whose description has at most {_DESCRIPTION_MAX} bytes, got "
+            f"{len(text)}"
         )
     return text
 
@@ -176,7 +179,9 @@ def _lendable(array: Any) -> Any:
 
 def _bytes_of(value: Any) -> Any:
     if type(value) is memoryview and not value.c_contiguous:
-        raise ValueError("expected bytes that lie behind each other, got a memoryview with steps")
+        raise ValueError(
+            "expected contiguous bytes, got a memoryview with strides; copy it with bytes()"
+        )
     return value
 
 
@@ -192,12 +197,12 @@ class _Tree:
         try:
             packed: bytes = self.msgpack.packb(self.walk(value))
         except OverflowError as error:
-            raise ValueError(
-                "expected integers from -2**63 to 2**64 - 1, got one beyond"
-            ) from error
+            raise ValueError("integer is outside -2**63 to 2**64 - 1; store it as str") from error
         except (RecursionError, ValueError) as error:
             if isinstance(error, RecursionError) or "recursion" in str(error):
-                raise ValueError("expected a value of some levels, got too many") from None
+                raise ValueError(
+                    "value is nested too deeply; flatten it or store it as bytes"
+                ) from None
             raise
         return packed
 
@@ -337,8 +342,8 @@ def _parts(view: memoryview, end: int) -> tuple[memoryview, list[tuple[int, int]
 
 def _refusal() -> PickleRefused:
     return PickleRefused(
-        "the object is a pickle, which can run any code when it is read: whoever trusts all who "
-        "put objects into this store reads it with Objects(..., pickle=True)"
+        "the object is a pickle, which can run arbitrary code when loaded; if you trust every "
+        "writer of this store, read it with Objects(..., pickle=True)"
     )
 
 
@@ -358,7 +363,10 @@ def _unpack(whole: Whole, view: memoryview, body: memoryview, places: list[tuple
             number, kind, description = load(data)
             at, size = places[number]
             return restore(kind, description, view[at : at + size])
-        raise ValueError(f"expected an object of this version, got an extension {code} in it")
+        raise ValueError(
+            f"expected an object of this version, got extension {code}, which a newer version "
+            "wrote; upgrade undercroft"
+        )
 
     def load(data: Any) -> Any:
         return msgpack.unpackb(data, ext_hook=extension, strict_map_key=False)
@@ -422,7 +430,9 @@ class ObjectDraft:
     def array(self) -> Any:
         """The array to fill; all references to it must be gone before the object is sealed."""
         if self._shape is None:
-            raise TypeError("expected a draft of an array, got one of bytes: fill its buffer")
+            raise TypeError(
+                "expected a draft of an array, got one of bytes; fill its buffer instead"
+            )
         dtype, shape = self._shape
         numpy = _numpy()
         if not prod(shape) or not dtype.itemsize:
@@ -495,7 +505,7 @@ class Objects:
         if not isinstance(store, Client):
             return Store(**options) if store is None else Store(store, **options)
         if options:
-            raise TypeError("expected no options beside a client that is there already")
+            raise TypeError("expected no options together with an existing client")
         return store
 
     def put(
@@ -528,7 +538,7 @@ class Objects:
         kind = _numpy().dtype(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if any(length < 0 for length in shape):
-            raise ValueError(f"expected lengths of at least 0, got a shape of {shape}")
+            raise ValueError(f"expected lengths of at least 0, got shape {shape}")
         return self._draft(
             _array_head(kind, shape), prod(shape) * kind.itemsize, ttl, (kind, shape)
         )
@@ -648,5 +658,5 @@ class Objects:
 
     def _key(self, id: bytes) -> bytes:
         if not isinstance(id, bytes):
-            raise TypeError(f"expected an object's id, which is bytes, got {type(id).__name__}")
+            raise TypeError(f"expected an object id of type bytes, got {type(id).__name__}")
         return self._prefix + id

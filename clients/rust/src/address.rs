@@ -182,7 +182,7 @@ impl Server {
             ("password", password) => self.password = Some(decoded("a password", password)?),
             ("ssl_ca_certs", path) => {
                 let Place::Tcp { tls: Some(tls), .. } = &mut self.place else {
-                    return Err(Error::url("expected rediss:// where ssl_ca_certs is given"));
+                    return Err(Error::url("ssl_ca_certs needs rediss://"));
                 };
                 tls.authorities = Some(decoded("a path", path)?.into());
             }

@@ -126,7 +126,8 @@ impl Caching {
                 && time.as_millis() == 0
             {
                 return Err(Error::reply(format!(
-                    "ERR invalid expire time: expected a {what} of at least a millisecond, got {time:?}"
+                    "ERR invalid expire time: expected a {what} of at least one millisecond, got \
+                     {time:?}"
                 )));
             }
         }

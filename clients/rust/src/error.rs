@@ -110,12 +110,12 @@ pub enum Error {
     Value(Box<str>),
     /// A computation requests the key that it computes, so it would wait for itself.
     #[error(
-        "the value of {0:?} is asked for by its own computation, which would wait for itself: \
-         give the inner call another key, or call the function without the cache"
+        "the computation of {0:?} requests its own value and would wait for itself forever: give \
+         the inner call another key or call the function without the cache"
     )]
     Recursion(Box<str>),
     /// A cache on a server was opened outside of a Tokio runtime.
-    #[error("expected to be called on a Tokio runtime")]
+    #[error("the call needs a Tokio runtime; call it from an async task")]
     NoRuntime,
     /// The cache was closed.
     #[error("the cache is closed")]

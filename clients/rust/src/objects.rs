@@ -206,7 +206,7 @@ fn found(found: FoundObject) -> Result<Option<Object>> {
         FoundObject::Nothing => Ok(None),
         FoundObject::Object(object) => Ok(Some(object)),
         FoundObject::Foreign => Err(Error::reply(
-            "ERR expected an object, got a value that does not begin as one",
+            "ERR expected an object, got a value without the header of one",
         )),
     }
 }

@@ -298,7 +298,7 @@ impl Receiver {
         let bell = bell.try_clone_to_owned().map_err(failed)?;
         // The replacement of this deprecated function is unsafe, because a type may change its
         // descriptor.
-        #[expect(deprecated, reason = "an owned descriptor stays the same")]
+        #[expect(deprecated, reason = "an owned descriptor is never reassigned")]
         let bell = AsyncFd::with_interest(bell, Interest::READABLE).map_err(failed)?;
         Ok(Receiver {
             open: open.clone(),

@@ -110,7 +110,7 @@ impl Subscription {
 pub(crate) fn check_names(names: &[&[u8]]) -> Result<()> {
     match names {
         [] => Err(Error::reply(
-            "ERR expected something to subscribe to, got nothing",
+            "ERR expected at least one channel or pattern, got none",
         )),
         _ => Ok(()),
     }

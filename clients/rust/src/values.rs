@@ -95,7 +95,9 @@ pub trait CacheExt: Cache {
         async move {
             let text = serde_json::to_vec(value).map_err(|error| {
                 let name = std::any::type_name::<T>();
-                Error::value(format!("expected a {name} that can be JSON: {error}"))
+                Error::value(format!(
+                    "expected a {name} that can be written as JSON: {error}"
+                ))
             })?;
             self.set(key, &text, options).await
         }

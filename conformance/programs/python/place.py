@@ -72,7 +72,7 @@ def eventually(check: Callable[[], Any], seconds: float = 20) -> Any:
     """Poll a check until its result is true, and return it, where no event announces it."""
     end = time.monotonic() + seconds
     while not (found := check()):
-        assert time.monotonic() < end, f"not within {seconds} s: {check.__qualname__}"
+        assert time.monotonic() < end, f"{check.__qualname__} did not hold within {seconds} s"
         time.sleep(0.01)
     return found
 

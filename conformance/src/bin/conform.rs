@@ -19,7 +19,7 @@ use undercroft_conformance::torture;
 /// Compares a server with a real Redis 7.0, which it starts.
 ///
 /// Without a subcommand, it sends the same random commands to both servers, whose replies and data
-/// must be equal. A failing run is shrunk to a few redis-cli lines.
+/// must be equal. A failing run is reduced to a few redis-cli lines.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -27,12 +27,12 @@ use undercroft_conformance::torture;
   conform --commands 1000000 --seed 42
   conform --against 127.0.0.1:6380 --families strings,expire
   conform --canary 0                   a wrong server, to see a failure
-  conform cases                        the written cases
-  conform replay failed.txt            the lines that a failed run printed
-  conform torture --idle 10000         bad protocol input
+  conform cases                        the case files
+  conform replay failed.txt            the commands that a failed run printed
+  conform torture --idle 10000         malformed protocol input
 
 The subject is `undercroft serve` from this build (or UNDERCROFT_BIN), unless
---against names an address. The subject is emptied by FLUSHALL."
+--against names an address. FLUSHALL deletes all data of the subject."
 )]
 struct Options {
     #[command(subcommand)]
@@ -50,7 +50,7 @@ struct Random {
     /// Number of commands to send.
     #[arg(long, default_value_t = 1_000_000)]
     commands: usize,
-    /// Seed; the same seed sends the same commands [default: a new one].
+    /// Seed of the random commands [default: a new one].
     #[arg(long, env = "UNDERCROFT_SEED")]
     seed: Option<u64>,
     /// Commands per pipeline; the data is compared after each.
@@ -81,31 +81,31 @@ impl Random {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Runs the written cases.
+    /// Runs the case files.
     Cases {
         /// Directory of the case files.
         #[arg(long, default_value_os_t = cases::directory())]
         directory: PathBuf,
-        /// Writes the replies of a real Redis where the expected ones are missing or wrong; review
+        /// Writes the replies of a real Redis into cases whose expected replies are missing or wrong; review
         /// the diff before committing it.
         #[arg(long, conflicts_with = "against")]
         bless: bool,
     },
-    /// Sends the commands of a file to both servers, one redis-cli line each, as a failed run
-    /// prints them.
+    /// Sends the commands of a file to both servers, one redis-cli line each, as a
+    /// failed run prints them.
     Replay {
         /// The file with the commands.
         file: PathBuf,
     },
     /// Sends malformed protocol input, opens many connections, and leaves replies unread.
     Torture {
-        /// Idle connections to open.
+        /// Number of idle connections to open.
         #[arg(long, default_value_t = 10_000)]
         idle: usize,
-        /// Damaged inputs to send.
+        /// Number of malformed inputs to send.
         #[arg(long, default_value_t = 2_000)]
         damaged: usize,
-        /// Seed of the damage [default: a new one].
+        /// Seed of the malformed inputs [default: a new one].
         #[arg(long, env = "UNDERCROFT_SEED")]
         seed: Option<u64>,
     },
@@ -192,7 +192,7 @@ enum Subject {
     /// A proxy's address, and the server it forwards to, which must outlive the proxy.
     Proxy(
         Address,
-        #[expect(dead_code, reason = "held until the end")] Server,
+        #[expect(dead_code, reason = "held until the process ends")] Server,
     ),
 }
 
@@ -238,7 +238,7 @@ fn subject_of(options: &Options, settings: Settings) -> Result<Subject> {
         None => {
             if undercroft_binary().is_none() {
                 bail!(
-                    "no undercroft binary that can serve was found; build crates/cli, or use --against"
+                    "found no undercroft binary that can serve; build crates/cli or use --against"
                 );
             }
             Subject::Started(Server::start(Kind::Undercroft, settings)?)
@@ -254,7 +254,7 @@ fn run_random(options: &Options) -> Result<bool> {
         if families.len() != random.families.len() {
             let known: Vec<_> = FAMILIES.iter().map(|f| f.name).collect();
             bail!(
-                "expected families out of {known:?}, got {:?}",
+                "expected families from {known:?}, got {:?}",
                 random.families
             );
         }

@@ -111,5 +111,5 @@ pub fn clients_beyond_the_limit(target: &Target, limit: usize) -> Result<Note> {
             _ => std::thread::yield_now(),
         }
     }
-    anyhow::bail!("nobody comes in after a client has left")
+    anyhow::bail!("no client can connect after one has left")
 }

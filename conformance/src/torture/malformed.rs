@@ -82,7 +82,7 @@ fn compare_all(
         wrong.len(),
         wrong.join("\n  ")
     );
-    Ok(format!("{count} inputs answered as by Redis"))
+    Ok(format!("{count} inputs, all replies equal to Redis"))
 }
 
 /// Sends good input with a few bytes changed, dropped, doubled or cut off. The answer must be
@@ -113,7 +113,7 @@ pub fn damaged_inputs(target: &Target, judge: &Address, count: usize, seed: u64)
     }
     others_are_served(&target.address)?;
     Ok(format!(
-        "{count} inputs of seed {seed}, {stricter} answered otherwise than by Redis"
+        "{count} inputs of seed {seed}, {stricter} replies differ from Redis"
     ))
 }
 

@@ -57,7 +57,7 @@ impl Audience {
         let expected = Reply::Array(expected.map(Reply::Bulk).to_vec());
         ensure!(
             message == expected,
-            "message {} differs for who reads",
+            "message {} differs for a subscriber that reads",
             self.sent
         );
         match receivers {
@@ -72,7 +72,7 @@ impl Audience {
         let whole = read_to_the_end(|| self.slow.receive())?;
         ensure!(
             whole < self.sent,
-            "it was sent everything, and closed even so"
+            "the connection was closed although everything was sent"
         );
         Ok(whole)
     }
@@ -109,7 +109,7 @@ pub fn subscriber_beyond_the_hard_limit(target: &Target) -> Result<Note> {
     while audience.publish(LENGTH)? {
         ensure!(
             audience.sent < MESSAGES || start.elapsed() < PATIENCE,
-            "{} messages unread, and it is still subscribed",
+            "still subscribed with {} unread messages",
             audience.sent
         );
     }
@@ -127,7 +127,7 @@ pub fn subscriber_beyond_the_hard_limit(target: &Target) -> Result<Note> {
 pub fn subscriber_beyond_the_soft_limit(target: &Target) -> Result<Note> {
     let mut audience = Audience::new(target, "pubsub 0 1048576 100000")?;
     for _ in 0..MESSAGES {
-        ensure!(audience.publish(LENGTH)?, "closed before its time");
+        ensure!(audience.publish(LENGTH)?, "closed too early");
     }
     set_limit(&mut audience.owner, "pubsub 0 1048576 1")?;
     let start = Instant::now();
@@ -141,7 +141,7 @@ pub fn subscriber_beyond_the_soft_limit(target: &Target) -> Result<Note> {
     let waited = start.elapsed();
     let whole = audience.end()?;
     Ok(format!(
-        "closed {waited:?} after its seconds became 1, {whole} messages sent"
+        "closed {waited:?} after the limit became 1 second, {whole} messages sent"
     ))
 }
 

@@ -239,7 +239,7 @@ pub(crate) fn read<E>(
     };
     let header: [u8; HEADER] = reader.array("a header of 28 bytes")?;
     if header[..8] != MAGIC {
-        return Err(damaged(0, "the mark UNDEREXP of an export"));
+        return Err(damaged(0, "the magic bytes UNDEREXP of an export"));
     }
     if CRC32C.checksum(&header[..24]) != u32_at(&header, 24) {
         return Err(damaged(24, "the header's checksum"));
@@ -307,11 +307,11 @@ fn finish<E, R>(
         more: counts.more,
     };
     if told != counts {
-        let text = format!("the counts of what came before, {counts:?}, found {told:?}");
+        let text = format!("the counts of the records before it, {counts:?}, found {told:?}");
         return Err(damaged(body, text));
     }
     if reader.at != reader.length {
-        return Err(damaged(reader.at, "nothing behind the end"));
+        return Err(damaged(reader.at, "nothing after the end"));
     }
     Ok(counts)
 }
@@ -332,7 +332,10 @@ fn block<E>(
         items.clear();
         split(&raw, &mut items).map_err(|expected| damaged(at, expected))?;
         if raw.more && counts.records == 0 {
-            return Err(damaged(at, "a record that the first one adds to"));
+            return Err(damaged(
+                at,
+                "a preceding record that the first one continues",
+            ));
         }
         counts.records += 1;
         counts.more += u64::from(raw.more);
@@ -352,7 +355,7 @@ fn block<E>(
         return Ok(());
     }
     let at = body + (payload.len() - rest.len()) as u64;
-    Err(damaged(at, "nothing behind a block's last record"))
+    Err(damaged(at, "nothing after the last record of a block"))
 }
 
 /// A record whose value has not been split into items.
@@ -373,9 +376,7 @@ fn split(raw: &Raw<'_>, items: &mut Ranges) -> Result<(), String> {
     }
     let mut rest = raw.value;
     while !rest.is_empty() {
-        let (length, behind) = rest
-            .split_first_chunk()
-            .ok_or("an item's length of 4 bytes")?;
+        let (length, behind) = rest.split_first_chunk().ok_or("a 4-byte item length")?;
         let length = u32::from_le_bytes(*length) as usize;
         let (item, behind) = behind.split_at_checked(length).ok_or("a whole item")?;
         items.push(item);
@@ -384,7 +385,9 @@ fn split(raw: &Raw<'_>, items: &mut Ranges) -> Result<(), String> {
     let width = raw.value_type.description().width;
     if items.is_empty() || !items.len().is_multiple_of(width) {
         let found = items.len();
-        return Err(format!("one or more times {width} items, found {found}"));
+        return Err(format!(
+            "a positive multiple of {width} items, found {found}"
+        ));
     }
     Ok(())
 }
@@ -405,7 +408,7 @@ fn record(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), String> {
     let collection = value_type != ValueType::String;
     let known = FLAG_EXPIRES | if collection { FLAG_MORE } else { 0 };
     if header[3] & !known != 0 {
-        return Err(format!("no other flag than {known}, found {}", header[3]));
+        return Err(format!("no flags other than {known}, found {}", header[3]));
     }
     let (key_length, value_length) = (u64::from(u32_at(header, 4)), u64_at(header, 8));
     let longest = if collection { VALUE_MAX } else { STRING_MAX };
@@ -417,7 +420,7 @@ fn record(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), String> {
     let (expiry, rest) = if header[3] & FLAG_EXPIRES == 0 {
         (None, rest)
     } else {
-        let (field, rest) = rest.split_at_checked(8).ok_or("an expiry of 8 bytes")?;
+        let (field, rest) = rest.split_at_checked(8).ok_or("an 8-byte expiry")?;
         (Some(u64_at(field, 0)), rest)
     };
     let (key, rest) = rest

@@ -119,7 +119,7 @@ fn collections_read_back_and_large_ones_in_parts() {
         Ok::<_, Infallible>(())
     });
     assert_eq!(read.expect("sound"), counts);
-    assert!(found == expected, "the items are others");
+    assert!(found == expected, "the items differ");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn truncated_and_bit_flipped_files_are_refused() {
     assert_eq!(
         text,
         format!(
-            "damaged at byte {}: expected nothing behind the end",
+            "damaged at byte {}: expected nothing after the end",
             bytes.len()
         )
     );
@@ -169,21 +169,21 @@ fn hostile_content_with_valid_checksums_is_refused() {
     for (records, payload, expected) in [
         (1, record(16, 0, 0, 0, 0), "a database below 16, found 16"),
         (1, record(0, 7, 0, 0, 0), "a type from 0 to 6, found 7"),
-        (1, record(0, 0, 2, 0, 0), "no other flag than 1, found 2"),
+        (1, record(0, 0, 2, 0, 0), "no flags other than 1, found 2"),
         (1, record(0, 0, 0, u32::MAX, 0), "a key of at most"),
         (1, record(0, 0, 0, 0, u64::MAX), "a key of at most"),
         (1, record(0, 0, 0, 1, 0), "a whole key"),
         (1, record(0, 0, 0, 0, 1), "a whole value"),
-        (1, record(0, 0, 1, 0, 0), "an expiry of 8 bytes"),
-        (1, record(0, 4, 4, 0, 0), "no other flag than 3, found 4"),
+        (1, record(0, 0, 1, 0, 0), "an 8-byte expiry"),
+        (1, record(0, 4, 4, 0, 0), "no flags other than 3, found 4"),
         (1, record(0, 2, 2, 0, 4), "a whole value"),
         (
             1,
             record(0, 2, 0, 0, 0),
-            "one or more times 1 items, found 0",
+            "a positive multiple of 1 items, found 0",
         ),
-        (1, hash(&[0; 4]), "one or more times 2 items, found 1"),
-        (1, hash(&[0; 7]), "an item's length of 4 bytes"),
+        (1, hash(&[0; 4]), "a positive multiple of 2 items, found 1"),
+        (1, hash(&[0; 7]), "a 4-byte item length"),
         (1, hash(&[9, 0, 0, 0, 7]), "a whole item"),
         (1, vec![0; 3], "a record's header of 16 bytes"),
         (u32::MAX, Vec::new(), "a record's header of 16 bytes"),
@@ -196,13 +196,16 @@ fn hostile_content_with_valid_checksums_is_refused() {
     }
     let text = read_all(&forged(0, b"x")).expect_err("hostile").to_string();
     assert!(
-        text.ends_with("expected nothing behind a block's last record"),
+        text.ends_with("expected nothing after the last record of a block"),
         "{text}"
     );
     let text = read_all(&forged(1, &record(0, 0, 0, 0, 0)))
         .expect_err("hostile")
         .to_string();
-    assert!(text.contains("the counts of what came before"), "{text}");
+    assert!(
+        text.contains("the counts of the records before it"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -17,25 +17,25 @@ const ABOUT: &str = "\
 Redis data structures in shared memory.
 
 A store is one file that any number of processes map and use at the same time, without a server. \
-`undercroft serve` gives it to Redis clients as well; the other commands look at it, mend it and copy it.
+`undercroft serve` makes it available to Redis clients; the other commands inspect, repair and copy it.
 
 A STORE is named in one of four ways:
-  NAME                 a store in shared memory, in a directory of yours under /dev/shm
-  undercroft://NAME    the same, as clients write it
+  NAME                 a store in shared memory, in your directory under /dev/shm
+  undercroft://NAME    the same, in the form that clients use
   undercroft:///PATH   a file, by its absolute path
   PATH                 a file, by a path with a '/' in it
-Where none is named it is undercroft://default, or what UNDERCROFT_STORE says.";
+The default is undercroft://default, or the value of UNDERCROFT_STORE.";
 
 const EXAMPLES: &str = "\
 Examples:
   undercroft serve                         serve undercroft://default on 127.0.0.1:6379
   undercroft exec --create SET a 1         run one command, without a server
-  undercroft stat                          what the store holds and who uses it
-  undercroft stat cache                    the same of the store undercroft://cache
-  undercroft export backup.undercroft      copy the store into a file
-  undercroft help serve                    more about a command
+  undercroft stat                          show what the store holds and which processes use it
+  undercroft stat cache                    the same for the store undercroft://cache
+  undercroft export backup.undercroft      copy the store to a file
+  undercroft help serve                    show the help of a command
 
-Exit status: 0 success; 1 failure, one line on standard error says which; 2 wrong usage; 130 ended by a signal.";
+Exit status: 0 on success; 1 on failure, with one line on standard error; 2 on wrong usage; 130 if a signal ended it.";
 
 /// The complete command line.
 #[derive(Debug, Parser)]
@@ -64,8 +64,9 @@ impl Arguments {
         if let Some((name, given)) = matches.subcommand()
             && names_two_stores(given)
         {
-            let text =
-                format!("undercroft {name}: the store is named twice, by its place and by --store");
+            let text = format!(
+                "undercroft {name}: the store is named twice, as an argument and by --store; name it once"
+            );
             return Err(command.error(ErrorKind::ArgumentConflict, text));
         }
         Arguments::from_arg_matches(&matches)
@@ -91,11 +92,11 @@ fn names_two_stores(given: &ArgMatches) -> bool {
 pub(crate) enum Subcommand {
     Serve(Box<Serve>),
     Exec(Exec),
-    /// Show what a store holds and who uses it
+    /// Show what a store holds and which processes use it
     #[command(after_help = "\
-Sizes, keys, the processes that have the store open, and the locks that are held at this moment, with the \
-process that holds each and whether it runs, is stopped or is dead. Changes nothing. --json prints the same figures as \
-one JSON object, sizes in bytes and times in milliseconds.
+Shows sizes, keys, the processes that have the store open, and the locks that are held now, each with its holder \
+and whether that process is running, stopped or dead. Changes nothing. --json prints the same as one JSON object, with \
+sizes in bytes and times in milliseconds.
 
 Examples:
   undercroft stat
@@ -104,29 +105,29 @@ Examples:
     Stat(Stat),
     /// Check every structure of a store
     #[command(after_help = "\
-Walks every table, key and block. Writers wait meanwhile. The exit status is 0 where the store is sound, and 1 where \
-it is damaged; then each line says what is wrong, and where.
+Checks every table, key and block. Writers wait until the check is done. The exit status is 0 if the store is sound \
+and 1 if it is damaged; each line then describes one fault and its place.
 
 Examples:
   undercroft check
   undercroft check ./store && echo sound
   undercroft check --unclean /var/lib/app/store")]
     Check(Check),
-    /// Recover at once what dead processes left in a store, and do its upkeep
+    /// Recover a store from dead processes at once and do its upkeep
     #[command(after_help = "\
-Nobody needs it: whoever comes next to a lock that a dead process holds recovers what that process left, and whoever \
-writes does upkeep, a little at a time. It only makes sure that all of it is done now: keys that have expired are \
-removed, what was flushed is freed, and free memory goes back to the system.
+Rarely needed: the next process that meets the lock of a dead process rolls back its unfinished write, and writers do \
+upkeep in small steps. This command does all of it now: it removes expired keys, frees flushed data and returns free \
+memory to the system.
 
 Examples:
   undercroft recover cache")]
     Recover(OfStore),
-    /// Write all of a store to the disk
+    /// Write a store to the disk completely
     #[command(after_help = "\
-A store on a disk that is changed and not synced is refused after a power cut or a crash of the kernel, as its pages \
-were written back in any order; one that was synced, and not changed since, is as it was. It may be copied then, too, \
-and opened on another machine. Serve does the same when it ends, and import. The exit status is 1 where others \
-changed the store all the time.
+A store on a disk that was changed after its last sync is refused after a power cut or a kernel crash, because its \
+pages may have been written in any order. A store that was not changed since its sync is intact; its file can also be \
+copied and opened on another machine. serve syncs when it stops, and import when it is done. The exit status is 1 if \
+other processes kept changing the store during the sync.
 
 Examples:
   undercroft sync /var/lib/app/store
@@ -137,8 +138,7 @@ Examples:
     /// List your stores in shared memory
     #[command(after_help = "\
 Shows the stores named undercroft://NAME, their sizes, how many living processes have written to them, and how many \
-others have them open. \
-Stores at other paths are not listed: look at one with undercroft stat --store PATH.
+others have them open. Stores at other paths are not listed: inspect one with undercroft stat --store PATH.
 
 Examples:
   undercroft list")]
@@ -198,14 +198,14 @@ impl StoreArgument {
 /// Serve a store to Redis clients
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The store is created where it is missing. Clients on this machine only are served unless --bind says otherwise, and \
-those on other machines need a password: set one with --requirepass or UNDERCROFT_REQUIREPASS.
+Creates the store if it does not exist. Serves only clients on this machine unless --bind says otherwise; clients on \
+other machines need a password: set one with --requirepass or UNDERCROFT_REQUIREPASS.
 
-It ends cleanly by Ctrl-C, SIGTERM or the SHUTDOWN command; the data stays in the store.
+Stop it with Ctrl-C, SIGTERM or the SHUTDOWN command; the data stays in the store.
 
-A configuration file has lines of a name and a value, as redis.conf has, with the names above and those of \
-CONFIG GET (timeout, hz, slowlog-log-slower-than ...). What a redis.conf says of replication, snapshots and the like is named in the \
-log and skipped. The command line counts before the environment, and that before the file.
+A configuration file has one name and value per line, as redis.conf does: the options above and the parameters of \
+CONFIG GET (timeout, hz, slowlog-log-slower-than ...). Directives of redis.conf for replication, snapshots and the \
+like are logged and ignored. The command line overrides the environment, which overrides the file.
 
 Examples:
   undercroft serve
@@ -216,7 +216,7 @@ Examples:
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) store: StoreArgument,
-    /// TCP port; 0 is none [default: 6379]
+    /// TCP port; 0 for no TCP [default: 6379]
     #[arg(
         long,
         value_name = "N",
@@ -224,8 +224,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) port: Option<String>,
-    /// Addresses to listen on, with blanks between them; one that begins with '-' may be missing on this machine,
-    /// '*' and '::*' are all of IPv4 and IPv6 [default: 127.0.0.1 -::1]
+    /// Addresses to listen on, separated by blanks; one that begins with '-' is skipped if this machine lacks it,
+    /// '*' and '::*' are all IPv4 and IPv6 addresses [default: 127.0.0.1 -::1]
     #[arg(
         long,
         value_name = "ADDRESSES",
@@ -242,8 +242,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) unixsocket: Option<String>,
-    /// Password that clients must send (AUTH); others on this machine can read the command line, so better set the
-    /// environment variable or the file
+    /// Password that clients must send (AUTH); prefer the environment variable or the configuration file, because
+    /// other users of this machine can read the command line
     #[arg(
         long,
         value_name = "PASSWORD",
@@ -252,7 +252,7 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) requirepass: Option<String>,
-    /// Address space of a store that is created: the most it can ever hold, costs nothing until it is used
+    /// Address space of a new store: the most it can ever hold, uses no memory until data is stored
     /// [default: 64gb, or the file system's size]
     #[arg(
         long,
@@ -261,7 +261,7 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) capacity: Option<String>,
-    /// Limit on the data of the store, from now on and for all its users; 0 is none [default: 1gb for a new store]
+    /// Limit on the data of the store from now on, for all its users; 0 for no limit [default: 1gb for a new store]
     #[arg(
         long,
         value_name = "SIZE",
@@ -269,7 +269,7 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) maxmemory: Option<String>,
-    /// Which keys make room at that limit, for all users of the store: noeviction, or allkeys- or volatile- with lru,
+    /// Which keys to evict at that limit, for all users of the store: noeviction, allkeys- or volatile- with lru,
     /// lfu or random, or volatile-ttl [default: noeviction for a new store]
     #[arg(
         long,
@@ -278,7 +278,7 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) maxmemory_policy: Option<String>,
-    /// Most clients at a time [default: 10000]
+    /// Maximum number of clients at a time [default: 10000]
     #[arg(
         long,
         value_name = "N",
@@ -286,8 +286,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) maxclients: Option<String>,
-    /// Threads that serve clients; with 1 all commands run in the order in which they arrive, as in Redis
-    /// [default: one for each core]
+    /// Threads that serve clients; with 1, commands run in the order in which they arrive, as in Redis
+    /// [default: one per core]
     #[arg(
         long,
         value_name = "N",
@@ -308,11 +308,11 @@ pub(crate) struct Serve {
 /// Run one command on a store, without a server
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A store that does not exist is created only with --create. Prints the reply as redis-cli does: with types and quotes on \
-a terminal, plain otherwise (--raw and --no-raw choose). The exit status is 1 where the reply is an error.
+A missing store is created only with --create. Prints the reply as redis-cli does: with types and quotes on a \
+terminal, plain otherwise (override with --raw or --no-raw). The exit status is 1 if the reply is an error.
 
-Options of exec come before the command. All words after it are the command's arguments; one that looks like an option \
-of exec is refused, unless '--' precedes the command.
+Options of exec come before the command. Everything after the command is an argument of it; an argument that looks \
+like an option of exec is refused unless '--' precedes the command.
 
 Examples:
   undercroft exec --create SET greeting 'hello world' EX 60
@@ -324,7 +324,7 @@ Examples:
 pub(crate) struct Exec {
     #[command(flatten)]
     pub(crate) store: StoreOption,
-    /// Database to run it in
+    /// Database in which to run it
     #[arg(
         short = 'n',
         long = "db",
@@ -334,13 +334,13 @@ pub(crate) struct Exec {
         hide_default_value = true
     )]
     pub(crate) database: u32,
-    /// Print strings as they are, whatever the output is
+    /// Print plain strings, even on a terminal
     #[arg(long, overrides_with = "no_raw")]
     pub(crate) raw: bool,
-    /// Print types and quotes, whatever the output is
+    /// Print types and quotes, even if the output is not a terminal
     #[arg(long)]
     pub(crate) no_raw: bool,
-    /// Create the store where it does not exist
+    /// Create the store if it does not exist
     #[arg(long)]
     pub(crate) create: bool,
     /// Read the last argument of the command from standard input, to its end
@@ -378,18 +378,18 @@ pub(crate) struct Stat {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) store: StoreArgument,
-    /// Also a store that is refused as it was not synced before its machine stopped; its file stays as it is
+    /// Accept a store that was not synced before its machine stopped; its file is not changed
     #[arg(long)]
     pub(crate) unclean: bool,
 }
 
-/// Copy a store into a file
+/// Copy a store to a file
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The copy shows the whole store at one moment, and nobody waits for it: the store's memory is copied into this \
-process', which needs as much of it as the store has in use, while others read and write. The file is written after \
-that, and takes its name only when it is complete: an export that fails or is interrupted leaves nothing. A FILE that is \
-no regular file, such as a pipe, is written to as it is. The format is described in docs/export-format.md; import reads it.
+The copy shows the whole store at one moment and blocks no other process: export copies the store's memory while \
+others read and write, which needs as much free memory as the store has in use. It then writes the file, which gets its \
+name only when it is complete: a failed or interrupted export leaves nothing. A FILE that is not a regular file, such \
+as a pipe, is written directly. docs/export-format.md describes the format; import reads it.
 
 Examples:
   undercroft export backup.undercroft
@@ -400,10 +400,10 @@ Examples:
 pub(crate) struct Export {
     #[command(flatten)]
     store: StoreOption,
-    /// The file to write, '-' for standard output; an existing file is replaced; with two words the first is the store
+    /// The file to write, '-' for standard output; an existing file is replaced; a word before it names the store
     #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
     words: Vec<PathBuf>,
-    /// Also a store that is refused as it was not synced before its machine stopped; its file stays as it is
+    /// Accept a store that was not synced before its machine stopped; its file is not changed
     #[arg(long)]
     pub(crate) unclean: bool,
 }
@@ -424,8 +424,8 @@ impl Export {
 /// Fill a store from a file that export wrote
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The whole file is verified first: a damaged one is refused, with the place of the damage, and changes nothing. A store \
-that does not exist is created, and takes its name only when all keys are in it. Keys that have expired meanwhile are \
+Verifies the whole file first: a damaged file is refused with the place of the damage, and nothing is changed. A \
+missing store is created and gets its name only when all keys are in it. Keys that have expired since the export are \
 left out.
 
 Examples:
@@ -437,13 +437,13 @@ pub(crate) struct Import {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) store: StoreArgument,
-    /// Remove all keys of the store first; without it a store that has keys is refused
+    /// Remove all keys of the store first; without it, a store that has keys is refused
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Address space of a store that is created [default: 64gb, or the file system's size]
+    /// Address space of a new store [default: 64gb, or the file system's size]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) capacity: Option<u64>,
-    /// Limit on the data of the store from now on; 0 is none [default: 1gb for a new store]
+    /// Limit on the data of the store from now on; 0 for no limit [default: 1gb for a new store]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) maxmemory: Option<u64>,
 }
@@ -451,7 +451,7 @@ pub(crate) struct Import {
 /// Remove a store
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Asks before it removes a store that living processes have open: they keep the memory they have mapped, and their \
+Asks for confirmation if living processes have the store open: they keep the memory that they have mapped, and their \
 writes fail from then on.
 
 Examples:
@@ -462,7 +462,7 @@ pub(crate) struct Remove {
     /// The store: its name, undercroft://NAME, undercroft:///PATH, or a path with a '/'
     #[arg(value_name = "STORE")]
     pub(crate) store: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -8,10 +8,12 @@ use undercroft_engine::User;
 pub(crate) fn described(user: &User) -> String {
     let pid = user.pid;
     if !user.here {
-        return format!("pid {pid} of another pid namespace");
+        return format!("pid {pid} in another pid namespace");
     }
     match name_of(pid) {
-        _ if user.ended => format!("pid {pid} (has ended; a process that it forked goes on)"),
+        _ if user.ended => {
+            format!("pid {pid} (has ended; a process that it forked is still running)")
+        }
         Some(name) => format!("pid {pid} ({name})"),
         None => format!("pid {pid} (gone)"),
     }

@@ -45,22 +45,34 @@ const SKIPPED: &str = "
 /// Directives that affect permissions or the source of the data. Each is listed with the values
 /// that change nothing, and the reason for refusing the others.
 const REFUSED: &[(&str, &[&str], &str)] = &[
-    ("aclfile", &[""], "there is one user, with requirepass"),
-    ("bind-source-addr", &[""], "the server connects to nobody"),
     (
-        "cluster-enabled",
-        &["no"],
-        "a store is served by one server",
+        "aclfile",
+        &[""],
+        "only the default user exists; set its password with requirepass",
     ),
-    ("include", &[], "put its lines here"),
-    ("loadmodule", &[], "there are no modules"),
+    (
+        "bind-source-addr",
+        &[""],
+        "the server opens no outgoing connections",
+    ),
+    ("cluster-enabled", &["no"], "one server serves a store"),
+    (
+        "include",
+        &[],
+        "included files are not read; copy their lines here",
+    ),
+    ("loadmodule", &[], "modules are not supported"),
     ("rename-command", &[], "commands cannot be renamed"),
-    ("replicaof", &[""], "there are no replicas"),
-    ("slaveof", &[""], "there are no replicas"),
-    ("tls-cluster", &["no"], "there is no TLS yet"),
-    ("tls-port", &["0"], "there is no TLS yet"),
-    ("tls-replication", &["no"], "there is no TLS yet"),
-    ("user", &[], "there is one user, with requirepass"),
+    ("replicaof", &[""], "replication is not supported"),
+    ("slaveof", &[""], "replication is not supported"),
+    ("tls-cluster", &["no"], "TLS is not supported"),
+    ("tls-port", &["0"], "TLS is not supported"),
+    ("tls-replication", &["no"], "TLS is not supported"),
+    (
+        "user",
+        &[],
+        "only the default user exists; set its password with requirepass",
+    ),
 ];
 
 /// Returns how to treat a directive, whose name is in lower case.

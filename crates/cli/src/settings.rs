@@ -85,7 +85,7 @@ impl Settings {
         }
         let (mut bytes, mut spans) = (Vec::new(), Vec::new());
         split_args(line.as_bytes(), &mut bytes, &mut spans)
-            .map_err(|_| "a quote is not closed".to_owned())?;
+            .map_err(|_| "unbalanced quotes".to_owned())?;
         let words: Vec<String> = spans
             .iter()
             .map(|span| String::from_utf8_lossy(&bytes[span.range()]).into_owned())
@@ -182,11 +182,7 @@ mod tests {
                 "conf, line 2: there is no configuration parameter 'prot'",
             ),
             (&[], "port\n", "conf, line 1: expected a value after 'port'"),
-            (
-                &[],
-                "requirepass \"a\n",
-                "conf, line 1: a quote is not closed",
-            ),
+            (&[], "requirepass \"a\n", "conf, line 1: unbalanced quotes"),
             (
                 &["--threads", "0"],
                 "",

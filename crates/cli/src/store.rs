@@ -71,7 +71,7 @@ pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, F
     let path = found.path.display();
     found.path.symlink_metadata().map_err(|error| {
         if error.kind() != ErrorKind::NotFound {
-            return Failure::new(format_args!("looking for the store {path}: {error}"));
+            return Failure::new(format_args!("looking up the store {path}: {error}"));
         }
         let place = match found.named {
             true => format!(" ({path})"),

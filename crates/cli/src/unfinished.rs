@@ -49,7 +49,7 @@ impl Unfinished {
         let linked = fs::hard_link(&self.temporary, &self.target);
         linked.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => Failure::new(format_args!(
-                "{} was created by another process meanwhile; nothing was imported",
+                "another process created {} during the import; nothing was imported",
                 self.target.display()
             )),
             _ => at(format_args!("creating {}", self.target.display()))(error),

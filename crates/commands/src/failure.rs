@@ -25,7 +25,7 @@ impl fmt::Display for Blocked {
         match self {
             Blocked::Lock(error) => error.fmt(formatter),
             Blocked::Paused => formatter.write_str("clients are paused"),
-            Blocked::Long => formatter.write_str("too many scripts take long"),
+            Blocked::Long => formatter.write_str("too many long scripts are running"),
         }
     }
 }

@@ -305,7 +305,7 @@ mod tests {
         let (_directory, store) = by_name("");
         let mut between = None;
         for round in 0..3 {
-            fs::remove_file(store.place().path()).expect("it is there");
+            fs::remove_file(store.place().path()).expect("it exists");
             loop {
                 store.call(text, |open| set(&open.store)).expect("a store");
                 if store.place().path().exists() {
@@ -324,16 +324,16 @@ mod tests {
     #[test]
     fn client_that_only_misses_keys_learns_of_the_removal() {
         let (_directory, store) = by_name("");
-        fs::remove_file(store.place().path()).expect("it is there");
+        fs::remove_file(store.place().path()).expect("it exists");
         until(&store, miss);
         store.call(text, |open| miss(&open.store)).expect("a store");
-        assert!(store.place().path().exists(), "made anew");
+        assert!(store.place().path().exists(), "recreated");
     }
 
     #[test]
     fn on_removed_error_ends_every_call() {
         let (_directory, store) = by_name("?on_removed=error");
-        fs::remove_file(store.place().path()).expect("it is there");
+        fs::remove_file(store.place().path()).expect("it exists");
         let told = until(&store, set);
         assert!(told.contains("was removed or replaced"), "{told}");
         let again = store.call(text, |open| set(&open.store));
@@ -345,9 +345,9 @@ mod tests {
         let (directory, store) = by_name("");
         set(&store.first.store).expect("room");
         let aside = directory.path().join("aside");
-        fs::rename(store.place().path(), &aside).expect("it is there");
+        fs::rename(store.place().path(), &aside).expect("it exists");
         until(&store, miss);
-        fs::rename(&aside, store.place().path()).expect("it is there");
+        fs::rename(&aside, store.place().path()).expect("it exists");
         let found = store.call(text, |open| {
             let found = open.store.get(0, b"k", &mut Vec::new());
             found.map_err(|error| error.to_string())
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn process_that_never_wrote_moves_to_the_new_store_at_once() {
         let (_directory, store) = by_name("");
-        fs::remove_file(store.place().path()).expect("it is there");
+        fs::remove_file(store.place().path()).expect("it exists");
         store.call(text, |open| set(&open.store)).expect("a store");
         assert!(store.first.store.is_lost() && store.place().path().exists());
     }
@@ -367,7 +367,7 @@ mod tests {
     fn patience_is_kept_for_the_new_store() {
         let (_directory, store) = by_name("");
         store.set_patience(Duration::from_millis(123));
-        fs::remove_file(store.place().path()).expect("it is there");
+        fs::remove_file(store.place().path()).expect("it exists");
         until(&store, set);
         let now = store.current().expect("a store");
         assert!(!Arc::ptr_eq(&now, &store.first));
@@ -390,7 +390,7 @@ mod tests {
             })
         };
         run(&[b"WATCH", b"k"]).expect("it begins");
-        fs::remove_file(store.place().path()).expect("it is there");
+        fs::remove_file(store.place().path()).expect("it exists");
         until(&store, set);
         let told = run(&[b"SET", b"k", b"v"]).expect_err("the old store is gone");
         assert!(told.contains("was removed or replaced"), "{told}");

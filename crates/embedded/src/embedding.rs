@@ -96,7 +96,7 @@ impl Control for Embedding {
         match changes.iter().find(is_servers) {
             Some((parameter, _)) => Err((
                 parameter,
-                "it belongs to a server, and this is none".to_owned(),
+                "it needs a server, and the store is embedded in this process".to_owned(),
             )),
             _ => Ok(()),
         }

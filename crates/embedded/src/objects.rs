@@ -75,7 +75,7 @@ impl ObjectHead {
         };
         if !fits {
             return Err(format!(
-                "expected the bytes of an array of the shape {shape:?}, got {length} bytes"
+                "expected the bytes of an array of shape {shape:?}, got {length} bytes"
             ));
         }
         let lengths: String = shape.iter().map(|length| format!("{length},")).collect();

@@ -44,7 +44,7 @@ impl OnRemoved {
             "reopen" => Ok(OnRemoved::Reopen),
             "error" => Ok(OnRemoved::Error),
             other => Err(Error::Name(
-                format!("expected on_removed to be 'reopen' or 'error'; got {other:?}").into(),
+                format!("expected 'reopen' or 'error' as on_removed, got {other:?}").into(),
             )),
         }
     }
@@ -259,7 +259,7 @@ mod tests {
     fn replaced_file_is_a_different_store() {
         let (_directory, place) = place();
         let old = place.open(|| None).expect("a store");
-        std::fs::remove_file(place.path()).expect("it is there");
+        std::fs::remove_file(place.path()).expect("it exists");
         let new = place.open(|| None).expect("a new store");
         assert!(!Arc::ptr_eq(&old, &new));
     }

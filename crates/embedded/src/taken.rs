@@ -499,7 +499,7 @@ impl OpenStore {
                     Err(reason) => return Err(reason),
                 }
             }
-            Err("others change it all the time".to_owned())
+            Err("other processes keep changing it".to_owned())
         })
     }
 

@@ -108,15 +108,15 @@ impl fmt::Display for Error {
             Error::TooLong => f.write_str("string exceeds maximum allowed size"),
             Error::NotAnInteger => f.write_str("value is not an integer or out of range"),
             Error::Overflow => f.write_str("increment or decrement would overflow"),
-            Error::WrongItem => f.write_str("the item is not one of such a feed"),
-            Error::WrongOrder => f.write_str("the feed is of another order"),
+            Error::WrongItem => f.write_str("the item does not match the feed's schema"),
+            Error::WrongOrder => f.write_str("the operation does not fit the feed's order"),
             Error::NotANumber => f.write_str("resulting score is not a number (NaN)"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
             Error::OutsideTransaction => {
                 f.write_str("the key's shard is not locked by the transaction")
             }
             Error::Spoiled => {
-                f.write_str("a change within the transaction failed and was not undone")
+                f.write_str("a change in the transaction failed and was not rolled back")
             }
             Error::Name(reason) | Error::Terms(reason) => f.write_str(reason),
             Error::Memory(error) => error.fmt(f),

@@ -84,7 +84,7 @@ fn copy_contains_the_state_before_any_concurrent_change() {
         }
         changes += 1;
     }
-    println!("copies: {changes} kinds of change in the midst of one, {changed} that show later");
+    println!("copies: {changes} kinds of change during a copy, {changed} visible later");
     assert!(changes > 100 && changed > changes, "{changes}, {changed}");
 }
 
@@ -158,7 +158,7 @@ fn death_during_a_change_and_an_abandoned_copy_leaves_the_old_or_new_state() {
             steps += random.u64(1..if is_full { 4 } else { 40 });
         }
     }
-    println!("copies: {deaths} deaths in the midst of a change while a copy was on");
+    println!("copies: {deaths} deaths during a change while a copy was running");
     assert!(
         deaths > 1000 && on > 100,
         "{deaths} deaths, {on} copies (seed {seed})"

@@ -22,7 +22,7 @@ fn take(store: &Store, number: u64) -> Option<(Lease, Option<Vec<u8>>)> {
 }
 
 fn taken(store: &Store, number: u64) -> Lease {
-    take(store, number).expect("nobody has it").0
+    take(store, number).expect("no process has it").0
 }
 
 fn value(store: &Store) -> Option<Vec<u8>> {
@@ -55,10 +55,10 @@ fn dead_holder_loses_its_lease_at_once_and_the_next_one_sees_the_value() {
         "told of the death, not of the end of time"
     );
     second
-        .set(0, b"key", b"set by somebody else")
+        .set(0, b"key", b"set by another client")
         .expect("room");
     let (lease, there) = take(&second, 2).expect("its holder is dead");
-    assert_eq!(there.as_deref(), Some(&b"set by somebody else"[..]));
+    assert_eq!(there.as_deref(), Some(&b"set by another client"[..]));
     assert!(!set(&second, b"x", &lost), "not the lease of this process");
     assert!(set(&second, b"made", &lease));
     assert_eq!(value(&second).as_deref(), Some(&b"made"[..]));

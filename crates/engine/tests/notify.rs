@@ -74,7 +74,7 @@ fn typed_calls_publish_the_same_events_as_commands() {
             .expect("room");
         store
             .delete(3, &[b"k", b"none"])
-            .expect("nobody holds a lock");
+            .expect("no process holds a lock");
         let events: Vec<String> = heard(subscriber).into_iter().skip(1).step_by(2).collect();
         assert_eq!(
             events,
@@ -103,12 +103,12 @@ fn every_removal_of_an_expired_key_publishes_an_event() {
         let found = store.access().get(0, b"met", &mut out);
         assert!(!found.expect("readable"));
         assert_eq!(heard(subscriber), Vec::<String>::new());
-        store.remove_met().expect("nobody holds a lock");
+        store.remove_met().expect("no process holds a lock");
         assert_eq!(heard(subscriber), ["event@0__:expired met"]);
         store.increment(0, b"written", 1).expect("room");
         // The insertion of the new key may have swept the other expired key as well.
         while store.keys(0) > 1 {
-            store.sweep(100).expect("nobody holds a lock");
+            store.sweep(100).expect("no process holds a lock");
         }
         assert_eq!(
             heard(subscriber),
@@ -171,7 +171,7 @@ fn no_event_is_published_unless_its_class_is_enabled() {
     for classes in ["", "A", "KE", "Em"] {
         listening(classes, |store, _| {
             store.set(0, b"k", b"v").expect("room");
-            store.delete(0, &[b"k"]).expect("nobody holds a lock");
+            store.delete(0, &[b"k"]).expect("no process holds a lock");
         });
     }
 }

@@ -212,7 +212,7 @@ fn deliver(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
     };
     let next = twin
         .entries
-        .range(group.last.next().expect("one behind it")..);
+        .range(group.last.next().expect("one after it")..);
     let next: Vec<(StreamId, Texts)> = next
         .take(count as usize)
         .map(|(id, texts)| (*id, texts.clone()))
@@ -334,7 +334,7 @@ fn compare_groups(store: &Store, twin: &Twin) {
     let key = store.key(b"k");
     for (name, group) in &twin.groups {
         let found = store.read(store.shards_of([&key]), |reader| {
-            let stream = reader.stream(0, &key)?.expect("the key is there");
+            let stream = reader.stream(0, &key)?.expect("the key exists");
             let names = (&name[..], None);
             stream.pending_range(reader.view(), names, IdRange::ALL, u64::MAX)
         });
@@ -384,7 +384,7 @@ fn random_changes_match_a_naive_twin() {
     let items = || {
         let items = store.read(store.shards_of([&key]), |reader| {
             let mut items = Ranges::new();
-            let entry = reader.find(0, &key)?.expect("the key is there");
+            let entry = reader.find(0, &key)?.expect("the key exists");
             entry.append_items(reader.view(), &mut items)?;
             Ok::<_, Error>((entry.encoding()?, items))
         });
@@ -400,7 +400,7 @@ fn random_changes_match_a_naive_twin() {
     assert_eq!(items().1, before);
     check(&store);
     assert_eq!(store.delete(0, &[b"k".as_slice()]).expect("removed"), 1);
-    while store.reclaim(|| false).expect("nobody holds a lock") {}
+    while store.reclaim(|| false).expect("no process holds a lock") {}
     check(&store);
 }
 
@@ -427,7 +427,7 @@ fn continued_reads_return_the_current_entries() {
             13 if twin.entries.len() > 300 => trim(store, twin, &mut random),
             14 => *last = some_id(twin, &mut random),
             _ => {
-                let from = last.next().expect("one behind it");
+                let from = last.next().expect("one after it");
                 let count = random.u64(1..4);
                 let next = twin.entries.range(from..).take(count as usize);
                 let next: Vec<_> = next.map(|(id, texts)| (*id, texts.clone())).collect();
@@ -436,7 +436,7 @@ fn continued_reads_return_the_current_entries() {
                     count,
                     ..IdRange::ALL
                 };
-                assert_eq!(range(store, wanted), next, "behind {last:?}");
+                assert_eq!(range(store, wanted), next, "after {last:?}");
                 if let Some((id, _)) = next.last() {
                     *last = *id;
                 }
@@ -466,7 +466,7 @@ fn repeated_field_names_take_almost_no_memory() {
                     .collect();
                 writer.stream_add(0, key, id, &texts, true, None, &StreamLimits::DEFAULT)?;
             }
-            let entry = writer.find(0, key)?.expect("the key is there");
+            let entry = writer.find(0, key)?.expect("the key exists");
             entry.memory_usage(writer.view(), 0)
         })
     };
@@ -484,7 +484,7 @@ fn trim_touches_little_and_eventually_frees_everything() {
     let (_directory, store) = fresh::store(1);
     let value = vec![b'v'; 400];
     let used = |store: &Store| {
-        while store.reclaim(|| false).expect("nobody holds a lock") {}
+        while store.reclaim(|| false).expect("no process holds a lock") {}
         store.upkeep_all().expect("upkeep");
         store.used_memory()
     };
@@ -676,7 +676,7 @@ fn entry_given_to_a_departed_client_is_pending() {
     // The client was given the entry but never takes it out of its mailbox.
     drop(waiters);
     let pending = write(&store, |writer, key| {
-        let stream = writer.stream(0, key)?.expect("the key is there");
+        let stream = writer.stream(0, key)?.expect("the key exists");
         stream.pending_range(writer.view(), (b"g", Some(b"one")), IdRange::ALL, u64::MAX)
     });
     let ids: Vec<StreamId> = pending

@@ -247,7 +247,7 @@ fn group_reader_learns_that_its_stream_has_expired() {
     };
     let ticket = wait(&mut waiters, &[b"other", b"k", b"g", b"c"], deliver);
     waiters.tend();
-    assert_eq!(waiters.finish(ticket).expect("a look"), None, "it is there");
+    assert_eq!(waiters.finish(ticket).expect("a look"), None, "it exists");
     store
         .write(store.shards_of(&[key]), |writer| {
             writer.set_expiry(0, &key, Some(1))

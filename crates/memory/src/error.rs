@@ -167,78 +167,78 @@ impl fmt::Display for Error {
                 write!(f, "the store is damaged: expected {what} at offset {at}")
             }
             Error::OutOfMemory => f.write_str(
-                "the store is full: its capacity, its file system or the log of a change has no \
-                 room left",
+                "the store is full: its capacity, its file system or a transaction's undo log has \
+                 no room left; delete keys, free disk space or make the change in parts",
             ),
             Error::NoMemory { bytes } => write!(
                 f,
-                "this process could not allocate memory for {bytes} more bytes of a value: free some, raise its limit \
-                 (ulimit -v), or read the value in parts"
+                "this process could not allocate {bytes} more bytes for a value: free memory, \
+                 raise the limit (ulimit -v) or read the value in parts"
             ),
             Error::Busy { holder, pid } => busy(f, *holder, *pid),
             Error::Copying { pid } => write!(
                 f,
-                "process {pid} is copying the store, and one copy is made at a time: try again when \
-                 it is done"
+                "process {pid} is copying the store, and only one copy can run at a time; try \
+                 again when it has finished"
             ),
             Error::CopyLost { attempts, room } => write!(
                 f,
                 "the store changed faster than it could be copied: {attempts} attempts ran out of \
-                 memory for what was there before, at last with {} MiB of it; make room in the \
-                 store's file system, or try again when less is written",
+                 room for the replaced data, the last with {} MiB; free space in the store's file \
+                 system or try again when fewer writes are running",
                 room >> 20
             ),
             Error::Interrupted => f.write_str("interrupted while waiting for a lock"),
-            Error::Marked => {
-                f.write_str("what dead processes left in the store has to be settled first")
-            }
+            Error::Marked => f.write_str(
+                "the store has unfinished work of dead processes; run undercroft recover on it",
+            ),
             Error::ReadOnly => f.write_str("the store is mapped read-only"),
             Error::Removed { path } => write!(
                 f,
-                "the store file {} was removed or replaced while it was in use \
-                 (a clean-up of /dev/shm, such as systemd's RemoveIPC, does this); \
-                 open the store again",
+                "the store file {} was removed or replaced while it was in use (cleanup of \
+                 /dev/shm does this, such as systemd's RemoveIPC); open the store again",
                 path.display()
             ),
             Error::Unclean { path } => write!(
                 f,
-                "the store {path} was not synced to the disk before its machine stopped (or it was \
-                 copied without), so that parts of it may be older than others, and is not used: \
-                 undercroft check --unclean {path} says whether it holds together, undercroft \
-                 export --unclean {path} FILE saves what can be read of it, undercroft rm {path} \
-                 makes room for a new one",
+                "the store {path} is refused: it was not synced before the machine stopped or the \
+                 file was copied, so parts of it may be older than others; undercroft check \
+                 --unclean {path} checks it, undercroft export --unclean {path} FILE saves the \
+                 readable data, undercroft rm {path} removes it",
                 path = path.display()
             ),
             Error::Unsynced => f.write_str(
-                "others changed the store all the time: what was there before is on the disk, but \
-                 after a power cut the store would not be used",
+                "other processes kept changing the store during the sync: the earlier data is on \
+                 the disk, but after a power cut the store would be refused; sync again when \
+                 fewer writes are running",
             ),
             Error::Forbidden { path, source } => write!(
                 f,
-                "this process may not open the store file {} any more ({source}), and needs to, as \
-                 it has not written to the store before: open the store after privileges are \
-                 dropped",
+                "this process can no longer open the store file {} ({source}), as its first write \
+                 requires; open the store after dropping privileges",
                 path.display()
             ),
             Error::MessageTooLong { length, most } => write!(
                 f,
-                "expected a message of at most {most} bytes, which a quarter of the store's ring \
-                 holds, got {length}"
+                "expected a message of at most {most} bytes, a quarter of the store's message \
+                 ring, got {length}"
             ),
-            Error::TooManyWaiters => {
-                f.write_str("this process has 512 subscribers already; no more can join")
-            }
+            Error::TooManyWaiters => f.write_str(
+                "this process already has 512 subscribers, the maximum; close a subscription \
+                 first",
+            ),
             Error::Capacity {
                 asked,
                 allowed: (least, most),
             } => write!(
                 f,
-                "expected a capacity of {least} to {most} bytes, got {asked}; it is address space, which costs nothing \
-                 until it is used"
+                "expected a capacity of {least} to {most} bytes, got {asked}; capacity is address \
+                 space and uses no memory until data is stored"
             ),
-            Error::TooManyProcesses => {
-                f.write_str("4096 living processes use the store already; no more can join")
-            }
+            Error::TooManyProcesses => f.write_str(
+                "4096 living processes already use the store, the maximum; close it in another \
+                 process first",
+            ),
         }
     }
 }
@@ -249,17 +249,18 @@ fn busy(f: &mut fmt::Formatter<'_>, holder: Holder, pid: u32) -> fmt::Result {
         Holder::Active => write!(f, "the store is busy: process {pid} is writing"),
         Holder::Stopped => write!(
             f,
-            "the store is busy: process {pid} is stopped while it holds a lock"
+            "the store is busy: process {pid} holds a lock and is stopped; resume it (kill -CONT \
+             {pid}) or end it"
         ),
         Holder::Dead => write!(
             f,
-            "the store is busy: process {pid} died while writing, and only a process \
-             that may write can recover what it left"
+            "the store is busy: process {pid} died while writing; recover the store from a \
+             process that can write to it (undercroft recover)"
         ),
         Holder::Unknown => write!(
             f,
-            "the store is busy: process {pid} holds a lock, and this process cannot find \
-             out whether it lives, as it may not open the store file"
+            "the store is busy: process {pid} holds a lock, and this process cannot open the \
+             store file to tell whether that process is alive"
         ),
     }
 }

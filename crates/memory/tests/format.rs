@@ -105,7 +105,7 @@ fn documented_constants_match_the_source() {
     }
     for (number, name) in rows() {
         let place = missing.iter().position(|wanted| *wanted == name);
-        let place = place.unwrap_or_else(|| panic!("{name} is no constant, or is there twice"));
+        let place = place.unwrap_or_else(|| panic!("{name} is not a constant or exists twice"));
         missing.swap_remove(place);
         assert_eq!(number, constants[&name], "{name}");
     }

@@ -30,7 +30,7 @@ fn state(segment: &Segment) -> (u64, u64) {
     let state = segment.read_marked(ShardSet::one(ONE), |view| {
         Ok::<_, Error>((view.root(ONE, 0), view.mark(ONE)))
     });
-    state.expect("nobody holds the lock")
+    state.expect("no process holds the lock")
 }
 
 /// Returns true if every kind of access is refused. All kinds must agree.

@@ -215,13 +215,9 @@ fn memory_of_a_long_log_is_returned_to_the_system() {
     assert_eq!(segment.statistics().logs, least);
     segment.expect(ShardSet::first(SHARDS), &need);
     segment.shrink_logs_now().expect("no lock is held");
-    assert_eq!(
-        segment.statistics().logs,
-        least,
-        "at once where somebody asks for it"
-    );
+    assert_eq!(segment.statistics().logs, least, "at once on request");
     let (result, _) = runs(&segment, 10_000, 64);
-    result.expect("a log that grows anew");
+    result.expect("a log that grows again");
     check(&segment);
 }
 

@@ -39,14 +39,14 @@ fn create(path: &Path) -> Segment {
             transaction.free(1, pages[index]);
             Ok::<_, Error>(())
         });
-        freed.expect("it is there");
+        freed.expect("it exists");
     }
     let freed = segment.write(shard, |transaction| {
         transaction.free(1, in_slab);
         Ok::<_, Error>(())
     });
-    freed.expect("it is there");
-    while segment.give_back(1).expect("nobody holds a lock") {}
+    freed.expect("it exists");
+    while segment.give_back(1).expect("no process holds a lock") {}
     segment
 }
 

@@ -190,10 +190,7 @@ fn a_block_that_cannot_be_freed_now_is_freed_later_and_loses_no_signal() {
     });
     held.expect("the lock is this handle's");
     assert_eq!(asked.load(Ordering::Relaxed), 0, "a signal was taken");
-    assert!(
-        segment.statistics().used >= LENGTH,
-        "it was behind the lock"
-    );
+    assert!(segment.statistics().used >= LENGTH, "it was after the lock");
     // The block's former owner is alive and does nothing more.
     assert!(other.free_dead_staged().expect("a step of upkeep"));
     assert_eq!(segment.statistics().used, 0);

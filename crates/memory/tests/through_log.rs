@@ -331,7 +331,7 @@ impl Stepper {
 
     fn step(&self, step: Step) {
         self.go.send(step).expect("the writer waits");
-        self.done.recv().expect("the writer goes on");
+        self.done.recv().expect("the writer continues");
     }
 }
 

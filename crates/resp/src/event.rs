@@ -143,7 +143,7 @@ impl fmt::Display for ReplyError {
                 write!(f, "expected a RESP type, got '{}'", byte.escape_ascii())
             }
             Self::Misplaced(byte) => {
-                write!(f, "element '{}' cannot stand here", byte.escape_ascii())
+                write!(f, "element '{}' is not allowed here", byte.escape_ascii())
             }
             Self::Malformed(byte) => {
                 let expected = match byte {
@@ -174,7 +174,10 @@ impl fmt::Display for ReplyError {
                 write!(f, "expected at most {limit} elements, got {len}")
             }
             Self::TooDeep(limit) => {
-                write!(f, "expected at most {limit} nested aggregates, got more")
+                write!(
+                    f,
+                    "expected aggregates nested at most {limit} levels deep, got deeper ones"
+                )
             }
         }
     }

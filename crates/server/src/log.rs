@@ -27,7 +27,10 @@ pub fn log(text: Arguments<'_>) {
     let line = match *left_out {
         0 => format!("undercroft: {text}"),
         lines => {
-            format!("undercroft: (nobody read this log, {lines} lines were left out) {text}")
+            format!(
+                "undercroft: (this log was not read fast enough, {lines} lines were dropped) \
+                 {text}"
+            )
         }
     };
     *left_out = 0;

@@ -35,7 +35,7 @@ pub fn default_config() -> Config {
     let config = Config::new();
     let limits = "normal 0 64mb 60";
     if let Err(reason) = config.set_at_start("client-output-buffer-limit", limits) {
-        unreachable!("{limits} is a value of it: {reason}");
+        unreachable!("{limits} must be a valid value: {reason}");
     }
     config
 }
@@ -94,17 +94,17 @@ impl Server {
         let (room, wanted) = shared.room();
         if room == 0 {
             return Err(Error::new(
-                "starting with so few open files",
+                "starting with this limit on open files",
                 io::Error::other(format!(
-                    "the server needs {OTHER_DESCRIPTORS} descriptors for itself and one for each client; raise the limit \
-                     with ulimit -n"
+                    "the server needs {OTHER_DESCRIPTORS} file descriptors and one more for each \
+                     client; raise the limit with ulimit -n"
                 )),
             ));
         }
         if room < wanted.max(0) as u64 {
             log(format_args!(
-                "the limit of open descriptors allows {room} clients, not {wanted} (maxclients); raise it with \
-                 ulimit -n"
+                "the limit on open file descriptors allows {room} clients, not the requested \
+                 {wanted} (maxclients); raise it with ulimit -n"
             ));
         }
         Ok(Server {

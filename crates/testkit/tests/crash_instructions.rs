@@ -293,7 +293,7 @@ fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
                 total.add(&count);
             }
             Err(why) => {
-                println!("skipped: kills while a copy is on: {why}");
+                println!("skipped: kills during a copy: {why}");
                 return;
             }
         }

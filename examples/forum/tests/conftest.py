@@ -53,7 +53,7 @@ def site(forum: Forum, url: str) -> Iterator[str]:
 def chromium() -> Iterator[Browser]:
     """Yield a running browser."""
     if BINARY is None:
-        pytest.skip("chromium is not installed: no page is looked at")
+        pytest.skip("chromium is not installed: pages are not rendered")
     # Chromium's child processes may still write there for a moment after it has exited.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         running = Browser(Path(profile))

@@ -133,7 +133,7 @@ fn upward(package: &Package) -> Vec<String> {
     }
     let Some(layer) = layer(from) else {
         return vec![format!(
-            "{from}: belongs to no layer; add it to the table in tools/tidy/src/arrows.rs"
+            "{from}: has no layer; add it to the table in tools/tidy/src/arrows.rs"
         )];
     };
     package
@@ -142,7 +142,8 @@ fn upward(package: &Package) -> Vec<String> {
         .filter(|dependency| !allowed(layer, dependency))
         .map(|dependency| {
             format!(
-                "{from}: depends on {}; expected only {:?}",
+                "{from}: depends on {}, but may depend only on {:?}; move the code or the \
+                 dependency",
                 dependency.directory, layer.below
             )
         })

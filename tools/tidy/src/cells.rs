@@ -36,7 +36,7 @@ const CELLS: &[&str] = &[
 const REASONS: &[(&str, &str)] = &[
     (
         "crates/commands/src/config/mod.rs",
-        "the configuration, which bodies read and never change",
+        "the configuration, which bodies only read",
     ),
     (
         "crates/commands/src/algorithms/geohash.rs",
@@ -44,75 +44,76 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         "crates/commands/src/algorithms/partial_sort.rs",
-        "cells count the comparisons of a test",
+        "its cells count the comparisons in a test",
     ),
     (
         "crates/commands/src/context/pause.rs",
-        "changed by CLIENT PAUSE alone, which has no body",
+        "only CLIENT PAUSE changes it, which has no body",
     ),
     (
         "crates/commands/src/statistics/latency.rs",
-        "how long something took, which is true of a run that is undone as well",
+        "durations, which also hold for a run that is rolled back",
     ),
     (
         "crates/commands/src/scripts/cache.rs",
-        "texts by their SHA-1, which a transaction that may be rolled back reads and does not add to",
+        "scripts by SHA-1, to which a transaction that may roll back does not add",
     ),
     (
         "crates/commands/src/scripts/library.rs",
-        "libraries by how often they were changed, which a transaction that may be rolled back does not add to",
+        "libraries by version, to which a transaction that may roll back does not add",
     ),
     (
         "crates/commands/src/scripts/running.rs",
-        "functions that run for long, each of which is taken out where its run ends",
+        "long-running functions, each removed when its run ends",
     ),
     (
         "crates/commands/src/statistics/slowlog.rs",
-        "written to when a command is over",
+        "written only after a command has ended",
     ),
     (
         "crates/commands/src/statistics/mod.rs",
-        "what commands came to, counted when they are over",
+        "statistics of commands, counted after they have ended",
     ),
     (
         "crates/engine/src/lib.rs",
-        "names the mutex of other crates and has none",
+        "names the mutex of other crates but contains none",
     ),
     (
         "crates/engine/src/rdb_form/lzf.rs",
-        "where hashes were met, counted on from string to string: none sees another's",
+        "positions of hashes, numbered on across strings, so that no string sees those of another",
     ),
     (
         "crates/engine/src/types/stream/leaves/last_read.rs",
-        "where a read has come to, used only where the leaf has the same bytes up to there",
+        "the position of a read, used only if the leaf has the same bytes up to it",
     ),
     (
         "crates/engine/src/types/stream/leaves/leaf_edit.rs",
-        "buffers that are empty whenever they are taken",
+        "buffers, which are empty each time they are taken",
     ),
     (
         "crates/engine/src/transaction/running.rs",
-        "what a transaction has done, made anew for each run of its body",
+        "the effects of a transaction, recreated for each run of its body",
     ),
     (
         "crates/engine/src/handle/clock.rs",
-        "the time, which a body asks for and never sets",
+        "the time, which bodies read but never set",
     ),
     (
         "crates/engine/src/types/feed/query/tally.rs",
-        "how many queries missed few tallies: it only decides which of them makes some, behind its reads",
+        "a count of queries without tallies, which only decides when a query builds them after \
+         its reads",
     ),
     (
         "crates/engine/src/types/feed/root.rs",
-        "the last schema, by the words that it follows from, whatever run read them",
+        "the last schema, keyed by the words that determine it, so any run may set it",
     ),
     (
         "crates/engine/src/store/dead.rs",
-        "how far a round over the dead has come: a place too far back costs a look",
+        "the progress of a scan for dead processes: an old position only costs another look",
     ),
     (
         "crates/engine/src/handle/expired_seen.rs",
-        "keys that may be expired: each is looked up again before it is removed",
+        "candidates for expiry, each looked up again before it is removed",
     ),
     (
         "crates/engine/src/handle/store.rs",
@@ -120,40 +121,40 @@ const REASONS: &[(&str, &str)] = &[
     ),
     (
         "crates/engine/src/random.rs",
-        "random numbers, of which any will do",
+        "random numbers, any of which is valid",
     ),
     (
         "crates/engine/src/messages/publish.rs",
-        "the patterns of all subscribers as of a count of changes, which is compared before they are used",
+        "the patterns of all subscribers with their version, which is compared before use",
     ),
     (
         "crates/engine/src/messages/unsent.rs",
-        "messages that could not be sent after a commit",
+        "messages left unsent after a commit",
     ),
     (
         "crates/engine/src/waiting/postponed.rs",
-        "what could not be done after a commit",
+        "work left undone after a commit",
     ),
     (
         "crates/engine/src/transaction/changed.rs",
-        "the follower, which is called after a commit",
+        "the follower, which is called only after a commit",
     ),
     (
         "crates/engine/src/upkeep/counters.rs",
-        "counts of what was committed",
+        "counts of committed changes",
     ),
     (
         "crates/engine/src/upkeep/eviction.rs",
-        "candidates for eviction, which is chosen between reads and writes; each is looked up again",
+        "candidates for eviction, collected between reads and writes, each looked up again",
     ),
     (
         "crates/engine/src/upkeep/space.rs",
-        "places that may be freed, looked for between reads and writes; each is looked up again",
+        "candidates for freeing, collected between reads and writes, each looked up again",
     ),
 ];
 
 pub(crate) const CELLS_HAVE_REASONS: Rule = Rule {
-    name: "what bodies of reads could change has a reason",
+    name: "state that bodies of reads could change has a reason",
     check,
     canary: || {
         let body = "thread_local! { static SEEN: Vec<u8> = Vec::new(); }";
@@ -176,10 +177,11 @@ fn check(repo: &Repo) -> Report {
         report.add(match (cell, reason) {
             (Some((name, line, _)), None) => {
                 let asked =
-                    "say in tools/tidy why no run of a body leaves something to the next one";
+                    "add to tools/tidy/src/cells.rs the reason why no run of a body affects the \
+                     next one";
                 Some(format!("{}:{line}: {name}; {asked}", file.path))
             }
-            (None, Some(_)) => Some(format!("{}: has a reason and no cell", file.path)),
+            (None, Some(_)) => Some(format!("{}: has a reason but no cell; remove the reason", file.path)),
             _ => None,
         });
     }

@@ -7,7 +7,7 @@ use crate::modules::{Arrows, Modules};
 use crate::{File, Repo, Report, Rule};
 
 pub(crate) const CIRCLES: Rule = Rule {
-    name: "files of a crate use one another in one direction",
+    name: "files of a crate use each other in one direction only",
     check,
     canary: || {
         let file = |name: &str, text: &str| File {
@@ -37,7 +37,13 @@ fn check(repo: &Repo) -> Report {
             Err(error) => vec![error],
             Ok(modules) => circles(&modules.arrows())
                 .iter()
-                .map(|files| format!("{directory}: these use one another: {}", files.join(", ")))
+                .map(|files| {
+                    format!(
+                        "{directory}: these files use each other in a circle: {}; move the shared \
+                         code to one of them",
+                        files.join(", ")
+                    )
+                })
                 .collect(),
         });
     }

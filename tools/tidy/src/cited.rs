@@ -19,7 +19,7 @@ pub(crate) const CITED_RULES: Rule = Rule {
 const NAME_TESTS: &[&str] = &[DEFINED_IN, "docs/security.md"];
 
 pub(crate) const GUARDS: Rule = Rule {
-    name: "every test that documents name is there",
+    name: "every test that documents name exists",
     check: guards,
     canary: || Repo::with_file(DEFINED_IN, "Guarded by `who_is_gone_is_gone`.\n"),
 };
@@ -52,7 +52,7 @@ fn guards(repo: &Repo) -> Report {
             for name in quoted.filter(|text| is_test(text)) {
                 let place = format!("{}:{}", page.path, number + 1);
                 let there = functions.contains(name);
-                report.add((!there).then(|| format!("{place}: {name} is no test")));
+                report.add((!there).then(|| format!("{place}: no test has the name {name}")));
             }
         }
     }
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(report.checked, 2);
         assert_eq!(
             report.findings,
-            ["docs/security.md:1: a_test_that_is_gone is no test"]
+            ["docs/security.md:1: no test has the name a_test_that_is_gone"]
         );
     }
 

@@ -27,7 +27,7 @@ pub(crate) const LINKED: Rule = Rule {
 };
 
 pub(crate) const RESOLVE: Rule = Rule {
-    name: "links lead to a file and a heading that exist",
+    name: "links lead to existing files and headings",
     check: resolve,
     canary: || Repo::with_file("README.md", "[format](docs/format.md)\n"),
 };
@@ -56,7 +56,12 @@ fn linked(repo: &Repo) -> Report {
         .filter(|file| file.path.starts_with("docs/"))
     {
         let lost = !reachable.contains(&file.path);
-        report.add(lost.then(|| format!("{}: linked from none of {ENTRANCES:?}", file.path)));
+        report.add(lost.then(|| {
+            format!(
+                "{}: not linked; link it from one of {ENTRANCES:?}",
+                file.path
+            )
+        }));
     }
     report
 }
@@ -84,7 +89,7 @@ fn wrong_target(repo: &Repo, path: &str, heading: &str) -> Option<String> {
             .files
             .iter()
             .any(|file| file.path.starts_with(&directory));
-        return (!exists).then(|| format!("there is no {path}"));
+        return (!exists).then(|| format!("{path} does not exist"));
     };
     if heading.is_empty() || file.extension() != "md" {
         return None;
@@ -180,16 +185,16 @@ fn changelog(repo: &Repo) -> Report {
                 Some(format!("expected one of {KINDS:?}, found {text:?}"))
             }
             HeadingLevel::H3 if !page.filled.contains(&index) => {
-                Some(format!("nothing stands under {text:?}"))
+                Some(format!("{text:?} is empty; remove it or add entries"))
             }
             HeadingLevel::H3 if !releases.is_empty() => None,
-            _ => Some(format!("heading {text:?} has no place here")),
+            _ => Some(format!("heading {text:?} is not allowed here")),
         };
         report.add(wrong.map(|why| format!("{CHANGELOG_PATH}: {why}")));
     }
     if releases.is_empty() {
         report.findings.push(format!(
-            "{CHANGELOG_PATH}: no release, not even [Unreleased]"
+            "{CHANGELOG_PATH}: has no release; add [Unreleased]"
         ));
     }
     report
@@ -204,9 +209,9 @@ fn wrong_release(text: &str, first: bool, releases: &[Option<Vec<u64>>]) -> Opti
     }
     match releases {
         [.., _, None] => Some(format!("expected [1.2.3] - 2026-01-31, found {text:?}")),
-        [.., Some(newer), Some(this)] if newer <= this => {
-            Some(format!("{text:?} stands below an older release"))
-        }
+        [.., Some(newer), Some(this)] if newer <= this => Some(format!(
+            "{text:?} is below an older release; put newer releases first"
+        )),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ const MOST: usize = 20;
 const SOURCES: &[&str] = &["c", "h", "lua", "php", "py", "rs", "sh"];
 
 pub(crate) const FOLDERS: Rule = Rule {
-    name: "no folder has more source files than a reader takes in",
+    name: "no folder has too many source files for a reader",
     check,
     canary: || Repo {
         files: (0..=MOST)
@@ -35,7 +35,7 @@ fn check(repo: &Repo) -> Report {
     for (folder, count) in counts {
         report.add((count > MOST).then(|| {
             format!(
-                "{folder}: {count} source files; expected {MOST} at most, those below not counted"
+                "{folder}: {count} source files, expected at most {MOST} without subfolders; group some in a folder"
             )
         }));
     }

@@ -47,7 +47,7 @@ pub(crate) const MAPS: Rule = Rule {
 };
 
 pub(crate) const PATHS: Rule = Rule {
-    name: "files that documents and comments name are there",
+    name: "files that documents and comments name exist",
     check: paths,
     canary: || Repo::with_file("README.md", "See `crates/gone/src`.\n"),
 };
@@ -65,7 +65,7 @@ fn maps(repo: &Repo) -> Report {
             let path = format!("{folder}/{name}");
             !has_folder(repo, &path) && !has_source(repo, &path)
         });
-        let stale = lost.map(|name| format!("{}: names `{name}`, which is not there", file.path));
+        let stale = lost.map(|name| format!("{}: names `{name}`, which does not exist", file.path));
         report.add(missing(repo, file).into_iter().chain(stale));
     }
     report
@@ -119,7 +119,7 @@ fn missing(repo: &Repo, file: &File) -> Option<String> {
         return None;
     }
     let wanted = wanted.unwrap_or_else(|| format!("`{subject}` in {PAGE}"));
-    Some(format!("{}: on no map; expected {wanted}", file.path))
+    Some(format!("{}: is on no map; expected {wanted}", file.path))
 }
 
 /// Returns the file that holds the map of a folder.
@@ -227,7 +227,7 @@ fn paths(repo: &Repo) -> Report {
             for path in named(file, line) {
                 let there = known.contains(path) || folders.contains(path) || names.contains(path);
                 let place = format!("{}:{}", file.path, number + 1);
-                report.add((!there).then(|| format!("{place}: there is no {path}")));
+                report.add((!there).then(|| format!("{place}: {path} does not exist")));
             }
         }
     }

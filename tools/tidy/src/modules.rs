@@ -82,7 +82,7 @@ impl Modules {
     ) -> Result<(), String> {
         let file = repo
             .file(path)
-            .ok_or_else(|| format!("{path}: is not there"))?;
+            .ok_or_else(|| format!("{path}: does not exist"))?;
         let syntax = syn::parse_file(&file.text).map_err(|error| format!("{path}: {error}"))?;
         self.add(repo, path, directory, place, &syntax.items)
     }

@@ -33,10 +33,10 @@ const LOCKS: &[&str] = &[
 /// Places where locks are allowed, and why.
 const LOCK_ROOMS: &[(&str, &str)] = &[
     ("crates/server/", "a server does not fork"),
-    ("crates/cli/", "nor do the commands"),
+    ("crates/cli/", "the commands do not fork"),
     (
         "crates/embedded/src/open_store.rs",
-        "one lies on the stack of the call that uses it",
+        "the lock is on the stack of the call that uses it",
     ),
     (
         "clients/rust/src/remote/",
@@ -44,11 +44,11 @@ const LOCK_ROOMS: &[(&str, &str)] = &[
     ),
     (
         "clients/python/src/threads/busy.rs",
-        "it counts forks itself, and refuses a child what was in use",
+        "it counts forks itself and refuses a child what was in use",
     ),
     (
         "clients/python/src/wire/line.rs",
-        "the interpreter's lock keeps other threads out",
+        "the GIL keeps other threads out",
     ),
     ("crates/memory/src/models/", "tests only"),
     ("crates/memory/src/probes/", "tests only"),
@@ -56,10 +56,10 @@ const LOCK_ROOMS: &[(&str, &str)] = &[
     ("clients/rust/samples/", "tests only"),
     ("clients/rust/served/", "tests only"),
     ("conformance/", "tests only"),
-    ("bench/", "programs of their own"),
-    ("examples/", "programs of their own"),
-    ("fuzz/", "programs of their own"),
-    ("tools/", "programs of their own"),
+    ("bench/", "separate programs"),
+    ("examples/", "separate programs"),
+    ("fuzz/", "separate programs"),
+    ("tools/", "separate programs"),
 ];
 
 /// Methods that panic on a thread-local that its thread has already destroyed. Values without a
@@ -111,7 +111,7 @@ pub(crate) const UNSAFE: Rule = Rule {
 };
 
 pub(crate) const FORK_SAFE: Rule = Rule {
-    name: "no lock that a forked child could find locked for ever",
+    name: "no lock that a forked child could find locked forever",
     check: |repo| each(repo, is_rust, locks_outside),
     canary: || {
         Repo::with_file(
@@ -122,7 +122,7 @@ pub(crate) const FORK_SAFE: Rule = Rule {
 };
 
 pub(crate) const LOCALS: Rule = Rule {
-    name: "no thread-local that a destructor of its thread could find destroyed",
+    name: "no thread-local that a destructor in its thread could find destroyed",
     check: |repo| each(repo, is_rust, panicking_locals),
     canary: || {
         Repo::with_file(
@@ -145,7 +145,7 @@ pub(crate) const LENGTH: Rule = Rule {
 };
 
 pub(crate) const FORMATTED: Rule = Rule {
-    name: "no call in a chain that is too long for rustfmt, which leaves the whole chain as it is",
+    name: "no call in a chain that is too long for rustfmt to format",
     check: |repo| each(repo, is_rust, unformatted),
     canary: || {
         Repo::with_file(
@@ -193,7 +193,7 @@ fn unsafe_outside(file: &File) -> Vec<String> {
         .filter(|(name, ..)| name == "unsafe")
         .map(|(_, line, _)| {
             format!(
-                "{}:{line}: unsafe; it belongs to {UNSAFE_ROOMS:?}",
+                "{}:{line}: unsafe is allowed only in {UNSAFE_ROOMS:?}; move it there",
                 file.path
             )
         })
@@ -220,7 +220,7 @@ fn locks_outside(file: &File) -> Vec<String> {
         .filter(|(name, ..)| LOCKS.contains(&name.as_str()))
         .map(|(name, line, _)| {
             format!(
-                "{}:{line}: {name}, which a forked child may find locked; use ForkMutex",
+                "{}:{line}: a forked child may find {name} locked; use ForkMutex",
                 file.path
             )
         })
@@ -251,7 +251,8 @@ fn panicking_locals(file: &File) -> Vec<String> {
         .map(|pair| {
             let ((local, line, _), method) = (&pair[0], &pair[1].0);
             format!(
-                "{}:{line}: {local}.{method}, which panics where the thread ends; use ThreadCached or try_with",
+                "{}:{line}: {local}.{method} panics when the thread ends; use ThreadCached or \
+                 try_with",
                 file.path
             )
         })
@@ -260,7 +261,12 @@ fn panicking_locals(file: &File) -> Vec<String> {
 
 fn too_long(file: &File) -> Vec<String> {
     let lines = file.text.lines().count();
-    let found = (lines > LINES).then(|| format!("{}: {lines} lines, at most {LINES}", file.path));
+    let found = (lines > LINES).then(|| {
+        format!(
+            "{}: {lines} lines, expected at most {LINES}; split the file",
+            file.path
+        )
+    });
     found.into_iter().collect()
 }
 
@@ -268,7 +274,14 @@ fn unformatted(file: &File) -> Vec<String> {
     let lines = file.text.lines().enumerate();
     lines
         .filter(|(_, line)| line.len() > COLUMNS && line.trim_start().starts_with('.'))
-        .map(|(index, _)| format!("{}:{}: more than {COLUMNS} columns", file.path, index + 1))
+        .map(|(index, _)| {
+            format!(
+                "{}:{}: more than {COLUMNS} columns, so rustfmt leaves the whole chain \
+                 unformatted; shorten the line",
+                file.path,
+                index + 1
+            )
+        })
         .collect()
 }
 

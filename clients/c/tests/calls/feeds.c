@@ -228,7 +228,7 @@ static void wrong_sizes_and_values(void)
     REFUSED(uc_feed_add(store, "r", 1, 0, 1, value, SIZE, large, 3, &number), UC_ERROR,
             "attribute 1 is '8', expected 0 to 7");
     REFUSED(uc_feed_add(store, "none", 4, 0, 1, value, SIZE, NULL, 0, &number), UC_ERROR, "no such key");
-    REFUSED(uc_feed_add(store, "r", 1, 0, 0, value, SIZE, NULL, 0, &number), UC_MISUSE, "expected one value at least");
+    REFUSED(uc_feed_add(store, "r", 1, 0, 0, value, SIZE, NULL, 0, &number), UC_MISUSE, "expected at least one value");
     REFUSED(uc_feed_add(store, "r", 1, 0, 1, value, 0, NULL, 0, &number), UC_MISUSE, "got 1 of 0");
     REFUSED(uc_feed_range(store, "r", 1, 0, 16, NULL, values, 11, NULL, 0, &found), UC_MISUSE,
             "expected values of 12 bytes with 3 attributes");
@@ -246,7 +246,7 @@ static void wrong_sizes_and_values(void)
     REFUSED(uc_feed_move(store, "r", 1, value, 11, 1), UC_ERROR, "value has 11 bytes, expected 12");
     REFUSED(uc_feed_del(store, "r", 1, 1, value, 11, &number), UC_ERROR, "value has 11 bytes, expected 12");
     REFUSED(uc_feed_hide(store, "r", 1, 1, value, 13, &number), UC_ERROR, "value has 13 bytes, expected 12");
-    REFUSED(uc_feed_show(store, "r", 1, 0, value, SIZE, &number), UC_MISUSE, "expected one value at least");
+    REFUSED(uc_feed_show(store, "r", 1, 0, value, SIZE, &number), UC_MISUSE, "expected at least one value");
     REFUSED(uc_feed_set_attributes(store, "r", 1, value, SIZE, changed, 3, &number), UC_ERROR,
             "attribute 1 is '8', expected 0 to 7");
     REFUSED(uc_feed_set_attributes(store, "r", 1, value, SIZE, negative, 3, &number), UC_MISUSE,
@@ -421,15 +421,15 @@ static void sorted(void)
         EXPECT(number == all);
         EXPECT_OK(uc_feed_range(store, "n", 1, 0, 1, &query, found_numbers, 8, NULL, 0, &found));
         EXPECT(found == 1);
-        REFUSED(uc_feed_count(store, "r", 1, &query, &number), UC_ERROR, "limits of values are for sorted feeds");
-        REFUSED(uc_feed_del_where(store, "r", 1, &query, &number), UC_ERROR, "limits of values are for sorted feeds");
+        REFUSED(uc_feed_count(store, "r", 1, &query, &number), UC_ERROR, "ranges of values need a sorted feed");
+        REFUSED(uc_feed_del_where(store, "r", 1, &query, &number), UC_ERROR, "ranges of values need a sorted feed");
         EXPECT_OK(uc_feed_del_where(store, "n", 1, &query, &number));
         EXPECT(number == all && count("n", UC_FEED_ALL, NULL) == 0);
     }
 
     EXPECT_OK(uc_feed_create(store, "x", 1, 4, "4", "sorted TYPE float32 UNIQUE"));
     memset(nan, 0xff, sizeof nan);
-    REFUSED(uc_feed_add(store, "x", 1, UC_FEED_BY_VALUE, 1, nan, 4, NULL, 0, NULL), UC_ERROR, "none of type float32");
+    REFUSED(uc_feed_add(store, "x", 1, UC_FEED_BY_VALUE, 1, nan, 4, NULL, 0, NULL), UC_ERROR, "not of type float32");
     attributes[0] = 16;
     REFUSED(uc_feed_add(store, "x", 1, UC_FEED_BY_VALUE, 1, numbers, 4, attributes, 1, NULL), UC_ERROR,
             "attribute 0 is '16', expected 0 to 15");
@@ -440,7 +440,7 @@ static void sorted(void)
             "position is *, expected an integer");
     REFUSED(uc_feed_add(store, "none", 4, UC_FEED_BY_VALUE, 1, numbers, 4, NULL, 0, NULL), UC_ERROR, "no such key");
     REFUSED(uc_feed_between(store, "r", 1, "-", 1, "+", 1, 0, 1, NULL, found_numbers, 12, NULL, 0, &found), UC_ERROR,
-            "limits of values are for sorted feeds");
+            "ranges of values need a sorted feed");
     REFUSED(uc_feed_between(store, "x", 1, "a", 1, "+", 1, 0, 1, NULL, found_numbers, 4, NULL, 0, &found), UC_ERROR,
             "low is 'a', expected a number");
     REFUSED(uc_feed_between(store, "x", 1, NULL, 1, "+", 1, 0, 1, NULL, found_numbers, 4, NULL, 0, &found), UC_MISUSE,

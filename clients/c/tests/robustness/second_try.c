@@ -279,7 +279,7 @@ static void panics(void)
     EXPECT_OK(uc_session_open(store, &broken));
     EXPECT_OK(uc_command(broken, 1, &ping, reply));
     EXPECT_STATUS(uc_test_panic(broken), UC_INTERNAL);
-    EXPECT(strcmp(uc_error_message(), "a bug in undercroft: as the test wants it") == 0);
+    EXPECT(strcmp(uc_error_message(), "a bug in Undercroft, report it: as the test wants it") == 0);
     EXPECT_STATUS(uc_command(broken, 1, &ping, reply), UC_INTERNAL);
     EXPECT_OK(uc_session_close(broken));
     EXPECT_STATUS(uc_command(broken, 1, &ping, reply), UC_MISUSE);

@@ -122,7 +122,7 @@ static ZEND_COLD bool lost(connection *this, const char *why)
 
 static ZEND_COLD bool late(connection *this, double seconds)
 {
-    zend_throw_exception_ex(undercroft_timeout_exception, 0, "no answer from %s in %g s", ZSTR_VAL(this->address),
+    zend_throw_exception_ex(undercroft_timeout_exception, 0, "no reply from %s within %g s", ZSTR_VAL(this->address),
                             seconds);
     return false;
 }
@@ -171,12 +171,12 @@ static bool begin(connection *this)
     }
     if (UNEXPECTED(this->forks != undercroft_forks)) {
         zend_throw_exception_ex(undercroft_connection_exception, INHERITED,
-                                "the connection to %s is of the process that forked this one", ZSTR_VAL(this->address));
+                                "the connection to %s belongs to the parent process; connect after the fork", ZSTR_VAL(this->address));
         return false;
     }
     if (UNEXPECTED(this->is_busy)) {
         zend_throw_exception_ex(undercroft_connection_exception, 0,
-                                "the connection to %s is in use by the call that a signal interrupted",
+                                "the connection to %s is in use by the call that the signal interrupted",
                                 ZSTR_VAL(this->address));
         return false;
     }
@@ -190,10 +190,10 @@ static bool begin(connection *this)
 static bool go_on(connection *this)
 {
     if (UNEXPECTED(!undercroft_interrupt())) {
-        return lost(this, "a signal's handler has thrown");
+        return lost(this, "a signal handler threw an exception");
     }
     return EXPECTED(this->forks == undercroft_forks) ||
-           lost(this, "a signal's handler has forked, and the reply is of the parent's call");
+           lost(this, "a signal handler forked, and the reply belongs to the parent's call");
 }
 
 static bool read_some(connection *this, int flags)
@@ -362,7 +362,7 @@ static ZEND_METHOD(Undercroft_Native_Connection, __construct)
         Z_PARAM_LONG(spin)
     ZEND_PARSE_PARAMETERS_END();
     if (this->address != NULL) {
-        zend_throw_error(NULL, "Undercroft\\Native\\Connection is constructed already");
+        zend_throw_error(NULL, "Undercroft\\Native\\Connection is already constructed");
         RETURN_THROWS();
     }
     if (spin < 0 || spin > 1000) {

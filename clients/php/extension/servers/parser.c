@@ -65,7 +65,8 @@ static ZEND_METHOD(Undercroft_Native_Parser, next)
     zval reply;
     ZEND_PARSE_PARAMETERS_NONE();
     if (this->is_broken) {
-        zend_throw_exception(undercroft_protocol_exception, "nobody knows where the next reply begins", 0);
+        zend_throw_exception(undercroft_protocol_exception,
+                             "the position of the next reply is unknown after an error; make a new parser", 0);
         RETURN_THROWS();
     }
     switch (undercroft_input_scan(&this->input, NULL)) {
@@ -91,7 +92,7 @@ static ZEND_METHOD(Undercroft_Native_Parser, reply)
     parser *this = parser_of(Z_OBJ_P(ZEND_THIS));
     ZEND_PARSE_PARAMETERS_NONE();
     if (Z_TYPE(this->reply) == IS_UNDEF) {
-        zend_throw_error(NULL, "expected a reply that next() has found, got none");
+        zend_throw_error(NULL, "expected a reply that next() found, got none");
         RETURN_THROWS();
     }
     ZVAL_COPY_VALUE(return_value, &this->reply);

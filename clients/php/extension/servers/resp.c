@@ -206,7 +206,7 @@ static bool take_list(place *from, zval *to, zend_long count)
         return true;
     }
     if (++from->depth > DEPTH) {
-        broken(from->whose, "replies in at most 64 others", "more", 4);
+        broken(from->whose, "replies nested at most 64 levels deep", "more", 4);
         return false;
     }
     undercroft_new_list(to, (size_t)count);
@@ -225,7 +225,7 @@ static bool take_list(place *from, zval *to, zend_long count)
 static bool take_map(place *from, zval *to, zend_long count)
 {
     if (++from->depth > DEPTH) {
-        broken(from->whose, "replies in at most 64 others", "more", 4);
+        broken(from->whose, "replies nested at most 64 levels deep", "more", 4);
         return false;
     }
     undercroft_new_map(to, (size_t)count);
@@ -359,7 +359,7 @@ static bool take(place *from, zval *to)
         return true;
     }
     if ((zend_ulong)count > HT_MAX_SIZE / 2) {
-        broken(from->whose, "fewer items than an array can have", line, length + 1);
+        broken(from->whose, "fewer items than an array can hold", line, length + 1);
         return false;
     }
     if (*line == '%') {
@@ -374,7 +374,7 @@ static bool take(place *from, zval *to)
         }
         zval_ptr_dtor(&about);
         if (++from->depth > DEPTH) {
-            broken(from->whose, "replies in at most 64 others", "more", 4);
+            broken(from->whose, "replies nested at most 64 levels deep", "more", 4);
             return false;
         }
         is_taken = take(from, to);

@@ -120,7 +120,7 @@ static int fail_to_connect(undercroft_trouble *trouble, int error, double second
 {
     trouble->is_late = error == EINPROGRESS || error == EAGAIN || error == ETIMEDOUT;
     if (trouble->is_late) {
-        snprintf(trouble->text, sizeof(trouble->text), "no connection in %g s", seconds);
+        snprintf(trouble->text, sizeof(trouble->text), "no connection within %g s", seconds);
         return -1;
     }
     return failed_by(trouble, strerror(error));

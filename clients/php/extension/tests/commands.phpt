@@ -48,12 +48,12 @@ same(array_map('strval', $many), $do('LRANGE', 'many', 0, -1), 'many items');
 foreach ([[true, 'bool'], [null, 'null'], [[], 'array'], [new stdClass(), 'stdClass']] as [$word, $type]) {
     $type = is_object($word) ? 'object' : $type;
     $why = thrown(fn () => $do('SET', 'b', $word));
-    same(true, str_starts_with($why, 'TypeError: expected a string or a number as a word of a command, got '), $why);
+    same(true, str_starts_with($why, 'TypeError: expected a string or a number as a command argument, got '), $why);
 }
-fails('ValueError: expected a number as a word of a command, got NAN', fn () => $do('SET', 'b', NAN), 'nan');
-fails('ValueError: expected the words of a command, got none', fn () => $store->execute([]), 'no words');
-fails('ValueError: expected the words of a command, got none', fn () => $store->pipeline([[]]), 'no words');
-fails('TypeError: expected a list of words as a command, got string', fn () => $store->pipeline(['PING']), 'no list');
+fails('ValueError: expected a number as a command argument, got NAN', fn () => $do('SET', 'b', NAN), 'nan');
+fails('ValueError: expected a command, got an empty list', fn () => $store->execute([]), 'no words');
+fails('ValueError: expected a command, got an empty list', fn () => $store->pipeline([[]]), 'no words');
+fails('TypeError: expected a list of arguments as a command, got string', fn () => $store->pipeline(['PING']), 'no list');
 same('referenced', $do('GET', 'b'), 'not changed');
 fails('Undercroft\ServerException: ERR unknown command', fn () => $do('NOSUCH'), 'unknown');
 fails('Undercroft\ServerException: ERR wrong number of arguments', fn () => $do('GET'), 'arity');
@@ -74,7 +74,7 @@ same('changed', $do('GET', 't'), 'not set');
 fails('Undercroft\ServerException: ERR unknown command', fn () => $store->transaction([['SET', 't', 'mine'],
     ['NOSUCH']]), 'a command that is none');
 same('changed', $do('GET', 't'), 'not set either');
-fails('ValueError: Undercroft\Native\Store::transaction(): Argument #1 ($commands) must have one command at least',
+fails('ValueError: Undercroft\Native\Store::transaction(): Argument #1 ($commands) must contain at least one command',
     fn () => $store->transaction([]), 'no commands');
 
 same('OK', $do('SELECT', 3), 'select');

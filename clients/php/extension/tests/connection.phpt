@@ -141,7 +141,7 @@ foreach (['unix:///no/such/socket', 'tcp://127.0.0.1:1', 'tcp://', 'tcp://x', 't
 $c = (new ReflectionClass(Connection::class));
 same(true, $c->isFinal(), 'final');
 against(sends("+OK\r\n"), function ($c) {
-    fails('ValueError: expected the words of a command, got none', fn () => $c->execute([]), 'no words');
+    fails('ValueError: expected a command, got an empty list', fn () => $c->execute([]), 'no words');
     fails('TypeError: ', fn () => $c->execute([true]), 'a wrong word');
     same([], $c->pipeline([]), 'no commands');
     same('OK', $c->execute(['PING']), 'it goes on');

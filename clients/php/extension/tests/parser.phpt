@@ -69,7 +69,7 @@ $parser->feed("x\r\n");
 thrown(fn () => $parser->next());
 $parser->feed("+OK\r\n");
 fails('Undercroft\ProtocolException: ', fn () => $parser->next(), 'broken stays broken');
-fails('Error: expected a reply that next() has found, got none', fn () => (new Parser())->reply(), 'no reply');
+fails('Error: expected a reply that next() found, got none', fn () => (new Parser())->reply(), 'no reply');
 
 // Replies with randomly changed bytes give replies or a ProtocolException.
 $seed = (int) (getenv('UNDERCROFT_SEED') ?: random_int(1, PHP_INT_MAX));

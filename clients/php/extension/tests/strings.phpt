@@ -66,14 +66,14 @@ same('WRONGTYPE', (function () use ($store) {
 })(), 'kind');
 fails('TypeError: Undercroft\Native\Store::del(): Argument #2 must be of type string, array given',
     fn () => $store->del('t', []), 'del of an array');
-fails('TypeError: expected a string or a number as a word of a command, got bool',
+fails('TypeError: expected a string or a number as a command argument, got bool',
     fn () => $store->mset(['t' => true]), 'mset of true');
 same('x', $store->get('t'), 'not changed either');
 $store->close();
 $store->close();
-fails('Undercroft\StoreException: the store is closed: make another object for it', fn () => $store->get('t'),
+fails('Undercroft\StoreException: the store is closed; create a new object for it', fn () => $store->get('t'),
     'closed');
-fails('Undercroft\StoreException: the store is closed: make another object for it',
+fails('Undercroft\StoreException: the store is closed; create a new object for it',
     fn () => $store->execute(['PING']), 'closed');
 echo 'done';
 ?>

@@ -16,7 +16,7 @@ final class InvalidKey extends \InvalidArgumentException implements
             throw new self('expected a string as key, got ' . get_debug_type($key));
         }
         if ($key === '' || strpbrk($key, '{}()/\\@:') !== false) {
-            throw new self("expected a key of at least one character without any of {}()/\\@:, got '$key'");
+            throw new self("expected a key of at least one character and none of {}()/\\@:, got '$key'");
         }
         return $key;
     }

@@ -31,7 +31,8 @@ final class Store
         private readonly string $prefix,
     ) {
         if ($prefix === '') {
-            throw new ArgumentException("expected a prefix of the cache's keys, as clear() removes all that have it");
+            throw new ArgumentException('expected a prefix for the keys of the cache, because clear() removes all keys '
+                . 'with the prefix');
         }
         $this->serializer = is_string($serializer) ? new Named($serializer) : $serializer;
     }

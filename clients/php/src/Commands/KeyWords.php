@@ -65,7 +65,8 @@ final class KeyWords
     public static function prefixed(array $words, string $prefix): array
     {
         $places = self::of($words) ?? throw new ArgumentException(
-            "expected a command whose keys are known, as they get a prefix; got $words[0], which can run by execute()");
+            "the keys of $words[0] are unknown, so they cannot get the prefix; run it with execute() and "
+                . 'add the prefix yourself');
         foreach ($places as $at) {
             $words[$at] = $prefix . $words[$at];
         }

@@ -14,21 +14,21 @@ final class Words
      * state, which a reconnect would lose. Each command maps to the hint in its error message.
      */
     private const STATES = [
-        'SELECT' => 'the database stands in the URL',
-        'HELLO' => 'see the option protocol',
+        'SELECT' => 'the database is part of the URL',
+        'HELLO' => 'use the option protocol',
         'MULTI' => 'see transaction()',
         'EXEC' => 'see transaction()',
         'DISCARD' => 'see transaction()',
         'SUBSCRIBE' => 'see pubSubLoop()',
         'PSUBSCRIBE' => 'see pubSubLoop()',
         'SSUBSCRIBE' => 'see pubSubLoop()',
-        'MONITOR' => 'it has no end',
-        'SYNC' => 'it has no end',
-        'PSYNC' => 'it has no end',
+        'MONITOR' => 'it never ends',
+        'SYNC' => 'it never ends',
+        'PSYNC' => 'it never ends',
         'REPLCONF' => 'it is for replicas',
-        'ASKING' => 'clients of a cluster do so by themselves',
-        'READONLY' => 'commands go to the server that has the slot',
-        'READWRITE' => 'commands go to the server that has the slot',
+        'ASKING' => 'a cluster client does this automatically',
+        'READONLY' => 'commands go to the server that owns the slot',
+        'READWRITE' => 'commands go to the server that owns the slot',
         'QUIT' => 'see close()',
         'RESET' => 'see close()',
     ];
@@ -39,7 +39,7 @@ final class Words
     public static function check(string $name): void
     {
         if (isset(self::STATES[$name])) {
-            throw new ArgumentException("expected a command that runs at once and leaves its connection as it is, "
+            throw new ArgumentException("expected a command that returns at once and does not change its connection, "
                 . "got $name: " . self::STATES[$name]);
         }
     }

@@ -60,7 +60,7 @@ final class Address
         [$scheme, $rest] = explode('://', $place, 2) + [1 => null];
         if ($rest === null || !isset(self::SCHEMES[$scheme])) {
             $known = implode('://, ', array_keys(self::SCHEMES));
-            throw new ArgumentException("expected a URL that begins with $known://; got '" . self::shown($place) . "'");
+            throw new ArgumentException("expected a URL that begins with $known://, got '" . self::shown($place) . "'");
         }
         [$rest, $query] = explode('?', $rest, 2) + [1 => ''];
         parse_str($query, $options);

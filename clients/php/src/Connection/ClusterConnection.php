@@ -122,7 +122,7 @@ final class ClusterConnection implements Connection
         }
         if (count($slots) > 1) {
             throw new ArgumentException('expected keys of one hash slot in a transaction, got ' . count($slots)
-                . ' slots; a part of keys in braces puts them into one, as in {user:7}:name');
+                . ' slots; put the common part of the keys in braces, as in {user:7}:name');
         }
         $node = $this->owner(array_key_first($slots) ?? 0);
         $isWatching = $this->pinned !== [];
@@ -153,7 +153,7 @@ final class ClusterConnection implements Connection
     public function receive(?float $timeout): mixed
     {
         return $this->listening?->receive($timeout)
-            ?? throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
+            ?? throw new ConnectionException("no connection to $this->address; subscribe before waiting for messages");
     }
 
     public function another(): Connection
@@ -224,7 +224,7 @@ final class ClusterConnection implements Connection
     private function keys(array $words): array
     {
         return KeyWords::of($words) ?? throw new ArgumentException(
-            "expected a command whose keys are known, as they say which server has them; got $words[0]");
+            "the keys of $words[0] are unknown, so its server cannot be chosen; send it to a client of one server");
     }
 
     private function slot(array $words, array $keys): int
@@ -233,7 +233,7 @@ final class ClusterConnection implements Connection
         foreach ($keys as $at) {
             if (Slot::of((string) $words[$at]) !== $slot) {
                 throw new ArgumentException("expected keys of one hash slot, got {$words[$keys[0]]} and $words[$at]; "
-                    . 'a part of keys in braces puts them into one, as in {user:7}:name');
+                    . 'put the common part of the keys in braces, as in {user:7}:name');
             }
         }
         return $slot;
@@ -282,7 +282,7 @@ final class ClusterConnection implements Connection
             $this->ranges = $ranges;
             return;
         }
-        throw $error ?? new ConnectionException("no server of $this->address answers");
+        throw $error ?? new ConnectionException("no server of $this->address replies");
     }
 
     private function moved(ServerException $error, string $from): string
@@ -372,8 +372,8 @@ final class ClusterConnection implements Connection
     {
         $isOfAll = in_array($name, ['KEYS', 'DBSIZE', 'FLUSHALL', 'FLUSHDB', 'SCRIPT'], true);
         if ($name === 'SCAN') {
-            throw new ArgumentException('expected a command of the whole cluster, got SCAN, whose cursor is of one '
-                . 'server: see scanIterator()');
+            throw new ArgumentException("SCAN's cursor is valid on one server only; use scanIterator() for the whole "
+                . 'cluster');
         }
         if (!$isOfAll) {
             return $this->node($this->any())->execute($words, $wait);

@@ -116,9 +116,9 @@ final class EmbeddedConnection implements Connection
             return array_shift($this->told);
         }
         if ($this->store === null) {
-            throw new ConnectionException("$this->address is closed, so that nothing can come from it");
+            throw new ConnectionException("$this->address is closed; subscribe before waiting for messages");
         }
-        return $this->store->message($timeout) ?? throw new TimeoutException("no message in $timeout s");
+        return $this->store->message($timeout) ?? throw new TimeoutException("no message within $timeout s");
     }
 
     public function pin(bool $isPinned): void

@@ -88,7 +88,7 @@ final class NativeConnection implements Connection
     public function receive(?float $timeout): mixed
     {
         $link = $this->link
-            ?? throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
+            ?? throw new ConnectionException("no connection to $this->address; subscribe before waiting for messages");
         try {
             return $link->receive($timeout ?? -1.0);
         } catch (ConnectionException $error) {
@@ -179,8 +179,8 @@ final class NativeConnection implements Connection
      */
     public static function ofParent(Address $address): ConnectionException
     {
-        return new ConnectionException("the connection to $address is of the process that forked this one, and with it "
-            . 'what it watches and is subscribed to; watch and subscribe after the fork');
+        return new ConnectionException("the connection to $address belongs to the parent process, as do its watches and "
+            . 'subscriptions; watch and subscribe after the fork');
     }
 
     private function connect(): Link

@@ -42,10 +42,10 @@ final class Options
             throw new ArgumentException("expected protocol 2 or 3, got $protocol");
         }
         if (!($timeout >= 0) || !($connectTimeout > 0)) {
-            throw new ArgumentException("expected time limits of seconds, got $timeout and $connectTimeout");
+            throw new ArgumentException("expected time limits in seconds, got $timeout and $connectTimeout");
         }
         if ($spin < 0 || $spin > 1_000) {
-            throw new ArgumentException("expected 0 to 1,000 microseconds to spin, got $spin");
+            throw new ArgumentException("expected 0 to 1,000 microseconds as spin, got $spin");
         }
     }
 

@@ -225,13 +225,13 @@ final class StreamConnection implements Connection
     public function receive(?float $timeout): mixed
     {
         if ($this->wire === null) {
-            throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
+            throw new ConnectionException("no connection to $this->address; subscribe before waiting for messages");
         }
         if (!$this->wire->isOurs()) {
             $this->leaveToParent();
         }
         if (!$this->hasBytes() && !$this->wire->waits($timeout)) {
-            throw new TimeoutException("no message from $this->address in $timeout s");
+            throw new TimeoutException("no message from $this->address within $timeout s");
         }
         try {
             $reply = $this->parser()->next();
@@ -284,7 +284,7 @@ final class StreamConnection implements Connection
         if ($this->wire !== null) {
             if ($this->used === 0) {
                 throw new ConnectionException(
-                    "the connection to $this->address is in use by the call that a signal interrupted");
+                    "the connection to $this->address is in use by the call that the signal interrupted");
             }
             if (!$this->hasBytes() && !$this->wire->waits(0.0)) {
                 return;
@@ -294,7 +294,8 @@ final class StreamConnection implements Connection
             $wasPinned = $this->isPinned;
             $this->close();
             if ($wasPinned) {
-                throw new ConnectionException("$this->address closed the connection, and what it remembered is lost");
+                throw new ConnectionException("$this->address closed the connection; its watches and subscriptions are "
+                    . 'lost');
             }
         }
         $this->connect();

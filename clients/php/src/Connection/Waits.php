@@ -28,8 +28,8 @@ final class Waits
                 throw $wire->lost();
             }
             return $isReadable ?? ($timeout === 0.0 ? false : throw new ConnectionException(
-                "cannot wait for $wire->address: PHP's stream_select() takes no file descriptor above 1,023; open "
-                . "fewer files, or load PHP's extension sockets where the connection has no TLS"));
+                "cannot wait for $wire->address: PHP's stream_select() accepts no file descriptor above 1,023; "
+                . "open fewer files, or load PHP's extension sockets if the connection has no TLS"));
         }
         // Wait with the socket's own timeout instead of select(), because it works for every
         // descriptor number.

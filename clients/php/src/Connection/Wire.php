@@ -206,12 +206,12 @@ final class Wire
     public function lost(bool $isLate = false): ConnectionException
     {
         if (!$this->isOurs()) {
-            return new ConnectionException("the connection to $this->address is of the process that forked this one, "
-                . 'and so is the reply to the call that the fork interrupted');
+            return new ConnectionException("the connection to $this->address belongs to the parent process, as does the "
+                . 'reply to the call that the fork interrupted');
         }
         $state = is_resource($this->stream) ? stream_get_meta_data($this->stream) : [];
         return $isLate || ($state['timed_out'] ?? false)
-            ? new TimeoutException("no answer from $this->address in {$this->options->timeout} s")
+            ? new TimeoutException("no reply from $this->address within {$this->options->timeout} s")
             : new ConnectionException("lost the connection to $this->address: the server closed it");
     }
 

@@ -61,14 +61,14 @@ final class Encoder
         if ($word instanceof \Stringable) {
             return (string) $word;
         }
-        throw new ArgumentException('expected a string or a number as a word of a command, got '
-            . get_debug_type($word) . '; convert it, or use the option serializer for values');
+        throw new ArgumentException('expected a string or a number as a command argument, got '
+            . get_debug_type($word) . '; convert it, or set the option serializer for values');
     }
 
     private static function number(float $number): string
     {
         if (is_nan($number)) {
-            throw new ArgumentException('expected a number as a word of a command, got NAN');
+            throw new ArgumentException('expected a number as a command argument, got NAN');
         }
         if (is_infinite($number)) {
             return $number > 0 ? 'inf' : '-inf';

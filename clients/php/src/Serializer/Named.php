@@ -46,7 +46,7 @@ final class Named implements Serializer
                 'msgpack' => msgpack_pack($value),
             };
         } catch (\Throwable $error) {
-            throw new SerializerException("$this->name cannot write this value: {$error->getMessage()}", 0, $error);
+            throw new SerializerException("$this->name cannot serialize this value: {$error->getMessage()}", 0, $error);
         }
     }
 
@@ -65,7 +65,7 @@ final class Named implements Serializer
                 'msgpack' => msgpack_unpack($text),
             };
         } catch (\Throwable $error) {
-            throw new SerializerException("$this->name cannot read what is stored: {$error->getMessage()}", 0, $error);
+            throw new SerializerException("$this->name cannot read the stored value: {$error->getMessage()}", 0, $error);
         } finally {
             restore_error_handler();
         }

@@ -208,7 +208,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
                 }
             }
             if ($now >= $this->end) {
-                throw new TimeoutException("another request holds this session for more than $this->patience s");
+                throw new TimeoutException("another request has held this session for more than $this->patience s");
             }
             usleep(random_int(intdiv($pause, 2), $pause));
             $pause = min(2 * $pause, self::MOST);

@@ -41,7 +41,7 @@ final class ClientTest extends EngineCase
             $c->pipeline()->incr('a')->set('b', 'z')->execute();
             self::fail('expected an error');
         } catch (ServerException) {
-            self::assertSame('z', $c->get('b'), 'what stands behind an error has run');
+            self::assertSame('z', $c->get('b'), 'the command after an error has run');
         }
     }
 

@@ -352,7 +352,7 @@ final class TypesTest extends EngineCase
             $c->select(3);
             self::fail('expected an error: another connection would have another database');
         } catch (ArgumentException $error) {
-            self::assertStringContainsString('the database stands in the URL', $error->getMessage());
+            self::assertStringContainsString('the database is part of the URL', $error->getMessage());
         }
         self::assertSame('text', $c->get('k'));
     }

@@ -42,7 +42,7 @@ final class SessionTest extends EngineCase
         }
         self::assertTrue($first->close());
         self::assertSame('data', $second->read('s'));
-        self::assertFalse($first->write('s', 'late'), 'who has no lock does not write');
+        self::assertFalse($first->write('s', 'late'), 'a session without the lock is not written');
         // A request that lost its lock, because it held it for too long, must not release the next
         // holder's lock.
         $this->client->set('session:s:lock', 'of another');

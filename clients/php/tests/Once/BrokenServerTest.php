@@ -93,7 +93,7 @@ final class BrokenServerTest extends TestCase
             self::assertSame($class, $error::class, $error->getMessage());
             self::assertStringContainsString("127.0.0.1:$this->port", $error->getMessage());
         }
-        self::assertTrue($client->set('k', 1), 'the next call connects anew');
+        self::assertTrue($client->set('k', 1), 'the next call reconnects');
         self::assertSame(2, $client->incr('k'));
     }
 
@@ -142,7 +142,7 @@ final class BrokenServerTest extends TestCase
         $client->watch('k');
         try {
             $client->get('k');
-            self::fail('expected an error: nobody watches the key any more');
+            self::fail('expected an error: the key is no longer watched');
         } catch (ConnectionException) {
         }
         self::assertSame('v', $client->get('k'));

@@ -522,7 +522,7 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied());
-    let text = text.unwrap_or("the native half of undercroft failed");
+    let text = text.unwrap_or("undercroft's native module failed");
     PanicException::new_err(text.to_owned())
 }
 

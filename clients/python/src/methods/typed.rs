@@ -43,7 +43,7 @@ methods! {
     XLEN xlen streams::Xlen "name", "Return how many entries a stream has.";
     XRANGE xrange streams::Xrange "name, min='-', max='+', count=None", "Return the entries of a stream from one id to another.";
     XREVRANGE xrevrange streams::Xrevrange "name, max='+', min='-', count=None", "Return the entries of a stream from one id to another, the last first.";
-    XREAD xread streams::Xread "streams, count=None, block=None, *args, **options", "Return the entries of streams behind an id of each.";
+    XREAD xread streams::Xread "streams, count=None, block=None, *args, **options", "Return the entries of streams after an id of each.";
     XACK xack streams::Xack "name, groupname, *ids", "Acknowledge entries that were delivered. Return how many were pending.";
 }
 

@@ -258,9 +258,7 @@ impl Peer {
             return self.received(py, most);
         }
         match timeout {
-            Some(seconds) if seconds <= 0.0 => {
-                Err(PyBlockingIOError::new_err("nothing has come yet"))
-            }
+            Some(seconds) if seconds <= 0.0 => Err(PyBlockingIOError::new_err("no data yet")),
             _ => Err(PyTimeoutError::new_err("timed out")),
         }
     }

@@ -74,12 +74,13 @@ impl<T> Busy<T> {
                 Err(TryLockError::WouldBlock) => {
                     if self.locked.load(Ordering::Relaxed) != forks {
                         return Err(ConnectionError::new_err(
-                            "another thread was using this when the process was forked",
+                            "another thread was using the connection when the process forked; \
+                             open a new one",
                         ));
                     }
                     if self.owner.load(Ordering::Relaxed) == this_thread() {
                         return Err(ConnectionError::new_err(
-                            "this is in use by the call that a signal has interrupted",
+                            "the connection is in use by the call that the signal interrupted",
                         ));
                     }
                     // The handlers are code of the program and may wait for locks without this

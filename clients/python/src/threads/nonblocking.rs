@@ -37,7 +37,7 @@ create_exception!(
     undercroft._native,
     Locked,
     BusyError,
-    "A call of a client that hurries met a lock, and has changed nothing."
+    "A non-blocking call met a lock and changed nothing."
 );
 
 /// Limits the calling thread's lock waits to [`MOMENT`].
@@ -56,7 +56,7 @@ create_exception!(
     undercroft._native,
     TakesLong,
     Locked,
-    "A call of a client that hurries is a script which takes long, and has changed nothing."
+    "A non-blocking call runs a long script and changed nothing."
 );
 
 /// Whether this thread is making a call off the event loop.

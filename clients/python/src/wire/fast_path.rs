@@ -174,7 +174,10 @@ impl<'py> Taken<'py> {
 
     /// Returns the connection's state and marks the connection as used, or returns None if it does
     /// not support this path.
-    #[expect(clippy::type_complexity, reason = "three fields of the caller's")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "one parameter for each field of the caller"
+    )]
     fn known(
         pool: &Fields<'py>,
         connection: &Bound<'py, PyAny>,

@@ -166,7 +166,7 @@ impl Line {
 
     /// Make [`Line::send`] use a socket, given its open descriptor.
     fn attach(&self, descriptor: i32) -> PyResult<()> {
-        let invalid = || PyOSError::new_err(format!("no descriptor is open as {descriptor}"));
+        let invalid = || PyOSError::new_err(format!("file descriptor {descriptor} is not open"));
         if descriptor < 0 {
             return Err(invalid());
         }

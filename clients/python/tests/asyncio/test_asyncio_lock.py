@@ -91,7 +91,7 @@ def test_tasks_of_a_closed_loop_leave_no_receiver(path: str) -> None:
         assert store.pubsub_numsub("undercroft:released:0:l") == [(CHANNEL, 0)]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork does not exist here")
 def test_a_forked_child_does_not_disturb_its_parent_s_waiters(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)

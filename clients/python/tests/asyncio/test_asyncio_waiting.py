@@ -262,7 +262,7 @@ def test_a_blocking_call_in_a_pipeline_does_not_block_the_loop(path: str, run: R
     run(main())
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork does not exist here")
 def test_a_forked_child_leaves_its_parent_s_tasks_alone(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)

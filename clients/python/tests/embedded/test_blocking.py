@@ -142,7 +142,7 @@ print(r.lrange("jobs", 0, -1), flush=True)
     assert out == "stopped\n[b'kept']\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork does not exist here")
 def test_a_forked_child_waits_for_itself(r: undercroft.Redis) -> None:
     assert r.blpop("k", timeout=0.001) is None
     child = os.fork()

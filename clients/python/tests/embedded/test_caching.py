@@ -79,7 +79,7 @@ def test_serializers_and_keys_can_be_chosen(url: str) -> None:
 
 
 def test_invalid_options_are_refused(r: undercroft.Redis, path: str) -> None:
-    with pytest.raises(ValueError, match="expected a ttl with stale or early, got none"):
+    with pytest.raises(ValueError, match="expected a ttl together with stale or early, got none"):
         r.cache(stale=5)(lambda: b"")
     with pytest.raises(ValueError, match="expected 'json', 'pickle' or an object"):
         r.cache(serializer="yaml")(lambda: b"")
@@ -89,11 +89,11 @@ def test_invalid_options_are_refused(r: undercroft.Redis, path: str) -> None:
     async def coroutine() -> bytes:
         return b""
 
-    with pytest.raises(TypeError, match=r"want a client of undercroft\.asyncio"):
+    with pytest.raises(TypeError, match=r"use a client of undercroft\.asyncio"):
         r.cache()(coroutine)
     with pytest.raises(TypeError, match="expected a coroutine function"):
         undercroft.asyncio.Redis(path).cache()(lambda: b"")
-    with pytest.raises(TypeError, match="got a list: say key="):
+    with pytest.raises(TypeError, match="got list; pass key="):
         r.cache()(lambda _: b"")([1])
     with pytest.raises(TypeError, match="expected a result of bytes or str"):
         r.cache()(lambda: 1)()
@@ -202,7 +202,7 @@ def test_waiting_too_long_for_a_result_raises_timeout_error(url: str) -> None:
             with ThreadPoolExecutor(1) as threads:
                 told = threads.submit(other).exception()
             assert isinstance(told, redis.TimeoutError)
-            assert str(told).startswith("others computed the value")
+            assert str(told).startswith("another caller has been computing the value")
             return b"done"
 
         assert result() == b"done"
@@ -259,7 +259,7 @@ def test_exactly_one_of_eight_processes_takes_over(path: str, blow: signal.Signa
     assert ended.pop(holder) == (-9 if blow == signal.SIGKILL else 0)
     assert set(ended.values()) == {0}
     assert r.get("computed") == b"2"
-    assert r.get("storm") == b"2", "who came late has stored nothing"
+    assert r.get("storm") == b"2", "the late caller has stored nothing"
     assert r.lrange("results", 0, -1).count(b"2") == 7
 
 
@@ -373,5 +373,5 @@ def test_a_key_is_the_same_however_its_parameters_are_passed(url: str) -> None:
         assert r.keys() == [b"user:3:3:1:7"]
         with pytest.raises(TypeError, match="missing a required argument: 'id'"):
             user(page=1)
-        with pytest.raises(TypeError, match="expected names or places of parameters of"):
+        with pytest.raises(TypeError, match="expected names or positions of parameters of"):
             user(3)

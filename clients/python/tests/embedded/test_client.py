@@ -47,8 +47,8 @@ def test_a_name_is_a_private_file_in_shared_memory() -> None:
     ("url", "words"),
     [
         ("http://localhost", "expected a URL that begins with one of .* got 'http:"),
-        ("undercroft://", "expected a store's name"),
-        ("undercroft://../x", "expected a store's name"),
+        ("undercroft://", "expected a store name"),
+        ("undercroft://../x", "expected a store name"),
         ("undercroft://name?nope=1", "expected one of the options db, .* got 'nope'"),
         ("undercroft://name?db=x", "invalid value for 'db'"),
         ("undercroft://name?decode_responses=perhaps", "expected true or false, got 'perhaps'"),
@@ -176,13 +176,13 @@ def test_a_full_store_raises_out_of_memory(path: str) -> None:
 def test_methods_of_redis_modules_explain_their_absence(path: str, made: Any) -> None:
     r = made(path)
     for client in (r, r.pipeline()):
-        with pytest.raises(AttributeError, match=r"json\(\) is for a module of a Redis server"):
+        with pytest.raises(AttributeError, match=r"json\(\) needs a module of a Redis server"):
             client.json()
         assert not hasattr(client, "ft")
         # Try every module command this redis-py knows; the oldest version has one the newest lacks.
         for name in vars(redis.commands.redismodules.RedisModuleCommands):
             if not name.startswith("_"):
-                with pytest.raises(AttributeError, match=rf"{name}\(\) is for a module"):
+                with pytest.raises(AttributeError, match=rf"{name}\(\) needs a module"):
                     getattr(client, name)
 
 

@@ -80,7 +80,7 @@ def test_the_database_setting_of_flask_caching_works(path: str) -> None:
 
 @pytest.mark.parametrize("part", ["HOST", "PORT", "PASSWORD"])
 def test_host_port_and_password_settings_require_a_url(path: str, part: str) -> None:
-    with pytest.raises(ValueError, match=f"expected CACHE_REDIS_URL.* CACHE_REDIS_{part}"):
+    with pytest.raises(ValueError, match=f"expected only CACHE_REDIS_URL.* CACHE_REDIS_{part}"):
         made("", **{f"CACHE_REDIS_{part}": "6379"})
     made(f"undercroft://{path}", **{f"CACHE_REDIS_{part}": "6379"}).set("thing", 1)
 

@@ -283,7 +283,7 @@ def test_an_object_is_filled_in_place(objects):
         buffer[:] = os.urandom(LONG)
         expected = bytes(buffer)
     assert objects.get(draft.seal()) == expected
-    with pytest.raises(ValueError, match="sealed before"):
+    with pytest.raises(ValueError, match="already sealed"):
         draft.seal()
     with pytest.raises(BufferError, match="sealed"):
         draft.buffer  # noqa: B018
@@ -294,7 +294,7 @@ def test_an_unsealed_object_is_invisible_and_freed(objects):
     before, keys = used_memory(objects), objects._client.execute("DBSIZE")
     draft = objects.create(100_000)
     array = draft.array
-    with pytest.raises(BufferError, match="delete them first"):
+    with pytest.raises(BufferError, match="delete them before sealing"):
         draft.seal()
     assert objects._client.execute("DBSIZE") == keys
     assert used_memory(objects) - before > 800_000
@@ -332,9 +332,9 @@ def test_unsupported_values_are_refused(objects):
         ({"a": [1j]}, TypeError, "got complex"),
         ({(1, 2): 3}, TypeError, "key of a dict"),
         (np.array([object()]), TypeError, "Python objects"),
-        (2**64, ValueError, "integers from"),
-        (circle, ValueError, "levels"),
-        (memoryview(b"abcd")[::2], ValueError, "with steps"),
+        (2**64, ValueError, "integer is outside"),
+        (circle, ValueError, "nested too deeply"),
+        (memoryview(b"abcd")[::2], ValueError, "with strides"),
     ]:
         with pytest.raises(error, match=text):
             objects.put(wrong)
@@ -348,7 +348,7 @@ def test_invalid_ids_are_refused(objects):
             objects.get(wrong)
         with pytest.raises(KeyError):
             objects.take(wrong)
-    with pytest.raises(TypeError, match="which is bytes, got str"):
+    with pytest.raises(TypeError, match="of type bytes, got str"):
         objects.get("text")
     objects._client.set("object:foreign", "something else")
     objects._client.rpush("object:list", "item")

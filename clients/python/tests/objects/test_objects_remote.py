@@ -139,7 +139,7 @@ def test_refused_objects_stay_in_the_store(objects: Objects, url: str) -> None:
                 objects.take_many([plain, plain])
             assert keys(objects) == before
         assert same(both.take(pickled).array, np.arange(9.0))
-    with pytest.raises(TypeError, match="which is bytes, got str"):
+    with pytest.raises(TypeError, match="of type bytes, got str"):
         objects.take("text")  # type: ignore[arg-type]
 
 
@@ -176,20 +176,20 @@ def test_drafts_are_filled_sealed_and_dropped(objects: Objects) -> None:
     draft = objects.create_bytes(LONG, ttl=100)
     buffer = draft.buffer
     buffer[:] = bytes([7]) * LONG
-    with pytest.raises(BufferError, match="delete them first"):
+    with pytest.raises(BufferError, match="delete them before sealing"):
         draft.seal()
     del buffer
     assert objects.get(draft.seal()) == bytes([7]) * LONG
     assert 90 < objects._client.ttl(b"object:" + draft.id) <= 100
-    with pytest.raises(ValueError, match="sealed before"):
+    with pytest.raises(ValueError, match="already sealed"):
         draft.seal()
-    with pytest.raises(BufferError, match="it was sealed"):
+    with pytest.raises(BufferError, match="the object is sealed"):
         draft.buffer  # noqa: B018
 
 
 def test_a_full_server_raises_out_of_memory(objects: Objects) -> None:
     if objects._is_embedded:
-        pytest.skip("test_objects.py has that of a store")
+        pytest.skip("test_objects.py tests it on a store")
     # Start from the current use: the server may have served other tests.
     used = objects._client.info("memory")["used_memory"]
     objects._client.config_set("maxmemory", used + 2_000_000)

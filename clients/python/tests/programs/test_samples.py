@@ -143,7 +143,7 @@ def test_fragments_are_not_run_and_each_page_needs_a_sample(tmp_path: Path) -> N
     page.write_text("```python fragment\nvalue = await client.get('key')\n```\n")
     assert checked(page) == (
         1,
-        f"{page}: no sample was found to check\n0 samples of 0 pages run twice, 0 differ\n",
+        f"{page}: found no sample to check\n0 samples of 0 pages run twice, 0 differ\n",
     )
 
 

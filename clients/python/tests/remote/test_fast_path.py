@@ -15,7 +15,8 @@ import undercroft.connection
 from scripted_servers import Told, late, plain, scripted, tell, whole
 
 native = pytest.mark.skipif(
-    undercroft.connection.NATIVE is None, reason="redis-py's way: it looks before each call"
+    undercroft.connection.NATIVE is None,
+    reason="only undercroft differs: redis-py checks before each call",
 )
 KINDS = pytest.mark.parametrize("kind", [socket.AF_UNIX, socket.AF_INET], ids=["unix", "tcp"])
 
@@ -253,7 +254,7 @@ def test_a_connection_marked_for_reconnect_is_closed_on_release(
         client.set("k", "v")
         connection = idle(client)
         if not hasattr(connection, "mark_for_reconnect"):
-            pytest.skip("this redis-py has no connections that ask for it")
+            pytest.skip("this redis-py has no such connections")
         connection.mark_for_reconnect()
         assert client.get("k") == b"v"
         assert idle(client) is connection

@@ -150,7 +150,7 @@ def test_a_value_of_the_largest_size(server: Restarted) -> None:
     lines = Path("/proc/meminfo").read_text().splitlines()
     free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     if free < 6 << 20:
-        pytest.skip(f"a value of 512 MiB: {free >> 10} MiB of memory are too little for it")
+        pytest.skip(f"a value of 512 MiB: {free >> 10} MiB of memory are not enough")
     url = f"unix://{server.socket}?socket_timeout=120"
     with undercroft.Redis.from_url(url) as client:
         client.setrange("k", LARGE - 1, b"x")

@@ -548,7 +548,7 @@ def test_an_interrupted_call_leaves_no_reply_on_its_connection(server_socket: st
 
 def test_a_call_keeps_its_socket_when_the_descriptor_is_reused() -> None:
     if undercroft.connection.NATIVE is None:
-        pytest.skip("redis-py's way: it reads from whatever has the number")
+        pytest.skip("only undercroft differs: redis-py reads from any file with that number")
     asked, gone = threading.Event(), threading.Event()
 
     def patient(connection: socket.socket) -> None:

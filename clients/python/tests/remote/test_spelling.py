@@ -156,7 +156,7 @@ def test_the_default_store_is_created_when_none_is_named() -> None:
     alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
     mounted = 'mount -t tmpfs none /dev/shm && exec "$@"'
     if subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True).returncode:
-        pytest.skip("no mount namespace may be made here")
+        pytest.skip("mount namespaces are not allowed")
     program = """
 import asyncio, undercroft, undercroft.asyncio
 print(undercroft.Redis().set("k", "v"), undercroft.Redis().path)

@@ -21,7 +21,7 @@ def certificate(directory: Path, name: str) -> list[str]:
     """Make a self-signed certificate; return the server arguments for it."""
     openssl = shutil.which("openssl")
     if openssl is None:
-        pytest.skip("openssl is not installed: there is no certificate to show")
+        pytest.skip("openssl is not installed: cannot create a certificate")
     cert, key = str(directory / f"{name}.crt"), str(directory / f"{name}.key")
     made = f"-x509 -newkey rsa:2048 -nodes -days 2 -keyout {key} -out {cert}"
     named = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]

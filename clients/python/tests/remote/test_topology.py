@@ -35,7 +35,7 @@ def server(*arguments: str) -> Iterator[int]:
     """Run a server on a free port for the duration of a block."""
     binary = shutil.which("redis-server")
     if binary is None:
-        pytest.skip("redis-server is not installed: nothing to ask")
+        pytest.skip("redis-server is not installed")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         config = Path(directory) / "redis.conf"
         # Between probe and bind, another process may take the port or the cluster bus port.

@@ -294,7 +294,7 @@ def test_everything_can_be_removed_from_a_full_store(name: str, way: str) -> Non
         mounted = f'mount -t tmpfs -o size={ROOM + (4 << 20)} none "{directory}" && exec "$@"'
         tried = subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True)
         if tried.returncode:
-            pytest.skip("no mount namespace may be made here")
+            pytest.skip("mount namespaces are not allowed")
         program = [sys.executable, __file__, name, directory]
         done = subprocess.run(
             [*alone, mounted, "sh", *program], capture_output=True, text=True, check=False

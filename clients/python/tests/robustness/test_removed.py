@@ -162,7 +162,7 @@ def test_a_client_continues_with_the_recreated_store(
     path: str, call: Callable[[Any], Any], form: Any
 ) -> None:
     if form is undercroft.Store and call is not get_call and call is not set_call:
-        pytest.skip("undercroft.Store has other methods for it")
+        pytest.skip("undercroft.Store has other methods for this")
     with form(path) as r:
         r.set("old", "1")
         for _ in range(2):

@@ -117,7 +117,7 @@ class Channel(Messages):
         if store is None or not isinstance(store, Native):
             store = Store(**options) if store is None else Store(store, **options)
         elif options:
-            raise TypeError("expected no options beside a client that is there already")
+            raise TypeError("expected no options together with an existing client")
         self._owner = store
         self._client = store.store
         self._link = ChannelLink(self._client, encoded, most, pickle)

@@ -433,7 +433,10 @@ class PubSub(redis.asyncio.client.PubSub):
             if left is not None and left <= 0:
                 return None
             if self._waiting is not None:
-                raise RuntimeError("expected one task that waits for messages, not two")
+                raise RuntimeError(
+                    "another task is already waiting for messages of this subscription; use one "
+                    "task"
+                )
             await self._readable(native, left)
 
     async def _readable(self, native: Subscription, timeout: float | None) -> None:

@@ -135,7 +135,7 @@ class Objects(Awaited):
         self._objects._client._hurry(left)
         self._patient = _Silent(*args, **options)
         if self._patient._client is self._objects._client:
-            raise TypeError("expected the URL of a store, or its path, got a client of it")
+            raise TypeError("expected the URL or path of a store, got a client")
 
     async def put(
         self, value: Any, *, ttl: float | timedelta | None = None, id: bytes | None = None

@@ -14,7 +14,7 @@ class _Missing:
     def __get__(self, instance: object, owner: type) -> Never:
         raise AttributeError(
             f"{owner.__name__!r} object has no attribute {self._name!r}: redis-py's {self._name}() "
-            "is for a module of a Redis server, and a store in shared memory has none"
+            "needs a module of a Redis server, and a store in shared memory has no modules"
         )
 
 

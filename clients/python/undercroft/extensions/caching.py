@@ -70,7 +70,9 @@ class _Text:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value)
         kind = type(value).__name__
-        raise TypeError(f"expected a result of bytes or str without a serializer, got {kind}")
+        raise TypeError(
+            f"expected a result of bytes or str, got {kind}; set a serializer for other types"
+        )
 
     def loads(self, stored: bytes) -> Any:
         return stored.decode(self._encoding, self._errors) if self._decodes else stored
@@ -103,17 +105,15 @@ def _serializer(client: Any, asked: Any) -> Any:
     if callable(getattr(asked, "dumps", None)) and callable(getattr(asked, "loads", None)):
         return asked
     raise ValueError(
-        "expected 'json', 'pickle' or an object with dumps and loads as the serializer, "
-        f"got {asked!r}"
+        "expected 'json', 'pickle' or an object with dumps and loads as the serializer, got "
+        "{asked!r}"
     )
 
 
 def _seconds(name: str, value: float | timedelta) -> float:
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
     if not (0 <= seconds < 1e12):
-        raise ValueError(
-            f"expected {name} as a number of seconds that is not negative, got {value!r}"
-        )
+        raise ValueError(f"expected 0 or more seconds as {name}, got {value!r}")
     return seconds
 
 
@@ -142,9 +142,9 @@ class Cached:
         ttl_seconds = None if ttl is None else _seconds("ttl", ttl)
         kept = _seconds("stale", stale)
         if ttl_seconds is None and (kept or early):
-            raise ValueError("expected a ttl with stale or early, got none")
+            raise ValueError("expected a ttl together with stale or early, got none")
         if ttl_seconds is not None and ttl_seconds < 0.001:
-            raise ValueError(f"expected a ttl of a millisecond at least, got {ttl!r}")
+            raise ValueError(f"expected a ttl of at least one millisecond, got {ttl!r}")
         if not early >= 0:
             raise ValueError(f"expected early to be 0, 1 or another positive number, got {early!r}")
         self.early = early
@@ -166,8 +166,8 @@ class Cached:
             if not (_is_plain(args) and _is_plain(named)):
                 odd = next(value for value in (*args, *kwargs.values()) if not _is_plain(value))
                 raise TypeError(
-                    f"expected arguments of plain types, of which a key is made, got a "
-                    f"{type(odd).__name__}: say key="
+                    "expected arguments of plain types to build the key, got "
+                    f"{type(odd).__name__}; pass key= to the decorator"
                 )
             # Strings in the arguments may contain lone surrogates.
             return f"{self._name}{args!r}{named or ''!r}".encode("utf-8", "surrogatepass")
@@ -191,7 +191,8 @@ class Cached:
             return self._key.format(*bound.args, **named)
         except (KeyError, IndexError) as error:
             raise TypeError(
-                f"expected names or places of parameters of {self._name}{self._signature} in the "
+                f"expected names or positions of parameters of {self._name}{self._signature} in "
+                "the "
                 f"key {self._key!r}, got {{{error.args[0] if error.args else ''}}}"
             ) from None
 
@@ -210,9 +211,9 @@ class Cached:
         """Raise RecursionError if the caller would wait for a value that it is computing itself."""
         if _COMPUTING.get((self._place, key)) in owners:
             raise RecursionError(
-                f"{self._name} asks for the key {key!r}, which its own caller is computing: it "
-                "would wait for itself; call the function without its cache (__wrapped__), or "
-                "give the inner call another key"
+                f"{self._name} requests the key {key!r}, which its own caller is computing, and "
+                "would wait for itself forever: call the function without its cache "
+                "(__wrapped__) or give the inner call another key"
             )
 
     def haste(self) -> float:
@@ -244,7 +245,7 @@ class Cached:
 
     def too_late(self) -> Exception:
         """Return the exception to raise if the wait for a value takes too long."""
-        text = f"others computed the value for more than {self.wait} seconds"
+        text = f"another caller has been computing the value for more than {self.wait} seconds"
         native = _native(self.client)
         if native is not None:
             return native._busy(text)
@@ -384,11 +385,14 @@ def decorated(client: Any, function: Callable[..., Any], *options: Any) -> Any:
     is_async, is_coroutine = hasattr(client, "aclose"), inspect.iscoroutinefunction(function)
     if is_coroutine and not is_async:
         raise TypeError(
-            "expected a function, got a coroutine function: those want a client of "
-            "undercroft.asyncio"
+            "expected a function, got a coroutine function: use a client of undercroft.asyncio "
+            "for those"
         )
     if is_async and not is_coroutine:
-        raise TypeError("expected a coroutine function: others want a client of undercroft")
+        raise TypeError(
+            "expected a coroutine function, got another function: use a client of undercroft "
+            "for those"
+        )
     return _in_loop(cached, function) if is_async else _in_place(cached, function)
 
 

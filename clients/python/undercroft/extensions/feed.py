@@ -48,7 +48,8 @@ def _numpy() -> Any:
             import numpy
         except ImportError as error:
             raise ImportError(
-                "arrays of feeds need numpy, which is not there: pip install 'undercroft[numpy]'"
+                "arrays of feeds need numpy, which is not installed: pip install "
+                "'undercroft[numpy]'"
             ) from error
         _imported = numpy
     return _imported
@@ -69,7 +70,7 @@ class Form:
         self.packing, self.number = _NUMBER_TYPES.get(kind, (None, None))
         if size is None:
             if self.packing is None:
-                raise ValueError(f"expected a size, got none, and {type!r} is no type of numbers")
+                raise ValueError(f"expected size=, because the type {type!r} has no fixed size")
             size = struct.calcsize(self.packing)
         self.size = size
         self.is_text = kind == "text"
@@ -87,8 +88,8 @@ class Form:
         value = numpy.dtype((self.number or f"S{self.size}") if values is None else values)
         if value.itemsize != self.size or value.hasobject:
             raise ValueError(
-                f"expected a dtype of {self.size} bytes, as values have; got {value} "
-                f"of {value.itemsize}"
+                f"expected a dtype of {self.size} bytes, the size of the values, got {value} of "
+                f"{value.itemsize} bytes"
             )
         made = value
         if attributes:
@@ -243,7 +244,7 @@ class _Given:
             lost = cast != self.values
         if lost.any():
             wrong = self.values[lost][0]
-            raise ValueError(f"expected numbers that {form.number} holds, got {wrong}")
+            raise ValueError(f"expected numbers in the range of {form.number}, got {wrong}")
         return _Given(cast, self.attributes, True)
 
     def _rows(self) -> Any:
@@ -268,8 +269,8 @@ class _Given:
         if names is not None:
             if names[0] != "value" or attributes is not None:
                 raise ValueError(
-                    "expected a structured array whose first field is 'value' and whose others "
-                    f"are the attributes, and no others; got the fields {', '.join(names)}"
+                    "expected a structured array with the field 'value' and then exactly the "
+                    "attributes, got the fields {', '.join(names)}"
                 )
             if len(names) > 1:
                 wide = [cls._wide(values[name]) for name in names[1:]]
@@ -277,8 +278,7 @@ class _Given:
             values = values["value"]
         if values.dtype.hasobject or values.dtype.kind == "U":
             raise ValueError(
-                "expected an array of bytes or numbers, such as S12, V12 or >u8; "
-                f"got {values.dtype}"
+                "expected an array of bytes or numbers, such as S12, V12 or >u8, got {values.dtype}"
             )
         if attributes is not None:
             attributes = cls._wide(numpy.asarray(attributes))
@@ -286,7 +286,7 @@ class _Given:
                 attributes = attributes[:, None]
             if attributes.ndim != 2 or len(attributes) != len(values):
                 raise ValueError(
-                    f"expected attributes in an array of {len(values)} rows, got the shape "
+                    f"expected an array of {len(values)} rows as attributes, got shape "
                     f"{attributes.shape}"
                 )
         return cls(values, attributes)
@@ -295,10 +295,10 @@ class _Given:
     def _wide(column: Any) -> Any:
         """Return a column of attributes as 32-bit unsigned numbers."""
         if column.dtype.kind not in "iub":
-            raise ValueError(f"expected attributes that are {_NUMBERS}, got {column.dtype}")
+            raise ValueError(f"expected {_NUMBERS} as attributes, got {column.dtype}")
         if column.size and (column.min() < 0 or column.max() > 0xFFFF_FFFF):
             wrong = column.min() if column.min() < 0 else column.max()
-            raise ValueError(f"expected attributes that are {_NUMBERS}, got {wrong}")
+            raise ValueError(f"expected {_NUMBERS} as attributes, got {wrong}")
         return column.astype("<u4")
 
     def __len__(self) -> int:
@@ -336,8 +336,8 @@ class _Given:
             for value in values[1:]:
                 if isinstance(value, str | bytes) and _is_word(value):
                     raise ValueError(
-                        "expected attributes for the value before one that reads ATTRS, got none: "
-                        "FEED.ADD would take it for a word"
+                        "expected attributes for the value before a value that reads ATTRS, got "
+                        "none: FEED.ADD would read that value as the keyword"
                     )
             return values
         words: list[Any] = []
@@ -525,7 +525,8 @@ class _Feed:
 
     def _changed(self) -> ValueError:
         return ValueError(
-            f"expected items of the form that FEED.INFO tells; {self.key!r} was made anew each time"
+            f"the schema of {self.key!r} changed during each attempt, because the feed was "
+            "recreated; try again"
         )
 
 
@@ -675,8 +676,8 @@ class PipelineFeed(_Feed):
         form = self._form
         if form is None:
             raise ValueError(
-                "expected size= and attributes= in feed() of a pipeline whose ranges become "
-                "arrays, got none: it cannot ask for them"
+                "a pipeline cannot look up the feed's schema; pass size= and attributes= to "
+                "feed() to get ranges as arrays"
             )
         form.dtype(dtype, attributes)
         asked = (start, count, where, seen, reverse)
@@ -685,8 +686,8 @@ class PipelineFeed(_Feed):
             rows = form.packed(reply, attributes)
             if rows is None:
                 raise ValueError(
-                    f"expected values of {form.size} bytes with attributes of "
-                    f"{form.attributes} bits, as feed() was told; {self.key!r} has others"
+                    f"feed() was given values of {form.size} bytes with attributes of "
+                    f"{form.attributes} bits, but {self.key!r} has a different schema"
                 )
             return form.array(rows, dtype, attributes)
 

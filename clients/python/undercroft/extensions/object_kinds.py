@@ -65,15 +65,15 @@ def _numbers(view: memoryview) -> Described:
     if letter not in same:
         letter = next((each for each in same if each.isupper() == letter.isupper()), "")
     if not letter or view.format.lstrip("<>") not in tuple(_FORMATS) or not view.c_contiguous:
-        raise TypeError(f"expected an array of numbers, got one of the format {view.format!r}")
+        raise TypeError(f"expected an array of numbers, got one of format {view.format!r}")
     return Described(NUMBERS, _said(letter, view.shape or ()), view, view.nbytes)
 
 
 def _tensor(torch: Any, tensor: Any) -> Described:
     if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_quantized:
         raise TypeError(
-            "expected a dense tensor in the processor's memory, got one of "
-            f"{tensor.device}, {tensor.layout}, {tensor.dtype}"
+            "expected a dense tensor in CPU memory, got {tensor.device}, {tensor.layout}, "
+            "{tensor.dtype}"
         )
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
     items = plain.reshape(-1).view(torch.uint8).numpy()
@@ -97,7 +97,7 @@ def _parsed(description: bytes) -> tuple[str, tuple[int, ...]]:
         return name, tuple(shape)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError(
-            f"expected the name and shape of what is stored, got {description[:80]!r}"
+            f"expected the type and shape of a tensor, got {description[:80]!r}"
         ) from error
 
 
@@ -143,11 +143,15 @@ def _restored_tensor(description: bytes, view: memoryview) -> Any:
 
 
 def _wrong(description: bytes, view: memoryview) -> ValueError:
-    return ValueError(f"expected what {description[:80]!r} says, got {len(view)} bytes")
+    return ValueError(
+        f"expected the size that {description[:80]!r} describes, got {len(view)} bytes"
+    )
 
 
 def _library(name: str) -> Any:
     try:
         return sys.modules.get(name) or importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"the object needs {name} to be read, which is not there") from error
+        raise ImportError(
+            f"reading this object needs {name}, which is not installed: pip install {name}"
+        ) from error

@@ -35,7 +35,7 @@ def client_of(store: Any, options: dict[str, Any]) -> Any:
         client = redis.Redis.from_url(store, **options)
     else:
         if options:
-            raise TypeError("expected no options beside a client that is there already")
+            raise TypeError("expected no options together with an existing client")
         pool = store.connection_pool
         settings = pool.connection_kwargs | {"decode_responses": False}
         made = redis.ConnectionPool(connection_class=pool.connection_class, **settings)

@@ -258,7 +258,7 @@ class RemoteDraft(ObjectDraft):
 
     def _lent(self) -> Any:
         if self._is_sealed:
-            raise BufferError("it was sealed: get the object to read it")
+            raise BufferError("the object is sealed: get it to read it")
         head, whole, _ = self._draft
         # The last byte is not sent.
         return memoryview(whole)[_padded(len(head)) : -1]
@@ -267,16 +267,17 @@ class RemoteDraft(ObjectDraft):
         """Return the bytes to send, which can no longer be changed."""
         _, whole, process = self._draft
         if self._is_sealed:
-            raise ValueError("it was sealed before")
+            raise ValueError("the object is already sealed")
         if process != os.getpid():
-            raise ValueError("expected the process that made it, got one that was forked from that")
+            raise ValueError(
+                "only the process that created the draft can use it; create a new one after a fork"
+            )
         try:
             # A bytearray cannot shrink while a view of it exists.
             whole.pop()
         except BufferError as error:
             raise BufferError(
-                "expected no array or view of what is sealed, but some could still change it: "
-                "delete them first"
+                "arrays or views could still change the object: delete them before sealing it"
             ) from error
         self._is_sealed = True
         return memoryview(whole)
@@ -334,7 +335,7 @@ class RemoteObjects(Copies, Objects):
             scheme_of(store)
             client = self._redis.from_url(store, **options)
         elif options:
-            raise TypeError("expected no options beside a client that is there already")
+            raise TypeError("expected no options together with an existing client")
         check_client(client)
         return client
 
@@ -453,6 +454,6 @@ def check_client(client: Any) -> None:
     if not hasattr(client, "connection_pool"):
         raise TypeError(
             "expected a client of a server, or its URL (redis://, rediss://, unix://, "
-            f"redis+sentinel://), got {type(client).__qualname__}: objects are not spread over a "
+            "redis+sentinel://), got {type(client).__qualname__}; objects do not work on a "
             "cluster"
         )

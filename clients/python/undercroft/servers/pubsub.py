@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # Whether a wait without a timeout obeys the socket's timeout, as in redis-py before version 8.
 _IS_LIMITED = VERSION < (8,)
 INHERITED = (
-    "the subscription belongs to the process that forked this one, and this one has missed "
-    "messages since; subscribe again"
+    "the subscription belongs to the parent process, and this process has missed messages since "
+    "the fork; subscribe again"
 )
 
 _SUBSCRIBING = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")

@@ -9,10 +9,10 @@
 #![cfg(test)]
 
 #[path = "../../tests/caches/support/cluster.rs"]
-#[allow(dead_code, reason = "the tests of caches need more of it")]
+#[allow(dead_code, reason = "the cache tests use the rest")]
 mod cluster;
 #[path = "../../tests/caches/support/redis.rs"]
-#[allow(dead_code, reason = "the tests of caches need more of it")]
+#[allow(dead_code, reason = "the cache tests use the rest")]
 mod redis;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;

@@ -47,7 +47,7 @@ pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
         || is(name, &["CLIENT"]) && words.get(1).is_some_and(|word| is(word, OF_CLIENT));
     if is(name, OF_CONNECTIONS) || of_client() {
         return Err(Error::reply(format!(
-            "ERR {} is not for a connection that others share",
+            "ERR {} cannot run on a shared connection; use a separate connection",
             String::from_utf8_lossy(name)
         )));
     }

@@ -31,7 +31,7 @@ impl Connection {
         match timeout(within, Connection::introduced(server)).await {
             Ok(opened) => opened,
             Err(_) => {
-                let text = format!("no answer within {within:?}");
+                let text = format!("no reply within {within:?}");
                 let error = io::Error::new(io::ErrorKind::TimedOut, text);
                 Err(Error::connecting(&server.name, error))
             }

@@ -23,9 +23,9 @@ pub(super) mod sync {
 #[path = "queue.rs"]
 #[allow(
     clippy::duplicate_mod,
-    reason = "with another mutex it is another queue"
+    reason = "the models compile the queue with another mutex"
 )]
-#[expect(dead_code, reason = "the models need not call all of it")]
+#[expect(dead_code, reason = "the models call only part of the queue")]
 mod queue;
 
 const CALLERS: usize = 3;
@@ -71,7 +71,7 @@ fn serve(queue: &Queue) {
         sent.drain(..used);
         assert!(
             queue.answer(&mut replies, used, &mut wakers),
-            "nobody asked for a reply"
+            "a reply that matches no request"
         );
     }
 }

@@ -400,7 +400,7 @@ impl Queue {
 
     /// Returns whether no call is left and the whole budget is available.
     #[cfg(test)]
-    #[allow(dead_code, reason = "only the models' copy of the queue is asked")]
+    #[allow(dead_code, reason = "only the models' copy of the queue calls it")]
     pub(crate) fn is_empty(&self) -> bool {
         let state = self.state();
         let has_no_calls = state.slots.is_empty() && state.sent.is_empty();

@@ -286,7 +286,7 @@ impl<'a> Line<'a> {
                 return Poll::Pending;
             }
             if self.heard.elapsed() > self.silence && !self.queue.is_answered() {
-                let text = format!("no answer within {:?}", self.silence);
+                let text = format!("no reply within {:?}", self.silence);
                 let error = io::Error::new(io::ErrorKind::TimedOut, text);
                 return Poll::Ready(Err(Error::lost(&self.server.name, error)));
             }
@@ -323,7 +323,10 @@ impl<'a> Line<'a> {
                 ..
             } = self;
             if !queue.answer(replies, bytes, wakers) {
-                return Err(Error::protocol(name, "a reply came that nobody asked for"));
+                return Err(Error::protocol(
+                    name,
+                    "received a reply that matches no request",
+                ));
             }
         }
         end.map(|()| has_replied)

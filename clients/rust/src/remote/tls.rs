@@ -62,7 +62,7 @@ fn config(authorities: Option<&Path>) -> io::Result<ClientConfig> {
             if added == 0 {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
-                    "the system has no certificates of authorities",
+                    "the system has no CA certificates; pass ssl_ca_certs",
                 ));
             }
         }

@@ -57,7 +57,7 @@ async fn check(cache: &dyn Cache) {
         std::future::pending().await
     });
     tokio::select! {
-        _ = endless => panic!("it has no end"),
+        _ = endless => panic!("it never ends"),
         () = began.notified() => {}
     }
     let value = cache.get_or_insert_with(b"key", &caching, async || b"value".to_vec());
@@ -382,7 +382,7 @@ async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'st
     let refused = own.await.expect_err("it would wait for itself");
     assert!(matches!(&refused, Error::Recursion(key) if &**key == "own"));
     let text = refused.to_string();
-    assert!(text.starts_with("the value of \"own\" is asked for by its own computation"));
+    assert!(text.starts_with("the computation of \"own\" requests its own value"));
     // Another task on the same thread is not mistaken for the task that computes.
     let computing = tokio::sync::Notify::new();
     let first = cache.get_or_insert_with(b"own", &caching, async || {

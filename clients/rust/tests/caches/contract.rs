@@ -16,7 +16,7 @@ async fn check(cache: &dyn Cache) {
     let large: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
     for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
         assert!(cache.set(b"key", value, set).await.expect("set"));
-        let found = cache.get(b"key").await.expect("get").expect("it is there");
+        let found = cache.get(b"key").await.expect("get").expect("it exists");
         assert!(found == value, "{} bytes of {}", found.len(), value.len());
     }
     assert_eq!(cache.get(b"none").await.expect("get"), None);
@@ -174,7 +174,7 @@ async fn lagging_subscriber_of_a_store_learns_how_many_messages_it_lost() {
     let Some(Ok(Event::Lost(Some(lost)))) = news.next().await else {
         panic!("nothing was lost")
     };
-    assert_eq!(lost, 100, "it goes on with what comes next");
+    assert_eq!(lost, 100, "it continues with the next command");
     // A message that arrives while the task waits.
     let (event, _) = tokio::join!(news.next(), cache.publish(b"news", b"again"));
     let Some(Ok(Event::Message(message))) = event else {
@@ -199,7 +199,7 @@ async fn a_subscription_ends_with_its_store() {
     let path = place.path().join("store");
     let cache = StoreCache::at(&path).expect("a store");
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
-    std::fs::remove_file(&path).expect("it is there");
+    std::fs::remove_file(&path).expect("it exists");
     let event = news.next().await;
     assert!(matches!(event, Some(Err(Error::Removed(_)))), "{event:?}");
     assert!(news.next().await.is_none());

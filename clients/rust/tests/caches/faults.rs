@@ -66,10 +66,10 @@ async fn pending_calls_get_one_error_each_when_the_server_is_killed() {
     tokio::task::yield_now().await;
     redis.kill();
     for call in calls {
-        let error = call.await.expect("it ran").expect_err("nobody answered");
+        let error = call.await.expect("it ran").expect_err("no server replied");
         assert!(error.is_connection(), "{error}");
     }
-    let error = cache.get(b"key").await.expect_err("nobody is there");
+    let error = cache.get(b"key").await.expect_err("no server is running");
     assert!(matches!(error, Error::Connect { .. }), "{error}");
     assert!(!error.may_have_run());
     redis.start_again();
@@ -86,7 +86,7 @@ async fn calls_on_a_paused_server_time_out_and_later_calls_succeed() {
     recover(&cache).await;
     redis.signal(Signal::SIGSTOP);
     for _ in 0..3 {
-        let error = cache.get(b"key").await.expect_err("nobody answers");
+        let error = cache.get(b"key").await.expect_err("no server replies");
         assert!(matches!(error, Error::TimedOut(SHORT)), "{error}");
         assert!(error.may_have_run());
     }
@@ -372,7 +372,7 @@ async fn subscriber_learns_that_the_connection_was_lost() {
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
     redis.restart();
     loop {
-        match news.next().await.expect("it goes on") {
+        match news.next().await.expect("it continues") {
             Ok(Event::Lost(None)) => break,
             Err(error) if error.is_connection() => {}
             other => panic!("{other:?}"),
@@ -383,7 +383,7 @@ async fn subscriber_learns_that_the_connection_was_lost() {
         cache.publish(b"news", b"again").await.expect("published"),
         1
     );
-    let event = news.next().await.expect("it goes on").expect("a message");
+    let event = news.next().await.expect("it continues").expect("a message");
     let Event::Message(message) = event else {
         panic!("{event:?}")
     };
@@ -402,7 +402,7 @@ async fn commands_that_change_a_shared_connection_are_refused() {
         &["SELECT", "1"],
     ] {
         let error = cache.command(words).await.expect_err("refused");
-        assert!(error.to_string().contains("others share"), "{error}");
+        assert!(error.to_string().contains("shared connection"), "{error}");
     }
     cache.command(&["CLIENT", "ID"]).await.expect("a reply");
     let error = cache.command(&[] as &[&str]).await.expect_err("no command");
@@ -420,7 +420,7 @@ async fn pool_replaces_connections_that_the_server_closed() {
         assert_eq!(found.expect("a reply"), None);
     }
     redis.kill();
-    let error = cache.get(b"key").await.expect_err("nobody is there");
+    let error = cache.get(b"key").await.expect_err("no server is running");
     assert!(error.is_connection(), "{error}");
     redis.start_again();
     let errors = recover(&cache).await;

@@ -24,7 +24,7 @@ fn open(path: &Path, option: &str) -> Store {
 /// second.
 fn remove(path: &Path) {
     let probe = open(path, "?on_removed=error");
-    fs::remove_file(path).expect("it is there");
+    fs::remove_file(path).expect("it exists");
     let told = loop {
         if let Err(error) = probe.set("probe", "v") {
             break error;
@@ -62,7 +62,7 @@ fn calls_continue_in_the_recreated_store() {
         let store = open(&path, "");
         for _ in 0..2 {
             store.set("old", "1").expect("room");
-            fs::remove_file(&path).expect("it is there");
+            fs::remove_file(&path).expect("it exists");
             while !path.exists() {
                 call(&store).unwrap_or_else(|error| panic!("{what}: {error}"));
             }
@@ -101,7 +101,7 @@ fn waits_and_leases_end_with_their_store() {
     let store = open(&path, "");
     let lease = store.take_lease("k", Duration::from_secs(60));
     let lease = lease.expect("room").expect("it is free");
-    fs::remove_file(&path).expect("it is there");
+    fs::remove_file(&path).expect("it exists");
     let told = store.command(&["BLPOP", "jobs", "0"]);
     assert!(matches!(told, Err(Error::Removed(_))), "{told:?}");
     let told = store.set_leased(lease, "v", SetOptions::new());
@@ -114,7 +114,7 @@ fn waits_and_leases_end_with_their_store() {
 async fn cache_continues_in_the_recreated_store() {
     let (_directory, path) = place();
     let cache = StoreCache::at(&path).expect("a store");
-    fs::remove_file(&path).expect("it is there");
+    fs::remove_file(&path).expect("it exists");
     while !path.exists() {
         cache.get(b"k").await.expect("get");
     }
@@ -134,7 +134,7 @@ fn full_store_reports_its_removal() {
         .set("first", "it is full after this one")
         .expect("room");
     assert!(store.set("k", "v").expect_err("no room").is_full());
-    fs::remove_file(&path).expect("it is there");
+    fs::remove_file(&path).expect("it exists");
     let told = store.set("k", "v");
     let Err(Error::Removed(text)) = &told else {
         panic!("{told:?}");
@@ -165,5 +165,5 @@ fn store_names_resolve_as_in_other_clients() {
     assert_eq!(all.get("k").expect("read"), None);
     let found = all.database(1).and_then(|one| one.get("k"));
     assert_eq!(found.expect("read").as_deref(), Some(&b"in 1"[..]));
-    fs::remove_file(all.path()).expect("it is there");
+    fs::remove_file(all.path()).expect("it exists");
 }

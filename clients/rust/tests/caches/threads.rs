@@ -18,7 +18,7 @@ fn check(pool: &Pool) {
     for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
         let set = SetOptions::new().ttl(Duration::from_secs(3600));
         assert!(pool.set("key", value, set).expect("set"));
-        assert!(pool.get("key").expect("get").expect("it is there") == value);
+        assert!(pool.get("key").expect("get").expect("it exists") == value);
     }
     assert!(
         !pool
@@ -158,7 +158,7 @@ fn threads_that_give_up_do_not_block_the_others() {
     std::thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {
-                let error = pool.get("key").expect_err("nobody answers");
+                let error = pool.get("key").expect_err("no server replies");
                 assert!(error.is_timeout() || error.is_connection(), "{error}");
             });
         }
@@ -181,7 +181,7 @@ fn pool_reconnects_to_a_restarted_server() {
     let pool = Pool::open(&redis.tcp(), CacheOptions::new()).expect("a pool");
     pool.set("key", "value", SetOptions::new()).expect("set");
     redis.kill();
-    let error = pool.get("key").expect_err("nobody is there");
+    let error = pool.get("key").expect_err("no server is running");
     assert!(matches!(error, Error::Connect { .. }), "{error}");
     redis.start_again();
     assert_eq!(pool.get("key").expect("a reply"), None);
@@ -222,7 +222,7 @@ fn connecting_to_a_server_that_does_not_accept_times_out() {
     let others = UnixStream::connect(&path).expect("there is room for one");
     let options = CacheOptions::new().deadline(Duration::from_millis(50));
     let pool = Pool::open(&format!("unix://{}", path.display()), options).expect("a pool");
-    let error = pool.get("key").expect_err("nobody is there");
+    let error = pool.get("key").expect_err("no server is running");
     assert!(matches!(error, Error::Connect { .. }), "{error}");
     drop((listener, others));
 }
@@ -259,10 +259,10 @@ fn subscription_of_a_thread_survives_lost_connections() {
 
     redis.kill();
     let event = news.next().expect("no end");
-    assert!(event.expect_err("nobody is there").is_connection());
+    assert!(event.expect_err("no server is running").is_connection());
     redis.start_again();
     while !matches!(news.next(), Some(Ok(Event::Lost(None)))) {}
-    pool.get("key").expect("it is there again");
+    pool.get("key").expect("it exists again");
     assert_eq!(pool.publish("news", "three").expect("published"), 1);
     let event = news.next();
     assert!(matches!(event, Some(Ok(Event::Message(_)))), "{event:?}");
@@ -279,7 +279,7 @@ fn subscriptions_give_up_a_server_that_stops_responding() {
     let pool = Pool::open(&redis.unix(), options).expect("a pool");
     let mut news = pool.subscribe(&["news"]).expect("subscribed");
     redis.signal(Signal::SIGSTOP);
-    let error = news.next().expect("no end").expect_err("nobody answers");
+    let error = news.next().expect("no end").expect_err("no server replies");
     assert!(error.is_connection() || error.is_timeout(), "{error}");
     redis.signal(Signal::SIGCONT);
     while !matches!(news.next(), Some(Ok(Event::Lost(None)))) {}

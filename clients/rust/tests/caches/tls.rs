@@ -60,13 +60,13 @@ async fn server_certificates_are_verified() {
     let pool = Pool::open(&url("127.0.0.1"), CacheOptions::new()).expect("a pool");
     let large = vec![b'x'; 3_000_000];
     pool.set("key", &large, SetOptions::new()).expect("set");
-    assert!(pool.get("key").expect("get").expect("it is there") == large);
+    assert!(pool.get("key").expect("get").expect("it exists") == large);
 
     // A host name that is not in the certificate, and a certificate whose CA is not trusted.
     for url in [url("localhost"), redis.tls("127.0.0.1")] {
         let cache = undercroft::cache(&url).expect("a cache");
         let error = cache.set(b"key", b"value", SetOptions::new()).await;
-        let error = error.expect_err("it is somebody else");
+        let error = error.expect_err("it is another server");
         assert!(matches!(error, Error::Connect { .. }), "{error}");
     }
 }

@@ -16,7 +16,7 @@ struct Counters(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 
 impl Counters {
     fn count(&self, name: &str) -> u64 {
-        let counters = self.0.lock().expect("nobody panicked");
+        let counters = self.0.lock().expect("no thread panicked");
         counters
             .get(name)
             .map_or(0, |count| count.load(Ordering::Relaxed))
@@ -31,7 +31,7 @@ impl Recorder for Counters {
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
         let labels = key.labels().map(|label| label.value());
         let name = [key.name()].into_iter().chain(labels).collect::<Vec<_>>();
-        let mut counters = self.0.lock().expect("nobody panicked");
+        let mut counters = self.0.lock().expect("no thread panicked");
         Counter::from_arc(counters.entry(name.join(" ")).or_default().clone())
     }
 
@@ -41,7 +41,7 @@ impl Recorder for Counters {
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
         let name = format!("{} is there", key.name());
-        let mut counters = self.0.lock().expect("nobody panicked");
+        let mut counters = self.0.lock().expect("no thread panicked");
         counters.insert(name, Arc::new(AtomicU64::new(1)));
         Histogram::noop()
     }
@@ -63,7 +63,7 @@ impl Told {
     fn tell(&self, name: &str, record: impl FnOnce(&mut Texts)) {
         let mut texts = Texts(name.to_owned());
         record(&mut texts);
-        self.0.lock().expect("nobody panicked").push(texts.0);
+        self.0.lock().expect("no thread panicked").push(texts.0);
     }
 }
 
@@ -132,7 +132,7 @@ async fn calls_and_connections_are_counted_and_traced() {
     {
         let _ = cache.get(b"key").await;
     }
-    let told = told.0.lock().expect("nobody panicked");
+    let told = told.0.lock().expect("no thread panicked");
     let has = |text: &str| assert!(told.iter().any(|told| told.contains(text)), "{told:#?}");
     has("undercroft cache=\"StoreCache\" operation=\"get\"");
     has("failed error=WRONGTYPE");

@@ -56,9 +56,11 @@ pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     let mut recorder = Recorder::new();
     open.execute(&mut session, &words, &mut recorder)
         .map_err(Failure::new)?;
-    let replies = recorder
-        .finish()
-        .map_err(|missing| Failure::new(format_args!("the reply lacks {missing} of its parts")))?;
+    let replies = recorder.finish().map_err(|missing| {
+        Failure::new(format_args!(
+            "the reply is incomplete: {missing} elements are missing"
+        ))
+    })?;
     let raw = arguments.raw || !arguments.no_raw && !std::io::stdout().is_terminal();
     let mut failed = false;
     let mut text = Vec::new();
@@ -106,7 +108,8 @@ fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], F
     // No command's name starts with a dash.
     if command[0].as_bytes().starts_with(b"-") {
         return Err(Failure::usage(format_args!(
-            "unknown option '{}': undercroft help exec lists the options; a command that begins with '-' follows '--'",
+            "unknown option '{}': undercroft help exec lists the options; put '--' before a \
+             command that begins with '-'",
             command[0].display()
         )));
     }
@@ -117,8 +120,8 @@ fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], F
     match command.iter().find(ours) {
         None => Ok(command),
         Some(option) => Err(Failure::usage(format_args!(
-            "{} stands behind the command {}: options of exec stand before it, and what is meant for the command \
-             stands behind '--', as in: undercroft exec -- {} ... {0}",
+            "{} follows the command {}: put options of exec before the command, or '--' if it is \
+             an argument, as in: undercroft exec -- {} ... {0}",
             option.display(),
             command[0].display(),
             command[0].display(),

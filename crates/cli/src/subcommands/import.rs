@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
         .map_err(at(format_args!("opening {path}")))?;
     if !status.is_file() {
         return Err(Failure::new(format_args!(
-            "{path}: expected a file, which is read twice; found something else"
+            "{path}: expected a regular file, because import reads it twice"
         )));
     }
     let mut file = BufReader::with_capacity(1 << 20, file);
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
         let left = match unfinished {
             Some(_) => "no store was created".to_owned(),
             None => format!(
-                "{} has {} of the file's {} and is incomplete; import --replace begins anew",
+                "{} is incomplete: it has {} of the file's {}; import --replace starts over",
                 store.path().display(),
                 grouped(ended.imported),
                 counted(counts.keys(), "key")
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     })?;
     if let Err(error) = store.sync() {
         tell(format_args!(
-            "undercroft: all was imported, but not synced: {error}\n"
+            "undercroft: all keys were imported, but the store was not synced: {error}\n"
         ));
     }
     let place = match &unfinished {
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     }
     let expired = match counts.keys() - imported {
         0 => String::new(),
-        expired => format!("; {} had expired meanwhile", counted(expired, "key")),
+        expired => format!("; {} had expired", counted(expired, "key")),
     };
     say!(
         "imported {} ({} of keys and values) into {place}{expired}",
@@ -122,7 +122,7 @@ fn prepare(store: &Store, counts: Counts, arguments: &Import) -> Result<(), Fail
     }
     if keys > 0 && !arguments.replace {
         return Err(Failure::new(format_args!(
-            "{} has {} already; --replace removes them first",
+            "{} already has {}; --replace removes them first",
             store.path().display(),
             counted(keys, "key")
         )));
@@ -130,7 +130,7 @@ fn prepare(store: &Store, counts: Counts, arguments: &Import) -> Result<(), Fail
     let limit = store.max_memory();
     if limit != 0 && counts.bytes > limit {
         return Err(Failure::new(format_args!(
-            "the file holds {} and the store takes {} at most; raise it with --maxmemory",
+            "the file holds {}, but the store accepts at most {}; raise the limit with --maxmemory",
             human(counts.bytes),
             human(limit)
         )));

@@ -28,13 +28,13 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
     store.recover()?;
     let waits = store.free_all_of_the_dead()? as u64;
     match (left, waits) {
-        (0, 0) => say!("sound: no dead process has left anything behind"),
+        (0, 0) => say!("sound: no dead process left anything to recover"),
         (left, 0) => say!(
             "recovered: {} that dead processes held",
             counted(left, "lock")
         ),
         (left, waits) => say!(
-            "recovered: {} that dead processes held, and {} at which they waited",
+            "recovered: {} that dead processes held, and {} for which they waited",
             counted(left, "lock"),
             counted(waits, "place")
         ),

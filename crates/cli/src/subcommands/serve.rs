@@ -38,7 +38,7 @@ fn serve(arguments: &Serve) -> Outcome {
     agree(&store, &config, &stored)?;
     if !settings.skipped.is_empty() {
         log(format_args!(
-            "the configuration has what is not done here, and was left out: {}",
+            "the configuration has settings that Undercroft does not support; ignored: {}",
             settings.skipped.join(", ")
         ));
     }
@@ -46,8 +46,8 @@ fn serve(arguments: &Serve) -> Outcome {
     // The effective limit is the smaller of `maxmemory` and the capacity.
     let capacity = store.statistics().capacity;
     let limit = match store.max_memory() {
-        0 => format!("no limit of memory but the capacity of {}", human(capacity)),
-        bytes => format!("{} of memory at most", human(bytes.min(capacity))),
+        0 => format!("no memory limit except the capacity of {}", human(capacity)),
+        bytes => format!("at most {} of memory", human(bytes.min(capacity))),
     };
     let options = Options {
         threads: settings.threads,
@@ -70,7 +70,8 @@ fn serve(arguments: &Serve) -> Outcome {
         opened.map_err(|failure| failure.to_string())
     }));
     log(format_args!(
-        "version {} serves {path} on {}\n{}, {limit}; Ctrl-C or SIGTERM ends it, the data stays",
+        "version {} serves {path} on {}\n{}, {limit}; stop it with Ctrl-C or SIGTERM, the data \
+         stays",
         env!("CARGO_PKG_VERSION"),
         server.addresses().join(" and "),
         crate::size::counted(server.threads() as u64, "thread"),
@@ -78,13 +79,13 @@ fn serve(arguments: &Serve) -> Outcome {
     if server.addresses().into_iter().any(is_open) {
         if server.is_protected() {
             log(format_args!(
-                "other machines reach this server but are refused, as no password is set: set one with --requirepass \
-                 or UNDERCROFT_REQUIREPASS"
+                "other machines can reach this server but are refused because no password is set: \
+                 set one with --requirepass or UNDERCROFT_REQUIREPASS"
             ));
         } else if asks_nobody {
             log(format_args!(
-                "other machines may run every command here, as protected-mode is off and no password is set: set one \
-                 with --requirepass or UNDERCROFT_REQUIREPASS"
+                "other machines can run every command here because protected-mode is off and no \
+                 password is set: set one with --requirepass or UNDERCROFT_REQUIREPASS"
             ));
         }
     }
@@ -144,8 +145,8 @@ fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), 
 /// send. To the store, this is like any other process death.
 fn abandon(server: &Handle) -> ! {
     log(format_args!(
-        "commands still run after {} seconds: ending in the midst of them, and who comes next undoes what they have \
-         begun",
+        "commands are still running after {} seconds: stopping now; the next process to use the \
+         store rolls back their unfinished writes",
         GRACE.as_secs()
     ));
     server.withdraw();

@@ -25,7 +25,8 @@ pub(crate) fn run(arguments: &Stat) -> Outcome {
     }
     if store.removed() {
         say!(
-            "WARNING: the file was removed or replaced while it was looked at; its users must open the store again"
+            "WARNING: the file was removed or replaced during the inspection; its users must open \
+             the store again"
         );
     }
     sizes(&store);
@@ -61,12 +62,12 @@ fn sizes(store: &Store) {
         bytes => size("maxmemory", bytes, "limit on the data"),
     }
     size("data", statistics.used, "keys, values and tables");
-    size("  flushed", statistics.left, "of it waits to be freed");
+    size("  flushed", statistics.left, "of which waiting to be freed");
     match store.access().used_by_waiting() {
         Ok(bytes) => size(
             "  waiting",
             bytes,
-            "of it for clients that wait and for subscriptions",
+            "of which for waiting clients and subscriptions",
         ),
         Err(error) => line("  waiting", format_args!("not measured: {error}")),
     }
@@ -75,9 +76,9 @@ fn sizes(store: &Store) {
         statistics.reserved,
         "memory taken from the system for data",
     );
-    size("  free", statistics.free, "of it in no shard's use");
+    size("  free", statistics.free, "of which in no shard");
     size("logs", statistics.logs, "undo logs");
-    size("ring", statistics.ring, "messages on their way");
+    size("ring", statistics.ring, "ring of messages");
 }
 
 fn age(created: u64) -> String {
@@ -108,8 +109,8 @@ fn locks(store: &Store) {
         let what = lock.name;
         let doing = match lock.holder {
             Holder::Active => "writing",
-            Holder::Stopped => "STOPPED while it holds the lock (SIGCONT lets it go on)",
-            Holder::Unknown => "held by a process that cannot be asked whether it lives",
+            Holder::Stopped => "STOPPED while it holds the lock (SIGCONT resumes it)",
+            Holder::Unknown => "held by a process whose state is unknown",
             Holder::Dead => "DEAD (the next writer recovers it, or undercroft recover)",
         };
         say!("  {what}: {}, {doing}", process(lock.pid));
@@ -166,7 +167,7 @@ fn pins(store: &Store) {
     for pin in pins {
         let state = match (pin.lives, pin.parked) {
             (false, _) => ", DEAD (freed by upkeep, or undercroft recover)",
-            (true, true) => ", deleted meanwhile: freed once it is let go",
+            (true, true) => ", deleted: freed when its reader releases it",
             (true, false) => "",
         };
         say!(

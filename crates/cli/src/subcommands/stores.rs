@@ -108,7 +108,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
         confirm(&format!("{text} {question}"))?;
     }
     fs::remove_file(&name.path).map_err(at(format_args!("removing {}", name.path.display())))?;
-    remove_sockets(&name.path).map_err(at("removing the sockets of who waited for messages"))?;
+    remove_sockets(&name.path).map_err(at("removing the sockets of subscribers"))?;
     say!("removed {text}");
     Ok(SUCCESS)
 }
@@ -130,7 +130,7 @@ fn confirm(state: &str) -> Result<(), Failure> {
     let kept = "it was not removed";
     if !std::io::stdin().is_terminal() {
         return Err(Failure::new(format_args!(
-            "{state}: {kept}; --yes removes it all the same"
+            "{state}: {kept}; use --yes to remove it anyway"
         )));
     }
     tell(format_args!("{state}. Remove it? [y/N] "));

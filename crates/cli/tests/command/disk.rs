@@ -103,6 +103,6 @@ fn server_reports_which_file_was_truncated() {
     // The server checks its store even without a command.
     let (status, log) = server.wait();
     assert_eq!(status, Some(1), "{log}");
-    let told = format!("the store {store} is lost: its file was cut short");
+    let told = format!("the store {store} is lost: its file was truncated");
     assert!(log.contains(&told), "{log}");
 }

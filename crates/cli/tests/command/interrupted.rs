@@ -291,7 +291,7 @@ fn failed_import_reports_what_it_leaves() {
     undercroft_engine::Store::create(Path::new(&small), &options).expect("a store");
     let line = fail(&["import", &file, &small], 1);
     assert!(
-        line.contains("of the file's 20,000 keys and is incomplete; import --replace"),
+        line.contains("of the file's 20,000 keys; import --replace"),
         "{line}"
     );
 }

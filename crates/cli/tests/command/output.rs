@@ -190,7 +190,10 @@ fn endless_command_is_abandoned_at_shutdown() {
     let command = format!("PING\r\nBITOP OR k{}\r\n", " long".repeat(10_000));
     let (status, log, place) = end_while_it_runs(&command, "+PONG");
     assert_eq!(status, Some(1), "{log}");
-    assert!(log.contains("commands still run after 5 seconds"), "{log}");
+    assert!(
+        log.contains("commands are still running after 5 seconds"),
+        "{log}"
+    );
     let store = place.path("served");
     assert_eq!(succeed(&["exec", "--store", &store, "GET", "k"]), "v\n");
     assert!(succeed(&["check", &store]).starts_with("sound"));
@@ -239,7 +242,7 @@ fn http_requests_are_cut_off() {
     server.signal(Signal::TERM);
     let (_, log) = server.wait();
     assert_eq!(
-        log.matches("Cross Protocol Scripting").count(),
+        log.matches("cross-protocol scripting").count(),
         1,
         "told once a minute: {log}"
     );
@@ -296,7 +299,7 @@ fn one_thread_runs_commands_in_arrival_order() {
 fn stock_redis_conf_is_accepted() {
     let stock = "/etc/redis/redis.conf";
     if fs::File::open(stock).is_err_and(|error| Errno::from_io_error(&error).is_some()) {
-        println!("skipped: a stock redis.conf: there is none at {stock}");
+        println!("skipped: a stock redis.conf: not found at {stock}");
         return;
     }
     let place = Place::new();
@@ -334,7 +337,7 @@ fn open_address_without_password_is_warned_about() {
     let file = place.path("conf");
     fs::write(&file, "protected-mode no\n").expect("room");
     for (more, told) in [
-        (&[][..], Some("are refused, as no password is set")),
+        (&[][..], Some("are refused because no password is set")),
         (&["--requirepass", "secret"], None),
         (&["--config", &file], Some("may run every command here")),
     ] {
@@ -355,10 +358,16 @@ fn directives_about_permissions_are_refused_not_skipped() {
     let place = Place::new();
     let file = place.path("conf");
     for (line, reason) in [
-        ("user default on nopass ~* +@all", "there is one user"),
-        ("include /etc/other.conf", "put its lines here"),
+        (
+            "user default on nopass ~* +@all",
+            "only the default user exists",
+        ),
+        (
+            "include /etc/other.conf",
+            "included files are not read; copy their lines here",
+        ),
         ("rename-command CONFIG \"\"", "cannot be renamed"),
-        ("tls-port 6380", "there is no TLS yet"),
+        ("tls-port 6380", "TLS is not supported"),
     ] {
         fs::write(&file, format!("port 0\n{line}\n")).expect("room");
         let error = crate::support::fail(&["serve", &place.path("store"), "--config", &file], 2);

@@ -91,11 +91,11 @@ fn live_socket_is_refused_and_dead_socket_replaced() {
     let line = fail(&again, 1);
     assert_eq!(
         line,
-        format!("undercroft: listening on {socket}: another server listens there")
+        format!("undercroft: listening on {socket}: another server is already listening there")
     );
     server.signal(Signal::KILL);
     server.wait();
-    assert!(Path::new(&socket).exists(), "nobody has cleaned up");
+    assert!(Path::new(&socket).exists(), "no process has cleaned up");
     let server = Server::start(&place, &[]);
     assert_eq!(server.connect().call("PING"), "+PONG");
     let file = place.path("file");
@@ -113,7 +113,7 @@ fn live_socket_is_refused_and_dead_socket_replaced() {
         1,
     );
     assert!(
-        line.ends_with("expected a free path, found a file that is no socket"),
+        line.ends_with("expected a free path, found a file that is not a socket"),
         "{line}"
     );
     assert_eq!(fs::read(&file).expect("still there"), b"mine");
@@ -184,14 +184,14 @@ fn few_descriptors_limit_the_clients_or_fail() {
     assert_eq!(status, Some(1), "{said}");
     assert_eq!(
         said,
-        "undercroft: starting with so few open files: the server needs 64 descriptors for itself and one for each \
-         client; raise the limit with ulimit -n\n"
+        "undercroft: starting with this limit on open files: the server needs 64 file descriptors \
+         and one more for each client; raise the limit with ulimit -n\n"
     );
     let (status, said) = serve_with(70);
     assert_eq!(status, None, "{said}");
     assert!(
         said.starts_with(
-            "undercroft: the limit of open descriptors allows 6 clients, not 10000 (maxclients)"
+            "undercroft: the limit on open file descriptors allows 6 clients, not the requested 10000"
         ),
         "{said}"
     );

@@ -32,7 +32,7 @@ fn hold_a_lock() {
         }
         Ok::<_, Error>(())
     });
-    ended.expect("it goes on where it was stopped");
+    ended.expect("it continues where it was stopped");
 }
 
 fn go_on(store: &str) -> String {
@@ -171,9 +171,10 @@ fn reply_names_the_lock_holder_after_five_seconds() {
     );
     let mut holder = Holder::start(&place.path("served"));
     client.send("APPEND held +\r\nPING\r\n");
+    let pid = holder.child.id();
     let expected = format!(
-        "-BUSY the store is busy: process {} is stopped while it holds a lock",
-        holder.child.id()
+        "-BUSY the store is busy: process {pid} holds a lock and is stopped; resume it (kill -CONT \
+         {pid}) or end it"
     );
     assert_eq!((client.line(), client.line()), (expected, "+PONG".into()));
     // LATENCY reports the event and the length of the wait.
@@ -203,7 +204,10 @@ fn exec_names_the_lock_holder() {
     let pid = holder.child.id();
     assert_eq!(
         errors,
-        format!("undercroft: the store is busy: process {pid} is stopped while it holds a lock\n")
+        format!(
+            "undercroft: the store is busy: process {pid} holds a lock and is stopped; resume it \
+             (kill -CONT {pid}) or end it\n"
+        )
     );
     assert_eq!(output.status.code(), Some(1));
 }

@@ -57,7 +57,7 @@ fn usage_errors_exit_with_status_two() {
     }
     let line = fail(&["stat", "--store", "undercroft://../x"], 2);
     assert!(
-        line.starts_with("undercroft: expected a store's name"),
+        line.starts_with("undercroft: expected a store name"),
         "{line}"
     );
     let line = fail(&["stat", "--store", "redis://x"], 2);
@@ -146,7 +146,7 @@ fn option_after_the_command_is_refused() {
             2,
         );
         assert!(
-            line.contains(&format!("{option} stands behind the command LPUSH")),
+            line.contains(&format!("{option} follows the command LPUSH")),
             "{line}"
         );
     }
@@ -204,7 +204,7 @@ fn inaccessible_directory_is_reported_as_such() {
     fs::write(&file, b"").expect("room");
     let path = format!("{file}/store");
     let line = fail(&["stat", &path], 1);
-    let start = format!("undercroft: looking for the store {path}: Not a directory");
+    let start = format!("undercroft: looking up the store {path}: Not a directory");
     assert!(line.starts_with(&start), "{line}");
 }
 
@@ -330,12 +330,12 @@ fn check_distinguishes_sound_from_damaged_stores() {
     );
     assert_eq!(
         succeed(&["recover", "--store", &store]),
-        "sound: no dead process has left anything behind\n"
+        "sound: no dead process left anything to recover\n"
     );
     damage(&store, b"key 77");
     let run = run(&["check", "--store", &store]);
     assert_eq!((run.status, run.errors.as_str()), (1, ""), "{run:?}");
-    assert!(run.out.contains("belongs elsewhere"), "{run:?}");
+    assert!(run.out.contains("belongs in another bucket"), "{run:?}");
     assert!(
         run.out.contains("damaged: ") && run.out.contains(&store),
         "{run:?}"
@@ -417,7 +417,7 @@ fn stores_are_listed_and_removed_by_name() {
         "{line}"
     );
     assert!(
-        line.ends_with("it was not removed; --yes removes it all the same"),
+        line.ends_with("it was not removed; use --yes to remove it anyway"),
         "{line}"
     );
     assert_eq!(succeed(&["rm", "--yes", &url]), format!("removed {url}\n"));

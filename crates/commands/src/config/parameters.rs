@@ -239,21 +239,22 @@ pub const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::fixed("logfile", Text("")).not_done("the log goes to standard error"),
     Parameter::fixed("daemonize", Boolean(false))
-        .not_done("the server stays in the foreground, for a service manager to look after"),
+        .not_done("the server stays in the foreground; run it under a service manager"),
     Parameter::fixed(
         "enable-debug-command",
         Choice("no", &["no", "yes", "local"]),
     ),
     Parameter::new("appendonly", Boolean(false)).not_done(
-        "there is no append-only file yet: the store lives in its file, and 'undercroft export' writes a copy",
+        "append-only files are not supported: the store is one file, and 'undercroft export' \
+         copies it",
     ),
     Parameter::new(
         "appendfsync",
         Choice("everysec", &["everysec", "always", "no"]),
     )
-    .not_done("there is no append-only file yet, so that nothing of it is synced"),
+    .not_done("append-only files are not supported, so nothing is synced"),
     Parameter::new("save", Checked("", save)).not_done(
-        "there are no snapshots yet: the store lives in its file, and 'undercroft export' writes a copy",
+        "snapshots are not supported: the store is one file, and 'undercroft export' copies it",
     ),
     Parameter::new("list-max-listpack-size", Integer(-2, -INT - 1, INT))
         .alias("list-max-ziplist-size"),

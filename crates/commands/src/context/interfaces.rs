@@ -39,10 +39,7 @@ pub trait Connections: Send + Sync {
     /// The complete error reply with its code, if there are no connections.
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {
         let _ = (until, all);
-        Err(
-            "ERR there are no connections to pause: the store is embedded in this process"
-                .to_owned(),
-        )
+        Err("ERR CLIENT PAUSE needs a server: the store is embedded in this process".to_owned())
     }
 
     /// Ends the pause.
@@ -71,7 +68,7 @@ pub trait Connections: Send + Sync {
     /// The complete error reply with its code, if there are no connections.
     fn monitor(&self, session: &Session) -> Result<(), String> {
         let _ = session;
-        Err("ERR there are no connections to monitor: this is no server".to_owned())
+        Err("ERR MONITOR needs a server: the store is embedded in this process".to_owned())
     }
 
     /// Stops showing commands to a connection.
@@ -126,8 +123,8 @@ pub trait Inbox: Send + Sync {
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Err(Error::Name(
-            "expected a connection that messages can be sent to; embedded, there are subscribers (in Python pubsub(), \
-             in C uc_subscription_open())"
+            "expected a connection that can receive messages; in an embedded store use a \
+             subscriber (pubsub() in Python, uc_subscription_open() in C)"
                 .into(),
         ))
     }

@@ -44,7 +44,8 @@ pub(super) fn add(
     context.session.transaction.queue = Some(queue);
     if too_long {
         return Err(CommandError::fixed(
-            "ERR the queued commands are longer than client-query-buffer-limit allows",
+            "ERR the queued commands exceed client-query-buffer-limit; raise it or send fewer \
+             commands in a transaction",
         ));
     }
     Ok(())

@@ -11,7 +11,7 @@ use crate::reply::Reply;
 
 /// The error for a pattern that exceeds [`undercroft_engine::glob::STEP_BUDGET`] steps on a key.
 pub(crate) const TOO_COMPLEX: CommandError =
-    CommandError::fixed("ERR pattern takes too many steps to match, expected a simpler one");
+    CommandError::fixed("ERR pattern takes too many steps to match; use a simpler pattern");
 
 /// Matches a key for KEYS and SCAN. A lone `*` matches every key, including the empty key.
 pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex> {

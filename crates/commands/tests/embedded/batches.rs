@@ -9,7 +9,7 @@ use super::Client;
 
 fn run(context: &mut Context<'_>, words: &[&[u8]]) -> Tree {
     let mut reply = Recorder::new();
-    execute(context, words, &mut reply).expect("nobody holds a lock");
+    execute(context, words, &mut reply).expect("no process holds a lock");
     let mut replies = reply.finish().expect("a whole reply");
     replies.pop().expect("one reply")
 }

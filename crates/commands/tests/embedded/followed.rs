@@ -118,13 +118,13 @@ impl Copy {
             assert_eq!(
                 copy.get(place),
                 Some(held),
-                "{what}: nobody told of {place:?}"
+                "{what}: no notification for {place:?}"
             );
         }
         for place in copy.keys() {
             assert!(
                 there.contains_key(place),
-                "{what}: nobody told that {place:?} is gone"
+                "{what}: no notification that {place:?} is gone"
             );
         }
     }
@@ -163,7 +163,7 @@ fn all(client: &Client) -> BTreeMap<(usize, Vec<u8>), Held> {
         all.insert(place, held(item.value_type, item.items, item.expiry));
         Ok::<_, undercroft_engine::Error>(())
     });
-    shown.expect("nobody holds a lock");
+    shown.expect("no process holds a lock");
     all
 }
 
@@ -194,7 +194,7 @@ fn following_every_change_yields_an_exact_copy() {
                 copy.now += random.u64(..most);
             }
             1 => {
-                client.store.upkeep_all().expect("nobody holds a lock");
+                client.store.upkeep_all().expect("no process holds a lock");
                 copy.follow(&client, "upkeep");
             }
             2 => {
@@ -208,7 +208,7 @@ fn following_every_change_yields_an_exact_copy() {
             _ => {}
         }
     }
-    client.store.upkeep_all().expect("nobody holds a lock");
+    client.store.upkeep_all().expect("no process holds a lock");
     copy.follow(&client, "upkeep");
     client.store.set_time(copy.now);
     copy.compare(&client, "the end");
@@ -217,7 +217,7 @@ fn following_every_change_yields_an_exact_copy() {
         client
             .store
             .count_keys(database)
-            .expect("nobody holds a lock")
+            .expect("no process holds a lock")
     };
     let there: u64 = (0..DATABASES).map(count).sum();
     assert_eq!(copy.keys.len() as u64, there);

@@ -63,7 +63,7 @@ impl Client {
 
     fn run(&mut self, line: &str) -> Tree {
         let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let reply = self.try_run(&arguments).expect("nobody holds a lock");
+        let reply = self.try_run(&arguments).expect("no process holds a lock");
         reply.unwrap_or_else(|| panic!("no reply to {line}"))
     }
 
@@ -161,9 +161,9 @@ fn handlers_survive_arbitrary_arguments() {
             if waits {
                 client.run("MULTI");
             }
-            client.try_run(&arguments).expect("nobody holds a lock");
+            client.try_run(&arguments).expect("no process holds a lock");
             if waits {
-                client.try_run(&[b"EXEC"]).expect("nobody holds a lock");
+                client.try_run(&[b"EXEC"]).expect("no process holds a lock");
             }
             client.session.reset(Some("default".into()));
             ran += 1;
@@ -223,7 +223,7 @@ fn blocked_command_changes_nothing_and_can_be_retried() {
         let holder = thread::spawn(move || {
             let store = Store::open(&path, true).expect("the same store");
             store.hold(store.all_shards(), || {
-                held.send(()).expect("somebody waits");
+                held.send(()).expect("a client is waiting");
                 wait_go_on.recv().expect("a word to go on");
             })
         });
@@ -235,7 +235,7 @@ fn blocked_command_changes_nothing_and_can_be_retried() {
         let held = holder.join().expect("the holder ends");
         held.expect("its transaction does nothing");
         assert_eq!(contents(&mut client), before, "{line}");
-        let reply = client.try_run(&arguments).expect("nobody holds a lock");
+        let reply = client.try_run(&arguments).expect("no process holds a lock");
         assert!(
             !matches!(reply, None | Some(Tree::Error(_))),
             "{line}: {reply:?}"
@@ -262,7 +262,7 @@ fn exec_publishes_with_its_commit_or_not_at_all() {
     let other = Store::open(&path, true).expect("the same store");
     let mut subscriber = other.subscriber();
     let subscribed = subscriber.subscribe(Topic::Channel, &[channel.as_bytes()]);
-    subscribed.expect("nobody holds a lock");
+    subscribed.expect("no process holds a lock");
     let (held, wait_held) = mpsc::channel();
     let (go_on, wait_go_on) = mpsc::channel::<()>();
     let name = channel.clone();
@@ -270,7 +270,7 @@ fn exec_publishes_with_its_commit_or_not_at_all() {
         let store = Store::open(&path, true).expect("the same store");
         let key = store.key(name.as_bytes());
         store.hold(store.shards_of([&key]), || {
-            held.send(()).expect("somebody waits");
+            held.send(()).expect("a client is waiting");
             wait_go_on.recv().expect("a word to go on");
         })
     });
@@ -284,7 +284,7 @@ fn exec_publishes_with_its_commit_or_not_at_all() {
     held.expect("its transaction does nothing");
     let replies = vec![Tree::Simple("OK".into()), Tree::Integer(1)];
     assert_eq!(client.run("EXEC"), Tree::Array(replies));
-    let event = subscriber.try_next().expect("nobody holds a lock");
+    let event = subscriber.try_next().expect("no process holds a lock");
     assert!(matches!(event, Some(Event::Message(message)) if message.payload == b"m"));
 }
 
@@ -395,7 +395,7 @@ fn restored_deadline_beyond_64_bits_has_already_passed() {
     };
     for (time, there) in [("9223372036854775807", 0), ("9000000000000000000", 1)] {
         let restore: [&[u8]; 5] = [b"RESTORE", b"j", time.as_bytes(), &payload, b"REPLACE"];
-        let reply = client.try_run(&restore).expect("nobody holds a lock");
+        let reply = client.try_run(&restore).expect("no process holds a lock");
         assert_eq!(reply, Some(Tree::Simple("OK".into())));
         assert_eq!(client.run("EXISTS j"), Tree::Integer(there), "{time}");
     }
@@ -447,7 +447,7 @@ fn free_memory_is_returned() {
     assert_eq!(figure(&mut client, "keys.count"), 8);
     assert!(figure(&mut client, "dataset.bytes") >= 8 << 20);
     client.run("FLUSHALL");
-    client.store.upkeep_all().expect("nobody holds a lock");
+    client.store.upkeep_all().expect("no process holds a lock");
     assert!(figure(&mut client, "allocator.resident") >= 8 << 20);
     client.run("MEMORY PURGE");
     assert!(figure(&mut client, "allocator.resident") < 4 << 20);

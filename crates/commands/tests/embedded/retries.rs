@@ -72,7 +72,7 @@ fn retried_command_counts_its_lookup_once() {
     let holder = thread::spawn(move || {
         let store = Store::open(&path, true).expect("the same store");
         store.hold(store.all_shards(), || {
-            held.send(()).expect("somebody waits");
+            held.send(()).expect("a client is waiting");
             wait_go_on.recv().expect("a word to go on");
         })
     });

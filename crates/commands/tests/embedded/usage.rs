@@ -27,7 +27,7 @@ impl Client {
 
     fn words(&mut self, words: &[String]) -> Tree {
         let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-        let reply = self.try_run(&words).expect("nobody holds a lock");
+        let reply = self.try_run(&words).expect("no process holds a lock");
         reply.expect("a reply")
     }
 
@@ -40,7 +40,11 @@ impl Client {
 
     /// Returns the memory in use after everything pending has been freed.
     fn used(&self) -> u64 {
-        while self.store.reclaim(|| false).expect("nobody holds a lock") {}
+        while self
+            .store
+            .reclaim(|| false)
+            .expect("no process holds a lock")
+        {}
         self.store.used_memory()
     }
 
@@ -175,7 +179,7 @@ fn connection_keeps_no_large_buffers() {
             other => panic!("{other:?}"),
         };
         let (_, memory) = info.split_once("tot-mem=").expect("what it takes");
-        let (memory, _) = memory.split_once(' ').expect("more behind it");
+        let (memory, _) = memory.split_once(' ').expect("more after it");
         memory.parse::<usize>().expect("a number")
     };
     let before = kept(&mut client);

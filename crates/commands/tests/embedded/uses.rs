@@ -68,7 +68,11 @@ impl Client {
         self.store.set_frequency(&key, BEFORE);
         let reply = self.run(line);
         assert!(!matches!(reply, Tree::Error(_)), "{line}: {reply:?}");
-        let is_there = self.store.exists(0, &[b"k"]).expect("nobody holds a lock") == 1;
+        let is_there = self
+            .store
+            .exists(0, &[b"k"])
+            .expect("no process holds a lock")
+            == 1;
         let key = self.store.key(if is_there { b"k" } else { b"d" });
         self.store.frequency(&key)
     }

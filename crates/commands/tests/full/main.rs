@@ -51,7 +51,7 @@ impl Client {
     fn run(&mut self, arguments: &[&[u8]]) -> Tree {
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
-        execute(&mut context, arguments, &mut reply).expect("nobody else has a lock");
+        execute(&mut context, arguments, &mut reply).expect("no other process holds a lock");
         let mut replies = reply.finish().expect("a whole reply");
         replies.pop().expect("a reply")
     }
@@ -298,7 +298,7 @@ fn in_own_mounts(test: &str) {
         );
         return;
     }
-    println!("skipped {test}: the mount is not allowed");
+    println!("skipped: {test}: the mount is not allowed");
 }
 
 /// A log holds each word once, regardless of the number of commands, and frees its memory when the

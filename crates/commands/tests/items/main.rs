@@ -72,7 +72,7 @@ impl Client {
         let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
-        execute(&mut context, &arguments, &mut reply).expect("nobody holds a lock");
+        execute(&mut context, &arguments, &mut reply).expect("no process holds a lock");
         let tree = reply
             .finish()
             .expect("a whole reply")

@@ -55,7 +55,7 @@ fn random_commands_get_the_replies_of_redis() {
     let mut redis = match Server::start(Kind::Redis, Settings::default()) {
         Ok(redis) => redis,
         Err(error) => {
-            println!("skipped: no real Redis to compare with: {error:#}");
+            println!("skipped: comparison with a real Redis: {error:#}");
             return;
         }
     };

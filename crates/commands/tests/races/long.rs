@@ -76,7 +76,7 @@ fn share<R: PartialEq + std::fmt::Debug>(place: Place, read: impl Fn(&Store) -> 
     reader.interrupt_reads(None);
     let all = work::done().touched - before;
     let theirs = theirs.load(Ordering::Relaxed);
-    assert!(theirs > 0, "nobody changed anything");
+    assert!(theirs > 0, "nothing was changed");
     println!("{quiet} words alone, {} while others write", all - theirs);
     (all - theirs) as f64 / quiet as f64
 }
@@ -172,7 +172,7 @@ fn long_collections_are_not_reread_often() {
                 let mut session = session.borrow_mut();
                 let mut reply = Recorder::new();
                 let mut context = Context::new(&mut session, host.host(), store);
-                execute(&mut context, words, &mut reply).expect("nobody holds a lock");
+                execute(&mut context, words, &mut reply).expect("no process holds a lock");
                 reply.finish().expect("a whole reply")
             };
             let texts: Vec<String> = (0..ITEMS).map(|item| format!("item{item:08}")).collect();
@@ -225,7 +225,7 @@ fn lock_free_result_matches_the_sources_when_stored() {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut session, host.host(), store);
-        execute(&mut context, &words, &mut reply).expect("nobody holds a lock");
+        execute(&mut context, &words, &mut reply).expect("no process holds a lock");
         let replies = reply.finish().expect("a whole reply");
         assert!(
             !matches!(replies[..], [Tree::Error(_)]),

@@ -40,7 +40,7 @@ pub(crate) fn stage(shards: usize) -> Stage {
         session.database = database as u32;
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut session, host.host(), store);
-        execute(&mut context, words, &mut reply).expect("nobody holds a lock");
+        execute(&mut context, words, &mut reply).expect("no process holds a lock");
         let replies = reply.finish().expect("a whole reply");
         assert!(!matches!(replies[..], [Tree::Error(_)]), "{replies:?}");
     });
@@ -63,7 +63,7 @@ impl Runner {
     pub(crate) fn count(&mut self, words: &[Vec<u8>], stage: &Stage) -> (u64, u64) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
-        execute(&mut context, &words, &mut Recorder::new()).expect("nobody holds a lock");
+        execute(&mut context, &words, &mut Recorder::new()).expect("no process holds a lock");
         stage.calm()
     }
 

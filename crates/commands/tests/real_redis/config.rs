@@ -223,19 +223,19 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("active-defrag", "memory is not moved to defragment it"),
     ("activedefrag", "memory is not moved to defragment it"),
     ("always-show-logo", "there is no logo"),
-    ("aof", "there is no append-only file yet"),
-    ("appenddirname", "there is no append-only file yet"),
-    ("appendfilename", "there is no append-only file yet"),
-    ("auto-aof", "there is no append-only file yet"),
+    ("aof", "append-only files are not supported"),
+    ("appenddirname", "append-only files are not supported"),
+    ("appendfilename", "append-only files are not supported"),
+    ("auto-aof", "append-only files are not supported"),
     ("bgsave_cpulist", "no process is forked"),
     ("bind-source-addr", "no connection is made to others"),
     ("bio_cpulist", "there are no such threads"),
     ("cluster-", "there is no cluster mode"),
     ("crash-", "crashes are not reported in this way"),
-    ("dbfilename", "there are no snapshots yet"),
-    ("dir", "there are no snapshots yet"),
+    ("dbfilename", "snapshots are not supported"),
+    ("dir", "snapshots are not supported"),
     ("disable-thp", "the memory is a file's"),
-    ("enable-module-command", "there are no modules"),
+    ("enable-module-command", "modules are not supported"),
     ("enable-protected-configs", "none is protected"),
     ("ignore-warnings", "there are none to ignore"),
     ("io-threads", "threads are counted by --threads"),
@@ -244,13 +244,13 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("maxmemory-clients", "clients are not evicted"),
     (
         "no-appendfsync-on-rewrite",
-        "there is no append-only file yet",
+        "append-only files are not supported",
     ),
     ("oom-score-adj", "it is the service manager's"),
     ("pidfile", "the server stays in the foreground"),
     ("proc-title-template", "the title stays"),
     ("propagation-error-behavior", "there is no replication"),
-    ("rdb", "there are no snapshots yet"),
+    ("rdb", "snapshots are not supported"),
     ("repl", "there is no replication"),
     ("sanitize-dump-payload", "RESTORE always checks"),
     ("server_cpulist", "it is the service manager's"),
@@ -277,11 +277,11 @@ fn every_redis_parameter_exists_or_is_listed_as_missing() {
         let shown = String::from_utf8_lossy(&name).into_owned();
         let reason = NOT_THERE.iter().find(|(start, _)| shown.starts_with(start));
         let Some((_, own)) = ours.iter().find(|(other, _)| *other == name) else {
-            assert!(reason.is_some(), "{shown} is not there");
+            assert!(reason.is_some(), "{shown} does not exist");
             missing += 1;
             continue;
         };
-        assert!(reason.is_none(), "{shown} is there, though {reason:?}");
+        assert!(reason.is_none(), "{shown} exists, though {reason:?}");
         let is_number = |value: &[u8]| !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let is_choice = |value: &[u8]| value == b"yes" || value == b"no";
         assert_eq!(is_number(own), is_number(&value), "{shown}");

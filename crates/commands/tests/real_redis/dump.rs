@@ -160,7 +160,7 @@ fn collections_restore_in_both_directions() {
         let Tree::Bulk(theirs) = client.words("DUMP k") else {
             panic!("DUMP answers a string")
         };
-        let (found, items) = restore(&theirs, LIMIT).expect("a value of theirs");
+        let (found, items) = restore(&theirs, LIMIT).expect("a value of Redis");
         assert_eq!(found, value_type);
         let expected = listed(client.words(&read("k")), width, ordered);
         let ours = Tree::Array(items.iter().map(|text| Tree::Bulk(text.to_vec())).collect());
@@ -207,7 +207,7 @@ fn sorted_sets_restore_in_both_directions() {
         let Tree::Bulk(theirs) = client.words("DUMP k") else {
             panic!("DUMP answers a string")
         };
-        let (found, items) = restore(&theirs, LIMIT).expect("a value of theirs");
+        let (found, items) = restore(&theirs, LIMIT).expect("a value of Redis");
         assert_eq!((found, items.len()), (ValueType::SortedSet, members * 2));
         let encoding = if members > 128 {
             Encoding::SkipList

@@ -33,7 +33,7 @@ impl Own {
     pub(crate) fn call(&mut self, arguments: &[&[u8]]) -> Tree {
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let mut reply = Recorder::new();
-        execute(&mut context, arguments, &mut reply).expect("nobody else holds a lock");
+        execute(&mut context, arguments, &mut reply).expect("no other process holds a lock");
         let mut replies = reply.finish().expect("a whole reply");
         assert_eq!(replies.len(), 1, "one reply");
         replies.remove(0).into_resp2()

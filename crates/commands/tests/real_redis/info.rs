@@ -107,7 +107,7 @@ fn fields_equal_those_of_redis() {
         for ((title, ours), (_, theirs)) in ours.iter().zip(&theirs) {
             for (name, value) in theirs {
                 if let Some((_, reason)) = LEFT_OUT.iter().find(|(other, _)| other == name) {
-                    assert!(!ours.contains_key(name), "{name} is there, though {reason}");
+                    assert!(!ours.contains_key(name), "{name} exists, though {reason}");
                     continue;
                 }
                 let own = ours.get(name);

@@ -112,7 +112,7 @@ mod tests {
         let before = unix_milliseconds();
         while unix_milliseconds() == before {}
         let first = clock.now();
-        assert!(first > before, "nobody had looked");
+        assert!(first > before, "no process had looked");
         drop(clock.freeze());
         while unix_milliseconds() == first {}
         assert_eq!(clock.now(), first);

@@ -19,6 +19,6 @@ impl Parts {
     /// Panics if the handle was created without the value, which is a bug in this crate.
     pub(crate) fn get<P: 'static>(&self) -> &P {
         let found = self.0.iter().find_map(|part| part.downcast_ref());
-        found.expect("each handle is made with the parts of all modules")
+        found.expect("every handle is created with the parts of all modules")
     }
 }

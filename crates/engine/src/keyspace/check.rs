@@ -63,7 +63,7 @@ impl Keys<'_> {
         if noted != counts[1] {
             check.problem(|| {
                 let counted = counts[1];
-                format!("{} counts {noted} expiring keys and has {counted}", name())
+                format!("{} counts {noted} expiring keys but has {counted}", name())
             });
         }
     }
@@ -94,7 +94,9 @@ impl Keys<'_> {
             let key_hash = hash(check.secret, &key);
             let strayed = !self.anywhere && self.store.key(&key).shard() != check.shard;
             if strayed || table.bucket(key_hash) != home {
-                check.problem(|| format!("the key of the entry at {at:#x} belongs elsewhere"));
+                check.problem(|| {
+                    format!("the key of the entry at {at:#x} belongs in another bucket")
+                });
             }
         }
         Ok(())
@@ -115,12 +117,12 @@ impl Keys<'_> {
         let walked = graveyard::for_each_dying(check.view, check.shard, |record, left| {
             found.push((record, left));
             if found.len() > 1 << 20 {
-                return Err(Error::Name("a list without end".into()));
+                return Err(Error::Name("a list that ends".into()));
             }
             Ok(())
         });
         if let Err(error) = walked {
-            check.problem(|| format!("the list of what is being freed: {error}"));
+            check.problem(|| format!("the list of values being freed: {error}"));
         }
         for (record, left) in found {
             self.left(check, record, left);
@@ -156,7 +158,9 @@ impl Keys<'_> {
             Left::Tree(kind, subtree, progress) => {
                 let checked = kind.check_left(check.view, subtree, progress, check.reach);
                 if let Err(error) = checked {
-                    check.problem(|| format!("the tree that is freed by {record:#x}: {error}"));
+                    check.problem(|| {
+                        format!("the tree being freed by the record at {record:#x}: {error}")
+                    });
                 }
             }
             Left::Parts(parts) => {

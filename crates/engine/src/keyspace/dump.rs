@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             seal(b"\x00\x01abc").as_deref(),
             Ok(&b"a"[..]),
-            "bytes behind the value"
+            "bytes after the value"
         );
         let mut random = fastrand::Rng::with_seed(9);
         for _ in 0..20_000 {

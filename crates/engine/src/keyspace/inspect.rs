@@ -96,7 +96,7 @@ mod tests {
         }
         let usage = |key: &Key<'_>| {
             store.read(store.shards_of([key]), |reader| {
-                let entry = reader.find(0, key)?.expect("the key is there");
+                let entry = reader.find(0, key)?.expect("the key exists");
                 entry.memory_usage(reader.view(), 5)
             })
         };
@@ -132,7 +132,7 @@ mod tests {
                 }
                 writer.find(0, &key)
             });
-            let entry = entry.expect("the value is set").expect("the key is there");
+            let entry = entry.expect("the value is set").expect("the key exists");
             entry.encoding().expect("a known encoding").name()
         };
         assert_eq!((encoding(false), encoding(true)), ("int", "embstr"));

@@ -71,8 +71,8 @@ impl StoreName {
             if rest.contains('?') {
                 return Err(Error::Name(
                     format!(
-                        "expected undercroft:///path without options, got {text:?}; a path with a '?' is written \
-                         without undercroft://"
+                        "expected undercroft:///path without options, got {text:?}; write a path \
+                         that contains '?' without undercroft://"
                     )
                     .into(),
                 ));
@@ -96,8 +96,9 @@ impl StoreName {
                     None => {
                         return Err(Error::Name(
                             format!(
-                                "expected a database below {DATABASES} behind a store's name, as in \
-                                 undercroft://{name}/1, or undercroft:///path for a file, got {text:?}"
+                                "expected a database below {DATABASES} after the store's name, as \
+                                 in undercroft://{name}/1, or undercroft:///path for a file, got \
+                                 {text:?}"
                             )
                             .into(),
                         ));
@@ -107,8 +108,8 @@ impl StoreName {
         };
         if !is_name(rest) {
             return Err(Error::Name(format!(
-                "expected a store's name of up to {NAME_MAX} letters, digits, '.', '_' and '-', \
-                 not starting with '.', got {rest:?}"
+                "expected a store name of up to {NAME_MAX} letters, digits, '.', '_' and '-' that \
+                 does not start with '.', got {rest:?}"
             ).into()));
         }
         Ok(StoreName {
@@ -142,11 +143,15 @@ impl StoreName {
         if sound {
             Ok(())
         } else {
-            Err(Error::Name(format!(
-                "expected {} to be a directory of user {} with mode 0700; somebody else made it",
-                directory.display(),
-                user()
-            ).into()))
+            Err(Error::Name(
+                format!(
+                    "expected {} to be a directory with mode 0700 that belongs to user {}, but \
+                     another user created it; ask that user or an administrator to remove it",
+                    directory.display(),
+                    user()
+                )
+                .into(),
+            ))
         }
     }
 }

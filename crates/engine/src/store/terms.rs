@@ -61,8 +61,9 @@ impl Store {
         {
             return Err(Error::Terms(
                 format!(
-                    "the store {path} has a capacity of {capacity}, not {asked} as asked for; it is set for good when a \
-                     store is created: undercroft export, and import with --capacity, make a new one"
+                    "the store {path} has a capacity of {capacity}, not the requested {asked}; \
+                     capacity is fixed when a store is created: undercroft export, then import \
+                     with --capacity, create a new one"
                 )
                 .into(),
             ));
@@ -77,12 +78,16 @@ impl Store {
                 ("maxmemory-policy", names.0, names.1)
             }),
         ];
-        let texts = differences.into_iter().flatten().map(|(what, found, asked)| {
-            format!(
-                "the store {path} has {what} {found}, not {asked} as asked for, which is for the creation of a store; for \
-                 all its users it is changed by: undercroft exec --store {path} CONFIG SET {what} {asked}"
-            )
-        });
+        let texts = differences
+            .into_iter()
+            .flatten()
+            .map(|(what, found, asked)| {
+                format!(
+                    "the store {path} has {what} {found}, not the requested {asked}, which \
+                     applies only when a store is created; to change it for all users: undercroft \
+                     exec --store {path} CONFIG SET {what} {asked}"
+                )
+            });
         let text = texts.collect::<Vec<String>>().join("; ");
         match text.is_empty() {
             true => Ok(None),
@@ -168,14 +173,14 @@ mod tests {
             ..Terms::default()
         });
         assert!(
-            text.contains("maxmemory-policy noeviction, not allkeys-lru"),
+            text.contains("maxmemory-policy noeviction, not the requested allkeys-lru"),
             "{text}"
         );
         let text = refused(Terms {
             capacity: Some(64 << 20),
             ..Terms::default()
         });
-        assert!(text.contains(", not 67108864 as asked for"), "{text}");
+        assert!(text.contains(", not the requested 67108864"), "{text}");
         let same = Terms {
             max_memory: Some(1 << 30),
             policy: Some(EvictionPolicy::NoEviction),

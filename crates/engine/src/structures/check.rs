@@ -72,7 +72,7 @@ impl Check<'_> {
         }
         let counted = counts[0];
         if noted != counted {
-            self.problem(|| format!("{} counts {noted} keys and has {counted}", name()));
+            self.problem(|| format!("{} counts {noted} keys but has {counted}", name()));
         }
         Ok(())
     }
@@ -92,7 +92,12 @@ impl Check<'_> {
             .check(table.at, table.buckets().saturating_mul(BUCKET))
             .is_err()
         {
-            return self.problem(|| format!("a table of 2^{} buckets does not fit", table.bits));
+            return self.problem(|| {
+                format!(
+                    "a table of 2^{} buckets does not fit in its extent",
+                    table.bits
+                )
+            });
         }
         for index in first..table.buckets() {
             let home = table.bucket(index);
@@ -147,7 +152,8 @@ pub(crate) fn element(
         let mut key = Vec::new();
         element.append_key(check.view, &mut key)?;
         if table.bucket(hash(check.secret, &key)) != home {
-            check.problem(|| format!("the key of the element at {at:#x} belongs elsewhere"));
+            check
+                .problem(|| format!("the key of the element at {at:#x} belongs in another bucket"));
         }
     }
     Ok(())

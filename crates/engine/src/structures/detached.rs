@@ -111,7 +111,7 @@ pub(crate) fn check_note(view: &View<'_>, arena: Offset) -> Result<(), Error> {
 pub(crate) fn fault(at: Offset) -> Error {
     Fault {
         at,
-        what: "parts of a value and an arena that lead to each other",
+        what: "an arena and parts of a value that refer to each other",
     }
     .into()
 }

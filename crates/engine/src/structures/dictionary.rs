@@ -217,7 +217,7 @@ pub(crate) trait Dictionary: Copy {
 pub(super) fn root_fault() -> Fault {
     Fault {
         at: 0,
-        what: "a dictionary's root with sound tables",
+        what: "a dictionary root with valid tables",
     }
 }
 

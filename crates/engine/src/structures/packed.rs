@@ -137,7 +137,7 @@ impl<'p> PackedItems<'p> {
 
 pub(crate) const DAMAGED: Fault = Fault {
     at: 0,
-    what: "a packed collection whose items fill it",
+    what: "a packed collection that its items fill exactly",
 };
 
 impl<'p> Iterator for PackedItems<'p> {

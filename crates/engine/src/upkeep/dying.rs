@@ -39,7 +39,7 @@ impl Dying {
                 Some(value_type) => Ok(Dying::Tree(value_type)),
                 None => Err(Fault {
                     at: record,
-                    what: "a known kind of structure to be freed",
+                    what: "a known kind of structure to free",
                 }
                 .into()),
             },

@@ -336,7 +336,7 @@ impl TicketRecord {
     fn fault(entry: &Entry) -> Error {
         Error::from(Fault {
             at: entry.at,
-            what: "a sound record of a waiting client",
+            what: "a valid record of a waiting client",
         })
     }
 

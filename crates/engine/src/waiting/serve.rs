@@ -288,7 +288,7 @@ impl Store {
             // The ticket was read from a list and is not validated yet.
             return Err(Error::from(Fault {
                 at: 0,
-                what: "tickets of waiting clients in shards that are there",
+                what: "tickets of waiting clients in existing shards",
             }));
         }
         self.read_marked(ShardSet::one(ticket.home()), |reader| reader.waiter(ticket))

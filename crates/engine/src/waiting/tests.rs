@@ -56,7 +56,7 @@ fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) 
         scope.spawn(move || {
             let store = open(path);
             let done = store.hold(ShardSet::one(shard), || {
-                holding.send(()).expect("somebody to tell");
+                holding.send(()).expect("a client to notify");
                 // Nothing is ever sent: `recv` fails once the sender is dropped.
                 assert!(released.recv().is_err());
             });

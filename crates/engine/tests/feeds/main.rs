@@ -169,7 +169,7 @@ fn large_insertions_stay_in_order_at_any_place() {
             let found = rows.iter().skip(1).map(|row| row[1..5].to_vec());
             assert!(
                 found.eq(expected.map(|number| number.to_be_bytes().to_vec())),
-                "another order behind {there} items, at {position}"
+                "another order after {there} items, at {position}"
             );
             let report = pair.store.check().expect("a walk");
             assert!(report.problems.is_empty(), "{:?}", report.problems);

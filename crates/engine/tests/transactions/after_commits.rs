@@ -60,7 +60,7 @@ fn hold(
     let path = path.to_owned();
     let holder = thread::spawn(move || {
         hold(&path, &mut || {
-            holding.send(()).expect("somebody to tell");
+            holding.send(()).expect("a client to notify");
             // Nothing is ever sent: `recv` fails once the sender is dropped.
             assert!(released.recv().is_err());
         });

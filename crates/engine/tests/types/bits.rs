@@ -110,7 +110,7 @@ fn bit_counts_and_searches_match_a_vector_of_bytes() {
             let sought = random.bool();
             let (count, first) = store
                 .read(store.shards_of([&key]), |reader| {
-                    let entry = reader.find(0, &key)?.expect("the key is there");
+                    let entry = reader.find(0, &key)?.expect("the key exists");
                     let text = entry.text(reader.view())?;
                     let (start, end) = (start as u64, end as u64);
                     let count = text.count_bits(reader.view(), start, end)?;

@@ -49,7 +49,7 @@ fn value(store: &Store, database: usize, key: &Key<'_>) -> Option<(ValueType, En
 
 #[track_caller]
 fn expect(store: &Store, database: usize, key: &Key<'_>, value_type: ValueType, items: &Ranges) {
-    let (found, _, there) = value(store, database, key).expect("the key is there");
+    let (found, _, there) = value(store, database, key).expect("the key exists");
     assert_eq!(found, value_type);
     if value_type == ValueType::String {
         let all = items.iter().collect::<Vec<_>>().concat();
@@ -73,7 +73,7 @@ fn stored_value_is_read_back_and_measured() {
         put(&store, &key, value_type, &items);
         expect(&store, 0, &key, value_type, &items);
         let bytes = store.read(store.shards_of([&key]), |reader| {
-            let entry = reader.find(0, &key)?.expect("the key is there");
+            let entry = reader.find(0, &key)?.expect("the key exists");
             entry.memory_usage(reader.view(), 0)
         });
         let least = items.iter().map(<[u8]>::len).sum::<usize>() as u64 / 4;
@@ -143,7 +143,7 @@ fn deleted_value_leaves_no_memory_in_use() {
         &example(ValueType::String, 1, Items::Texts(9)),
     );
     let settle = || {
-        while store.reclaim(|| false).expect("nobody holds a lock") {}
+        while store.reclaim(|| false).expect("no process holds a lock") {}
         store.upkeep_all().expect("upkeep");
         store.used_memory()
     };
@@ -168,7 +168,7 @@ fn value_is_restored_from_its_dump() {
     let key = store.key(b"k");
     for (value_type, items) in cases() {
         put(&store, &key, value_type, &items);
-        let (_, encoding, there) = value(&store, 0, &key).expect("the key is there");
+        let (_, encoding, there) = value(&store, 0, &key).expect("the key exists");
         let payload = rdb::dump(value_type, encoding, &there);
         let (found, restored) = rdb::restore(&payload, 1 << 20).expect("our own payload");
         assert_eq!(found, value_type);

@@ -216,7 +216,7 @@ fn scan_returns_permanent_fields_while_the_table_grows_and_shrinks() {
             let (mut texts, count) = (Ranges::new(), random.u64(1..40));
             cursor = store
                 .read_into(shards, &mut texts, |reader, texts| {
-                    let hash = reader.hash(0, &key)?.expect("it is there");
+                    let hash = reader.hash(0, &key)?.expect("it exists");
                     hash.scan(reader.view(), cursor, count, texts)
                 })
                 .expect("read");
@@ -269,7 +269,7 @@ fn random_fields_exist_and_are_distinct() {
             let (mut texts, seed) = (Ranges::new(), random.next_word());
             store
                 .read_into(store.shards_of([&key]), &mut texts, |reader, texts| {
-                    let hash = reader.hash(0, &key)?.expect("it is there");
+                    let hash = reader.hash(0, &key)?.expect("it exists");
                     hash.sample(reader.view(), &mut Random::new(seed), count, texts)
                 })
                 .expect("read");

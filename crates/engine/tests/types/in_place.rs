@@ -43,14 +43,14 @@ fn string_read_in_place_survives_every_change_of_its_key() {
         |s| assert_eq!(s.flush_all(true).expect("room"), 1),
         |s| {
             let taken = s.take_in_place(0, b"key", |_, _| true).expect("room");
-            s.let_go(taken.expect("it is there"));
+            s.let_go(taken.expect("it exists"));
         },
     ];
     for act in acts {
         let before = store.used_memory();
         store.set(0, b"key", &[7; LONG]).expect("room");
         let found = store.get_in_place(0, b"key").expect("a read");
-        let found = found.expect("it is there");
+        let found = found.expect("it exists");
         assert!(matches!(found, Whole::Pinned(_)));
         act(&store);
         let others: Vec<String> = (0..40).map(|number| format!("other {number}")).collect();
@@ -79,7 +79,7 @@ fn string_is_taken_in_place_only_if_the_caller_accepts_it() {
         let taken = store.take_in_place(0, b"key", |word, length| {
             (word, length) == (first, value.len() as u64)
         });
-        let taken = taken.expect("room").expect("it is there");
+        let taken = taken.expect("room").expect("it exists");
         assert_eq!(matches!(taken, Whole::Taken(_)), value.len() == LONG);
         assert_eq!(bytes(&store, &taken), value);
         assert!(

@@ -322,7 +322,7 @@ fn positions(pair: &Pair, key: usize, random: &mut Rng) {
         let there = reader.list_positions(0, &hashed, &text, wanted, &mut found)?;
         Ok::<_, Error>(there.then_some(found))
     });
-    let found = read.expect("read").expect("the key is there");
+    let found = read.expect("read").expect("the key exists");
     let mut places: Vec<usize> = (0..model.len()).collect();
     if rank < 0 {
         places.reverse();

@@ -428,7 +428,7 @@ fn many_members_take_little_memory() {
     }
     let each = store.used_memory() as f64 / COUNT as f64;
     let measured = store.read(store.shards_of([&key]), |reader| {
-        let entry = reader.find(0, &key)?.expect("the key is there");
+        let entry = reader.find(0, &key)?.expect("the key exists");
         let view = reader.view();
         Ok::<_, Error>((entry.memory_usage(view, 0)?, entry.memory_usage(view, 20)?))
     });

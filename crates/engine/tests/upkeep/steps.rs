@@ -54,7 +54,10 @@ fn keys(store: &Store) -> u64 {
 fn write_until(store: &Store, mut done: impl FnMut(&Store) -> bool) {
     let start = Instant::now();
     while !done(store) {
-        assert!(start.elapsed() < PATIENCE, "nobody keeps the store");
+        assert!(
+            start.elapsed() < PATIENCE,
+            "no process does the store's upkeep"
+        );
         store.set(15, b"writer", b"value").expect("room");
     }
 }
@@ -99,7 +102,10 @@ fn waiting_clients_run_upkeep_too() {
     set_expired(&store, 1000);
     let start = Instant::now();
     while keys(&store) > 0 {
-        assert!(start.elapsed() < PATIENCE, "nobody keeps the store");
+        assert!(
+            start.elapsed() < PATIENCE,
+            "no process does the store's upkeep"
+        );
         store.upkeep_while_waiting();
     }
 }

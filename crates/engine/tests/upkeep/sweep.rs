@@ -37,7 +37,7 @@ fn locked_shard_does_not_block_the_sweep_of_others() {
     let held = store.hold(store.shards_of([&locked]), || sweeper.sweep(1 << 10));
     let removed = held
         .expect("the lock is this thread's")
-        .expect("others are passed over");
+        .expect("others are skipped");
     assert_eq!(removed, keys.len() - here);
     assert_eq!(sweeper.sweep(1 << 10).expect("no lock is held"), here);
     assert_eq!(sweeper.count_keys(0).expect("no lock is held"), 0);

@@ -103,7 +103,7 @@ impl Transaction<'_> {
         let damaged = |at| {
             Err(Error::Damaged(Fault {
                 at,
-                what: "a list of an arena's runs whose links agree",
+                what: "an arena's list of runs with consistent links",
             }))
         };
         if previous == 0 {

@@ -55,7 +55,7 @@ impl Transaction<'_> {
         if mapping.load(forward) != page + 1 {
             return Err(Error::Damaged(Fault {
                 at: forward,
-                what: "a list of pages whose links agree",
+                what: "a list of pages with consistent links",
             }));
         }
         self.set(index, forward, next)?;

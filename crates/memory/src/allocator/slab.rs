@@ -55,7 +55,7 @@ impl Transaction<'_> {
         match classes::class_of(bytes) {
             Some(0) if pool.is_arena() => self.allocate_blocks(pool, 1, wanted),
             Some(class) => self.allocate_blocks(pool, class, wanted),
-            None => panic!("blocks of {bytes} bytes do not lie in slabs"),
+            None => panic!("blocks of {bytes} bytes are not kept in slabs"),
         }
     }
 

@@ -170,7 +170,7 @@ impl Heap<'_> {
         if self.load(control::COPY_OWNER) != owner {
             return Err(Error::Damaged(Fault {
                 at: control::COPY_OWNER,
-                what: "the process that makes a copy",
+                what: "the process that is making a copy",
             }));
         }
         let Some(page) = self.find(pages) else {
@@ -214,7 +214,7 @@ impl Heap<'_> {
         let Some(run) = run.filter(sound) else {
             return Err(Error::Damaged(Fault {
                 at: control::COPY_RUNS,
-                what: "a run that a copy has taken",
+                what: "a run taken by a copy",
             }));
         };
         let at = layout.descriptor(page);

@@ -330,7 +330,7 @@ fn wait_for_copier(segment: &Segment, start: Instant, pid: u32) -> Result<(), Er
 fn empty(segment: &Segment) -> Result<Image, Error> {
     let layout = *segment.mapping.layout();
     let map = Map::own(layout.file_length).map_err(|source| Error::Io {
-        doing: "finding memory for an image of",
+        doing: "allocating memory for an image of",
         path: segment.path().into(),
         source,
     })?;

@@ -211,7 +211,7 @@ impl Heap<'_> {
             if mask & freed != 0 {
                 return Err(Error::Damaged(Fault {
                     at: layout.page_masks + extent * 2,
-                    what: "a mask of free pages that agrees with the runs",
+                    what: "a mask of free pages that matches the runs",
                 }));
             }
             self.set_page_mask(extent, mask | freed)?;

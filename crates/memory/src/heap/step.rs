@@ -227,7 +227,7 @@ impl Heap<'_> {
             if bits > 0xffff || old & bits != expected {
                 return Err(Error::Damaged(Fault {
                     at: self.segment.mapping.layout().page_masks + extent * 2,
-                    what: "a mask of free pages that agrees with the runs",
+                    what: "a mask of free pages that matches the runs",
                 }));
             }
             self.set_page_mask(extent, old ^ bits)?;

@@ -126,7 +126,7 @@ fn punch(segment: &Segment, slice: Slice) -> Result<(), Error> {
     let start = segment.mapping.layout().heap + slice.first * EXTENT;
     let punched = segment.mapping.punch(start, slice.count * EXTENT);
     punched.map_err(|source| Error::Io {
-        doing: "giving back memory of",
+        doing: "returning memory of",
         path: segment.path().into(),
         source,
     })

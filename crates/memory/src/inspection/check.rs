@@ -89,7 +89,7 @@ fn check_shards(
             report,
         );
         for at in strays {
-            report.problem(|| format!("shard {index}: {at:#x} is in use twice, or is not a block"));
+            report.problem(|| format!("shard {index}: {at:#x} is used twice or is not a block"));
         }
         for at in blocks {
             report.problem(|| format!("shard {index}: the block at {at:#x} is lost"));
@@ -105,16 +105,16 @@ fn check_shard(segment: &Segment, index: usize, owned: &mut Owned, report: &mut 
     let counts = [
         (shard::USED_BYTES, owned.bytes, "bytes in blocks"),
         (shard::PAGES, owned.pages, "pages"),
-        (shard::LEFT_BYTES, owned.left, "bytes left behind"),
+        (shard::LEFT_BYTES, owned.left, "bytes left over"),
     ];
     for (field, expected, name) in counts {
         let counted = mapping.load(base + field);
         if counted != expected {
-            report.problem(|| format!("shard {index} counts {counted} {name} and has {expected}"));
+            report.problem(|| format!("shard {index} counts {counted} {name} but has {expected}"));
         }
     }
     if segment.is_marked(index) != (mapping.load(base + shard::MARK) != 0) {
-        report.problem(|| format!("shard {index}: its counter has another mark than its word"));
+        report.problem(|| format!("shard {index}: the marks in its counter and its word differ"));
     }
     let free = owned
         .listed

@@ -28,7 +28,7 @@ pub(crate) fn run(
         Some((first, owner, arena))
     });
     let Some((first, owner, mut arena)) = found else {
-        return report.problem(|| format!("page {page} is in an arena that is none"));
+        return report.problem(|| format!("page {page} refers to an arena that does not exist"));
     };
     arena.runs.insert(page);
     arena.pages += pages;
@@ -67,7 +67,7 @@ pub(crate) fn arena(
             let counted = segment.mapping.load(words + field);
             if counted != expected {
                 report.problem(|| {
-                    format!("the arena at page {page} counts {counted} {name} and has {expected}")
+                    format!("the arena at page {page} counts {counted} {name} but has {expected}")
                 });
             }
         }
@@ -86,13 +86,13 @@ fn runs(segment: &Segment, arena_page: u64, mut arena: Arena, returning: u64, re
     while link != 0 {
         let page = link - 1;
         if !arena.runs.remove(&page) {
-            report.problem(|| format!("the arena at page {arena_page} lists page {page}, wrongly"));
+            report.problem(|| format!("the arena at page {arena_page} must not list page {page}"));
             break;
         }
         let (next, back) = segment.mapping.siblings(page);
         // Runs of a buried arena are removed from the front without updating the links back.
         if back != previous && !arena.buried {
-            report.problem(|| format!("page {page} of an arena links back wrongly"));
+            report.problem(|| format!("page {page} of an arena has a wrong back link"));
         }
         previous = link;
         link = next;

@@ -15,7 +15,12 @@ pub(crate) fn pages(segment: &Segment, report: &mut Report) -> Vec<Owned> {
     let mut owned: Vec<Owned> = (0..layout.shards).map(|_| Owned::default()).collect();
     let high = segment.mapping.load(control::HEAP_HIGH);
     if high > layout.extents {
-        report.problem(|| format!("{high} extents are reserved of {}", layout.extents));
+        report.problem(|| {
+            format!(
+                "{high} extents are reserved, but the store has {}",
+                layout.extents
+            )
+        });
         return owned;
     }
     check_extents(segment, high, report);
@@ -43,7 +48,7 @@ fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
         if bit(layout.retired_map, extent) == 1 {
             retired += 1;
             if bit(layout.reserved_map, extent) == 1 {
-                report.problem(|| format!("extent {extent} has memory and is retired"));
+                report.problem(|| format!("extent {extent} is retired but has memory"));
             }
         }
         // The extent was given back to the system; even its part of the tables may have no memory
@@ -71,7 +76,7 @@ fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
     ] {
         let counted = mapping.load(word);
         if counted != expected {
-            report.problem(|| format!("the heap counts {counted} {name} and has {expected}"));
+            report.problem(|| format!("the heap counts {counted} {name} but has {expected}"));
         }
     }
 }
@@ -101,7 +106,7 @@ fn check_runs(segment: &Segment, high: u64, owned: &mut [Owned], report: &mut Re
             || run.pages == 0
             || run.pages > high * EXTENT_PAGES - page
         {
-            report.problem(|| format!("page {page}: a run {run:?} that cannot be"));
+            report.problem(|| format!("page {page}: impossible run {run:?}"));
             page += 1;
             continue;
         }
@@ -111,7 +116,7 @@ fn check_runs(segment: &Segment, high: u64, owned: &mut [Owned], report: &mut Re
                 break;
             }
             if is_free(inside) {
-                report.problem(|| format!("page {inside} is free and in a run"));
+                report.problem(|| format!("page {inside} is both free and in a run"));
             }
         }
         report.pages += run.pages;
@@ -138,20 +143,20 @@ fn check_copy(segment: &Segment, mut runs: HashMap<u64, u64>, report: &mut Repor
     let mut link = mapping.load(control::COPY_RUNS);
     while let Some(page) = link.checked_sub(1) {
         let Some(pages) = runs.remove(&page) else {
-            report.problem(|| format!("page {page} is on the list of a copy, wrongly"));
+            report.problem(|| format!("page {page} must not be on a copy's list"));
             return;
         };
         counted = counted.wrapping_sub(pages);
         link = mapping.load(mapping.layout().descriptor(page) + descriptor::NEXT);
     }
     if counted != 0 {
-        report.problem(|| format!("a copy counts {counted} pages that it has not"));
+        report.problem(|| format!("a copy counts {counted} pages that it does not have"));
     }
     if mapping.load(control::COPY_OWNER) == 0 && mapping.load(control::COPY_RUNS) != 0 {
-        report.problem(|| "the list of a copy that nobody makes is not empty".into());
+        report.problem(|| "no copy is running, but its list of pages is not empty".into());
     }
     for page in runs.keys() {
-        report.problem(|| format!("page {page} is a copy's and not on its list"));
+        report.problem(|| format!("page {page} belongs to a copy but is not on its list"));
     }
 }
 
@@ -160,7 +165,7 @@ fn check_copy(segment: &Segment, mut runs: HashMap<u64, u64>, report: &mut Repor
 fn check_left(segment: &Segment, page: u64, run: Run, owned: &mut Owned, report: &mut Report) {
     let extent = page / EXTENT_PAGES;
     if !segment.mapping.is_to_be_searched(run.shard, extent) {
-        report.problem(|| format!("page {page}: a run {run:?} that was left and forgotten"));
+        report.problem(|| format!("page {page}: run {run:?} was abandoned and never freed"));
     }
     if segment.mapping.page_use(page) == Some(PageUse::Arena) {
         owned.arenas.insert(page, Arena::buried());

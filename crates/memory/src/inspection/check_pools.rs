@@ -43,7 +43,9 @@ pub(crate) fn used_run(
             }
             for distance in 1..pages {
                 if mapping.page_use(page + distance) != Some(PageUse::Continued(distance)) {
-                    report.problem(|| format!("page {}: not the slab's", page + distance));
+                    report.problem(|| {
+                        format!("page {}: does not belong to the slab", page + distance)
+                    });
                 }
             }
             for (word, (bits, all)) in bits.into_iter().zip(all).enumerate() {
@@ -61,7 +63,7 @@ pub(crate) fn used_run(
                 }
             }
         }
-        kind => report.problem(|| format!("page {page}: a run of {pages} used as {kind:?}")),
+        kind => report.problem(|| format!("page {page}: a run of {pages} pages used as {kind:?}")),
     }
     report.block_bytes += bytes;
     bytes
@@ -86,7 +88,7 @@ pub(crate) fn list(
         let page = link - 1;
         if !expected.remove(&page) {
             report.problem(|| {
-                format!("shard {index}: page {page} is on the list at {list:#x}, wrongly")
+                format!("shard {index}: page {page} must not be on the list at {list:#x}")
             });
             break;
         }
@@ -94,15 +96,16 @@ pub(crate) fn list(
         // Pages leave the graveyard only at its front, without updating the links back.
         let back = mapping.load(at + descriptor::PREVIOUS);
         if back != previous && list != graveyard {
-            report.problem(|| format!("shard {index}: page {page} links back wrongly"));
+            report.problem(|| format!("shard {index}: page {page} has a wrong back link"));
         }
         previous = link;
         link = mapping.load(at + descriptor::NEXT);
     }
     expected.remove(&returning);
     for page in expected {
-        report
-            .problem(|| format!("shard {index}: page {page} is missing on the list at {list:#x}"));
+        report.problem(|| {
+            format!("shard {index}: page {page} is missing from the list at {list:#x}")
+        });
     }
 }
 

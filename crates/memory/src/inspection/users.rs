@@ -27,7 +27,7 @@ impl Segment {
     /// Fails if this process may not open the store's path, or if the path names another file.
     pub fn users(&self) -> Result<Vec<User>, Error> {
         let io = |source| Error::Io {
-            doing: "asking who uses",
+            doing: "listing the users of",
             path: self.path().into(),
             source,
         };

@@ -117,7 +117,7 @@ fn shrink(segment: &Segment, index: usize, idle: u64, grace: u64) -> Result<Shru
     let start = base + shard::LOG + backed - bytes;
     let punched = segment.mapping.punch(start, bytes);
     punched.map_err(|source| Error::Io {
-        doing: "giving back memory of",
+        doing: "returning memory of",
         path: segment.path().into(),
         source,
     })?;

@@ -168,7 +168,7 @@ impl Map {
                 && start
                     .checked_add(length)
                     .is_some_and(|end| end <= self.length()),
-            "advice outside of the mapping"
+            "madvise range outside the mapping"
         );
         // SAFETY: the range lies inside this mapping (asserted above). Of the advice values used
         // here, only `MADV_REMOVE` changes the content, and a shared mapping is only ever accessed

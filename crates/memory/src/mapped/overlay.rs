@@ -272,7 +272,7 @@ impl Overlay {
 /// Panics because a read used an offset outside the file or not aligned.
 #[cold]
 pub(super) fn outside(at: u64, length: u64) -> ! {
-    panic!("an offset outside of the file: {at:#x}, {length} bytes")
+    panic!("offset {at:#x} with {length} bytes is outside the file")
 }
 
 #[cfg(test)]

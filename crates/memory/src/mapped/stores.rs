@@ -15,7 +15,10 @@ use crate::probes::work;
 impl Mapping {
     #[inline(always)]
     pub(crate) fn store(&self, at: u64, value: u64) {
-        debug_assert!(self.is_kept(at, 8), "{at:#x} is in a copy and not saved");
+        debug_assert!(
+            self.is_kept(at, 8),
+            "{at:#x} is being copied and was not saved"
+        );
         self.word(at).store(value, Ordering::Relaxed);
     }
 
@@ -24,7 +27,7 @@ impl Mapping {
     pub(crate) fn copy_from(&self, at: u64, bytes: &[u8]) {
         debug_assert!(
             self.is_kept(at, bytes.len() as u64),
-            "{at:#x} is in a copy and not saved"
+            "{at:#x} is being copied and was not saved"
         );
         self.fill_staged(at, bytes);
     }
@@ -77,7 +80,7 @@ impl Mapping {
         debug_assert!(from.abs_diff(to) >= words.saturating_mul(8));
         debug_assert!(
             self.is_kept(to, words.saturating_mul(8)),
-            "{to:#x} is in a copy and not saved"
+            "{to:#x} is being copied and was not saved"
         );
         let room = self.layout().file_length;
         assert!(
@@ -101,7 +104,7 @@ impl Mapping {
     pub(crate) fn add_to_words(&self, at: u64, words: u64, change: u64) {
         debug_assert!(
             self.is_kept(at, words.saturating_mul(8)),
-            "{at:#x} is in a copy and not saved"
+            "{at:#x} is being copied and was not saved"
         );
         let room = self.layout().file_length;
         assert!(self.writable() && at & 7 == 0 && words <= room / 8 && at <= room - words * 8);

@@ -111,7 +111,7 @@ fn prepare(directory: &Path) -> io::Result<()> {
     }
     Err(io::Error::new(
         io::ErrorKind::PermissionDenied,
-        "expected a directory of this user's with mode 0700",
+        "expected a directory with mode 0700 that belongs to this user",
     ))
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn place(segment: &Segment, position: u64) -> (u64, u64) {
 pub(crate) fn damaged(segment: &Segment, position: u64) -> Error {
     Error::Damaged(Fault {
         at: place(segment, position & !7).0,
-        what: "a sound record in the ring of messages",
+        what: "a valid record in the ring of messages",
     })
 }
 

@@ -341,14 +341,14 @@ pub(crate) fn check(segment: &Segment, problem: &mut dyn FnMut(String)) -> Resul
             }
             _ => {
                 let position = reader.position();
-                problem(format!("ring: no sound record at position {position}"));
+                problem(format!("ring: no valid record at position {position}"));
                 return Ok(());
             }
         }
     }
     if found != records {
         problem(format!(
-            "ring: {records} records are counted, and {found} are there"
+            "ring: {records} records are counted, {found} were found"
         ));
     }
     Ok(())

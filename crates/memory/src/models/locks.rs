@@ -235,7 +235,7 @@ fn reuse(broken: Broken) {
     let changes = contend(1)() + claimer.join().expect("no panic");
     // SAFETY: the other thread has been joined.
     guarded.with(|guarded| unsafe {
-        assert!(changes > 0, "the first to look takes over");
+        assert!(changes > 0, "the first process to look takes over");
         assert_eq!((*guarded).halves, [changes; 2]);
         assert_eq!((*guarded).recoveries, 1);
     });

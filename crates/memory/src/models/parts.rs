@@ -199,6 +199,6 @@ pub(super) fn explore_with_canaries(test: &str, model: fn(Broken), canaries: &[B
             expected.iter().any(|reason| said.contains(reason)),
             "{broken:?} fails for another reason: {said}"
         );
-        println!("loom: {test}: {broken:?} is refused");
+        println!("loom: {test}: {broken:?} is rejected");
     }
 }

@@ -52,7 +52,7 @@ struct Limit {
 
 /// A guard that limits how long its thread waits for locks.
 #[derive(Debug)]
-#[must_use = "patience is limited only while it lives"]
+#[must_use = "patience is limited only while this guard is alive"]
 pub struct PatienceLimited {
     /// Whether a limit was already set, which then stays in force after this guard.
     before: bool,
@@ -135,7 +135,7 @@ pub(crate) fn is_out_of_time() -> bool {
 
 /// A guard during which signals do not interrupt the waits of its thread.
 #[derive(Debug)]
-#[must_use = "signals are deferred only while it lives"]
+#[must_use = "signals are deferred only while this guard is alive"]
 pub struct SignalsDeferred {
     /// Makes the guard `!Send`, because the deferral belongs to its thread.
     _thread: PhantomData<*const ()>,

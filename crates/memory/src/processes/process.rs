@@ -422,7 +422,7 @@ impl Process {
                 std::thread::yield_now();
             }
         }
-        unreachable!("the search goes on until a record is free")
+        unreachable!("the search continues until a record is free")
     }
 
     #[inline]

@@ -29,7 +29,7 @@ fn announce_writing(segment: &Segment) -> Result<(), Error> {
     fault::step();
     let written = segment.mapping.sync(0, PAGE);
     written.map_err(|source| Error::Io {
-        doing: "noting on the disk a change of",
+        doing: "recording on the disk a change of",
         path: segment.path().into(),
         source,
     })?;

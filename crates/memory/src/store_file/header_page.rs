@@ -45,15 +45,19 @@ pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), Stri
         u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
     };
     if word(header::MAGIC) != header::MAGIC_VALUE {
-        return Err("expected a file that starts with UNDRCRFT".into());
+        return Err("expected a file that starts with UNDRCRFT; name another path".into());
     }
     if word(header::BYTE_ORDER) == header::BYTE_ORDER_VALUE.swap_bytes() {
-        return Err("it was made on a machine of the other byte order".into());
+        return Err(
+            "it was created on a machine with the other byte order; export it there and import \
+             the file here"
+                .into(),
+        );
     }
     if word(header::VERSION) != header::VERSION_VALUE {
         return Err(format!(
-            "expected format version {}, found {}; export it with the release that made it \
-             and import it with this one",
+            "expected format version {}, found {}; export it with the release that created it and \
+             import it with this one",
             header::VERSION_VALUE,
             word(header::VERSION)
         ));
@@ -74,7 +78,8 @@ pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), Stri
     }
     if word(header::FINGERPRINT) != fingerprint() {
         return Err(format!(
-            "expected layout {:#018x}, found {:#018x}: it was made by another build",
+            "expected layout {:#018x}, found {:#018x}: it was created by another build; export it \
+             with that build and import it with this one",
             fingerprint(),
             word(header::FINGERPRINT)
         ));
@@ -97,7 +102,7 @@ pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), Stri
     let layout = Layout::new(shards as usize, extents * EXTENT, ring_size);
     if word(header::FILE_LENGTH) != layout.file_length || length != layout.file_length {
         return Err(format!(
-            "it is cut short or has grown: expected {} bytes, it has {length}",
+            "the file was truncated or has grown: expected {} bytes, found {length}",
             layout.file_length
         ));
     }

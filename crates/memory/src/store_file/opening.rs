@@ -86,7 +86,8 @@ impl Segment {
         let file =
             platform::create_unnamed(directory).map_err(fail("creating an unnamed file for"))?;
         refuse_file_system(&file, &path)?;
-        let space = platform::file_system_size(&file).map_err(fail("asking for the space at"))?;
+        let space =
+            platform::file_system_size(&file).map_err(fail("checking the free space at"))?;
         let capacity = options
             .capacity
             .unwrap_or(CAPACITY.min(space))
@@ -115,8 +116,8 @@ impl Segment {
         for (setting, value) in initially.settings {
             mapping.store(*setting as u64, *value);
         }
-        let boot = this_boot(&file).map_err(fail("asking for this boot's name, to make"))?;
-        let page = header_page::new(&layout, boot).map_err(fail("getting randomness for"))?;
+        let boot = this_boot(&file).map_err(fail("reading the boot id to create"))?;
+        let page = header_page::new(&layout, boot).map_err(fail("getting random bytes for"))?;
         mapping.copy_from(0, &page);
         platform::link(&file, &path).map_err(fail("creating"))?;
         // Open the store by its path: the kernel reports a mapping of a file opened unnamed as
@@ -228,12 +229,12 @@ fn refuse_file_system(file: &File, path: &Path) -> Result<(), Error> {
         Ok(Some(name)) => Err(Error::NotAStore {
             path: path.into(),
             reason: format!(
-                "it lies on {name}, where processes do not share memory; \
-                 expected tmpfs or a local disk"
+                "it is on {name}, which does not share memory between processes; move it to tmpfs \
+                 or a local disk"
             ),
         }),
         Err(source) => Err(Error::Io {
-            doing: "asking for the file system of",
+            doing: "reading the file system type of",
             path: path.into(),
             source,
         }),
@@ -302,7 +303,7 @@ fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, 
     }
     if status.owner != platform::effective_user() {
         return Err(refuse(format!(
-            "expected a file of user {}, it belongs to user {}",
+            "expected a file that belongs to user {}, found user {}",
             platform::effective_user(),
             status.owner
         )));
@@ -311,14 +312,14 @@ fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, 
     let mut page = vec![0; PAGE as usize];
     if status.length < PAGE {
         return Err(refuse(format!(
-            "expected at least {PAGE} bytes, it has {}",
+            "expected at least {PAGE} bytes, found {}",
             status.length
         )));
     }
     file.read_exact_at(&mut page, 0)
         .map_err(fail("reading the header of"))?;
     let (layout, hash_key) = header_page::parse(&page, status.length).map_err(refuse)?;
-    let boot = this_boot(&file).map_err(fail("asking for this boot's name, to open"))?;
+    let boot = this_boot(&file).map_err(fail("reading the boot id to open"))?;
     let map = match visibility {
         Visibility::Shared => {
             let at = header::UNSYNCED as usize;

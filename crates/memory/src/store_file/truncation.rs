@@ -48,7 +48,7 @@ impl Segment {
     pub fn tell_when_lost(&self) {
         let mut text = b"undercroft: the store ".to_vec();
         text.extend(self.path().as_os_str().as_bytes());
-        text.extend(b" is lost: its file was cut short while it was in use, or its disk failed\n");
+        text.extend(b" is lost: its file was truncated while in use, or its disk failed\n");
         let (start, length) = self.mapping.addresses();
         LENGTH.store(0, Ordering::Relaxed);
         START.store(start, Ordering::Relaxed);

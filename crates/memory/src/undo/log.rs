@@ -248,7 +248,7 @@ impl Log<'_> {
             }
             let damaged = Error::Damaged(Fault {
                 at: self.tail,
-                what: "a sound entry on top of the undo log",
+                what: "a valid entry on top of the undo log",
             });
             if tail < until + DESCRIPTION || tail > self.limit || !tail.is_multiple_of(8) {
                 return Err(damaged);

@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(saved.take_missing(7, 0b111, load), 0b101);
         assert_eq!(saved.take_missing(7, 0b111, load), 0);
         assert_eq!(saved.take_missing(8, 0b111, load), 0b111);
-        assert_eq!(saved.kept(), 0, "there is no savepoint");
+        assert_eq!(saved.kept(), 0, "no savepoint is set");
         saved.begin_epoch();
         content.set(2);
         assert_eq!(saved.take_missing(7, 0b1001, load), 0b1000);

@@ -305,7 +305,7 @@ fn return_interrupted(path: &Path, lengths: &[u64], steps: u64) -> bool {
     let mut found = content(&witness);
     let old = found.remove(&(0, 0)).is_some();
     assert_eq!(found.len(), 2, "after {steps} steps");
-    assert!(died || !old, "completed, but the arena is there");
+    assert!(died || !old, "completed, but the arena still exists");
     empty(&witness);
     std::fs::remove_file(path).expect("just made");
     died

@@ -138,7 +138,7 @@ fn a_copy_whose_end_a_stopped_writer_blocks_is_ended_later() {
             scope.spawn(move || {
                 holder
                     .write(ShardSet::one(0), |_| {
-                        begin.send(()).expect("somebody waits");
+                        begin.send(()).expect("a client is waiting");
                         let _ = told.recv();
                         Ok::<_, Error>(())
                     })

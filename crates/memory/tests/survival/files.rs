@@ -73,7 +73,7 @@ fn a_file_that_never_was_a_store_is_refused() {
     let path = directory.path().join("file");
     for length in [0, 1, 8, 4095] {
         fs::write(&path, vec![7; length]).expect("a file");
-        assert_refused(&path, &format!("at least 4096 bytes, it has {length}"));
+        assert_refused(&path, &format!("at least 4096 bytes, found {length}"));
     }
     let mut random = 0x1234_5678_9abc_def1_u64;
     let noise: Vec<u8> = (0..100_000)
@@ -101,7 +101,7 @@ fn a_truncated_or_extended_file_is_refused() {
         let length = kept * PAGE;
         write_sparse(&path, &page, length);
         let said = refusal(&path);
-        let expected = format!("expected {whole} bytes, it has {length}");
+        let expected = format!("expected {whole} bytes, found {length}");
         assert!(said.contains(&expected), "{said}");
         assert_eq!(fs::metadata(&path).expect("a file").len(), length);
     }
@@ -146,15 +146,15 @@ fn a_different_version_byte_order_or_layout_is_named() {
         ),
         (header::BYTE_ORDER, swapped, "the other byte order"),
         (header::BYTE_ORDER, 7, "the byte order"),
-        (header::FINGERPRINT, 1, "made by another build"),
+        (header::FINGERPRINT, 1, "created by another build"),
         (header::SHARDS, 3, "3 shards"),
         (header::SHARDS, 0, "0 shards"),
         (header::SHARDS, 128, "128 shards"),
         (header::EXTENTS, 7, "7 extents"),
         (header::EXTENTS, u64::MAX, "extents"),
         (header::EXTENTS, EXTENTS_MAX + 1, "extents"),
-        (header::EXTENTS, EXTENTS_MAX, "cut short or has grown"),
-        (header::FILE_LENGTH, 1 << 40, "cut short or has grown"),
+        (header::EXTENTS, EXTENTS_MAX, "truncated or has grown"),
+        (header::FILE_LENGTH, 1 << 40, "truncated or has grown"),
     ] {
         let mut changed = page.clone();
         changed[field as usize..field as usize + 8].copy_from_slice(&value.to_le_bytes());

@@ -190,7 +190,11 @@ fn a_reader_needs_no_recovery_after_a_writers_death() {
         handle.set_patience(Duration::ZERO);
         assert_eq!(read(&handle, 0).expect("a read"), 0);
         assert_eq!(read_all(&handle).expect("a read"), [0; SHARDS]);
-        assert_eq!(store.segment.held_locks().len(), 2, "nobody recovered it");
+        assert_eq!(
+            store.segment.held_locks().len(),
+            2,
+            "no process recovered it"
+        );
     }
     let read_only = store.open(false);
     increment(&store.segment, ShardSet::one(0)).expect("the lock");
@@ -376,7 +380,7 @@ fn a_limited_patience_covers_all_waits_of_a_thread() {
         assert_busy(result, Holder::Active, holder.pid());
     }
     assert_eq!(store.segment.patience(), Duration::ZERO);
-    assert_eq!(read(&store.segment, 1).expect("it waits for nobody"), 0);
+    assert_eq!(read(&store.segment, 1).expect("it waits for no process"), 0);
     {
         // Neither call extends the remaining time.
         let _again = limit_patience(PATIENCE);
@@ -410,7 +414,7 @@ fn a_signal_ends_the_wait() {
     for write in [true, false] {
         let mut handle = store.open(write);
         handle.set_wait_hook(Box::new(Interrupting));
-        assert_eq!(read(&handle, 0).expect("it waits for nobody"), 0);
+        assert_eq!(read(&handle, 0).expect("it waits for no process"), 0);
         if write {
             for shards in [ShardSet::one(0), first_two()] {
                 let result = increment(&handle, shards);

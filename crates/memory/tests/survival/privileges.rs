@@ -175,7 +175,7 @@ fn drop_and_enter_a_namespace(store: &Path) {
         assert!(matches!(error, Error::Forbidden { .. }), "{error:?}");
         let said = error.to_string();
         assert!(said.contains("Permission denied"), "{said}");
-        assert!(said.contains("after privileges are dropped"), "{said}");
+        assert!(said.contains("after dropping privileges"), "{said}");
         assert_eq!(read(&segment, 0).expect("a read without a slot"), 0);
     });
     assert_eq!(wait_for(child), 0);
@@ -192,7 +192,7 @@ fn is_root(test: &str) -> bool {
 
 #[test]
 fn an_unprivileged_process_continues_until_the_file_is_removed() {
-    if !is_root("who drops its privileges goes on") {
+    if !is_root("a process that drops its privileges continues") {
         return;
     }
     let store = Store::new();
@@ -206,7 +206,7 @@ fn an_unprivileged_process_continues_until_the_file_is_removed() {
 
 #[test]
 fn children_of_an_unprivileged_process_join_separately() {
-    if !is_root("children of who dropped its privileges") {
+    if !is_root("children of a process that dropped its privileges") {
         return;
     }
     let store = Store::new();
@@ -226,7 +226,7 @@ fn children_of_an_unprivileged_process_join_separately() {
 
 #[test]
 fn a_killed_child_of_an_unprivileged_process_is_recognized_as_dead() {
-    if !is_root("a killed child of who dropped its privileges") {
+    if !is_root("a killed child of a process that dropped its privileges") {
         return;
     }
     let store = Store::new();
@@ -266,7 +266,7 @@ fn forked_workers_that_drop_their_privileges_join_separately() {
 
 #[test]
 fn an_unprivileged_process_takes_over_from_a_killed_holder() {
-    if !is_root("who dropped its privileges takes over") {
+    if !is_root("a process that dropped its privileges takes over") {
         return;
     }
     let store = Store::new();
@@ -284,7 +284,7 @@ fn an_unprivileged_process_takes_over_from_a_killed_holder() {
 
 #[test]
 fn a_process_with_an_ambiguous_pid_is_refused() {
-    if !is_root("who cannot be told from others") {
+    if !is_root("a process that is indistinguishable from others") {
         return;
     }
     let store = Store::new();

@@ -44,7 +44,7 @@ fn scripted(reply: Tree) -> Tree {
 
 fn run(embedded: &Embedded, words: &[&[u8]]) -> Tree {
     let reply = embedded.client().run_bytes(words);
-    scripted(reply.expect("nobody holds a lock"))
+    scripted(reply.expect("no process holds a lock"))
 }
 
 /// Returns whether two replies match, or the script cannot call the command.

@@ -269,7 +269,7 @@ fn of_ours(reply: Tree) -> Vec<String> {
 #[test]
 fn library_functions_return_what_redis_returns() {
     let Ok(server) = Server::start(Kind::Redis, Settings::default()) else {
-        println!("skipped: there is no redis-server");
+        println!("skipped: redis-server is not installed");
         return;
     };
     let mut redis = Client::connect(server.address()).expect("a connection");

@@ -26,7 +26,7 @@ fn reloading_a_library_resets_its_locals_in_every_process() {
             let mut second = other.client();
             for () in asked {
                 let reply = second.run(&["FCALL", "count", "0"]);
-                answer.send(reply).expect("somebody listens");
+                answer.send(reply).expect("a client is subscribed");
             }
         });
         let mut first = one.client();

@@ -204,7 +204,7 @@ impl Connection {
         let limit = self.output_limit(limits).hard;
         let too_much = self.output.pending() > limit;
         if too_much {
-            self.log_closing(&format!("more than its limit of {limit} bytes"));
+            self.log_closing(&format!("more than the limit of {limit} bytes"));
         }
         too_much
     }
@@ -212,7 +212,8 @@ impl Connection {
     #[cold]
     fn log_closing(&self, reason: &str) {
         log(format_args!(
-            "client {} at {} is closed: {} bytes wait to be sent to it, {reason} (client-output-buffer-limit)",
+            "closed client {} at {}: {} bytes were queued for it, {reason} \
+             (client-output-buffer-limit)",
             self.session.id,
             self.session.peer.address,
             self.output.pending()
@@ -583,7 +584,7 @@ impl Connection {
             .over_limit_since
             .is_some_and(|since| now - since > too_long);
         if too_full {
-            self.log_closing("and it has not read for too long");
+            self.log_closing("and it did not read for too long");
         }
         too_idle || too_full
     }

@@ -82,8 +82,8 @@ impl Connections for Shared {
         };
         if !is_told && mine() {
             log(format_args!(
-                "{} was cut off: it sent POST or Host: as a command. Somebody may be trying Cross Protocol Scripting, \
-                 which sends commands to this server from a page in a browser",
+                "disconnected {}: it sent POST or Host: as a command, which may be an attack from \
+                 a web page in a browser (cross-protocol scripting)",
                 session.peer.address
             ));
         }
@@ -154,7 +154,10 @@ impl Control for Shared {
                 && *value != self.process.config.value(parameter.name)
         });
         if let Some((parameter, _)) = fixed {
-            return Err((parameter, "it can be set at start only".into()));
+            return Err((
+                parameter,
+                "it can be set only when the server starts".into(),
+            ));
         }
         // Changes that may be refused come first, so that either all changes are made or none.
         for (parameter, value) in changes {
@@ -239,7 +242,9 @@ impl Control for Shared {
         }
         if options.save == Some(true) {
             return Err(
-                "ERR There are no snapshots yet: use undercroft export, or SHUTDOWN NOSAVE".into(),
+                "ERR snapshots are not supported; use undercroft export to copy the store, or \
+                 SHUTDOWN NOSAVE"
+                    .into(),
             );
         }
         self.stop();

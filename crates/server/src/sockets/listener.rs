@@ -197,13 +197,13 @@ fn refuse_taken(path: &Path) -> io::Result<()> {
         result => result?,
     };
     if !status.file_type().is_socket() {
-        let text = "expected a free path, found a file that is no socket";
+        let text = "expected a free path, found a file that is not a socket";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
         _ => {
-            let text = "another server listens there";
+            let text = "another server is already listening there";
             Err(io::Error::new(io::ErrorKind::AddrInUse, text))
         }
     }

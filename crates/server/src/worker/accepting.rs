@@ -48,8 +48,10 @@ impl Worker {
     /// stalled.
     pub(super) fn admit(&mut self, accepted: Accepted) {
         const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
-        const PROTECTED: &[u8] = b"-DENIED Undercroft is in protected mode, as no password is set: connections are \
-            accepted from this machine only. Set a password (--requirepass), or allow it with 'protected-mode no'.\r\n";
+        const PROTECTED: &[u8] = b"-DENIED Undercroft is in protected mode because no password is \
+                                   set: only connections from this machine are accepted. Set a \
+                                   password (--requirepass), or accept all connections with \
+                                   'protected-mode no'.\r\n";
         let shared = &self.shared;
         let refusal = if !shared.has_room() {
             Some(FULL)
@@ -111,7 +113,7 @@ impl Worker {
         connection.session.peer.route = (self.index, token);
         connection.registered = Some(Interest::READ);
         if let Err(error) = self.poll.add(&connection.socket, token, Interest::READ) {
-            log(format_args!("a connection cannot be served: {error}"));
+            log(format_args!("serving a new connection: {error}"));
             self.close(token);
         }
     }

@@ -46,7 +46,8 @@ impl Worker {
         }
         if lost > 0 {
             log(format_args!(
-                "{lost} messages were overwritten before they could be sent; closing the connections that subscribe"
+                "{lost} messages were overwritten before they were sent; closing the connections \
+                 that subscribe"
             ));
             let subscribed = |c: &mut Connection| !c.session.subscriptions.is_empty();
             for token in self.connections.tokens(subscribed) {
@@ -74,7 +75,7 @@ impl Worker {
             let next = connection.send_lines(lines, &self.limits, &mut self.space);
             if taken.overrun {
                 log(format_args!(
-                    "a connection that monitors is closed: there was more than it can be shown"
+                    "closed a connection in MONITOR mode: it could not keep up with the commands"
                 ));
                 self.close(token);
             } else {

@@ -157,7 +157,7 @@ impl Worker {
             own_thread::run((&self.shared, &self.mailboxes), self.limits, connection)
         {
             log(format_args!(
-                "a client is closed: its script takes long, and no thread can be started for it"
+                "closed a client: its script takes long, and no thread could be started for it"
             ));
             self.shared.return_own_thread();
             self.connections.give_back(token, connection);

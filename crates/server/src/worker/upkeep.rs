@@ -76,12 +76,12 @@ impl Upkeep {
         if self.lost.is_none() && shared.store().removed() {
             self.lost = Some(now);
             let next = match shared.change.reopen() {
-                Some(_) => "the server goes on with the store that the name means now",
-                None => "commands that write answer an error until the server is restarted",
+                Some(_) => "the server continues with the store that now has this name",
+                None => "commands that write fail until the server is restarted",
             };
             log(format_args!(
-                "the store file {} was removed or replaced while it was in use (a clean-up of /dev/shm, such as \
-                 systemd's RemoveIPC, does this); {next}",
+                "the store file {} was removed or replaced while it was in use (cleanup of \
+                 /dev/shm does this, such as systemd's RemoveIPC); {next}",
                 shared.store().path().display()
             ));
         }
@@ -107,8 +107,8 @@ impl Upkeep {
                 self.lost = None;
                 self.told_failure = false;
                 log(format_args!(
-                    "serving the store that {} names now; clients that had begun something in the removed one were \
-                     disconnected",
+                    "serving the new store {}; clients with unfinished work in the removed store \
+                     were disconnected",
                     shared.store().path().display()
                 ));
             }
@@ -117,7 +117,7 @@ impl Upkeep {
             Err(text) => {
                 if !self.told_failure {
                     log(format_args!(
-                        "the store that the name means now cannot be opened, and is tried again twice a second: {text}"
+                        "the new store cannot be opened; trying again twice a second: {text}"
                     ));
                 }
                 self.told_failure = true;

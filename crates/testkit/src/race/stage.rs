@@ -189,5 +189,5 @@ fn change(store: &Store, states: &[State], world: World) {
         }
         Ok::<_, Error>(())
     });
-    changed.expect("nobody else holds the locks");
+    changed.expect("no other process holds the locks");
 }

@@ -38,7 +38,7 @@ pub(super) fn set_expiring(store: &Store, key: &[u8], length: usize) {
 pub(super) fn delete(store: &Store, keys: &[Vec<u8>]) {
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
     let removed = store.delete(0, &keys).expect("room");
-    assert_eq!(removed, keys.len() as u64, "keys that are there");
+    assert_eq!(removed, keys.len() as u64, "keys that exist");
 }
 
 /// Runs one transaction over the shards of some keys.
@@ -61,26 +61,26 @@ pub(super) fn expire(store: &Store, key: &[u8], at: Option<u64>) {
     let there = write(store, &[key], |writer| {
         writer.set_expiry(0, &store.key(key), at)
     });
-    assert!(there, "a key that is there");
+    assert!(there, "a key that exists");
 }
 
 pub(super) fn rename(store: &Store, from: &[u8], to: &[u8]) {
     let there = write(store, &[from, to], |writer| {
         writer.rename(0, &store.key(from), &store.key(to))
     });
-    assert!(there, "a key that is there");
+    assert!(there, "a key that exists");
 }
 
 pub(super) fn copy(store: &Store, from: (usize, &[u8]), to: (usize, &[u8])) {
     let there = write(store, &[from.1, to.1], |writer| {
         writer.copy((from.0, &store.key(from.1)), (to.0, &store.key(to.1)))
     });
-    assert!(there, "a key that is there");
+    assert!(there, "a key that exists");
 }
 
 pub(super) fn move_to(store: &Store, key: &[u8], database: usize) {
     let there = write(store, &[key], |writer| {
         writer.move_to(&store.key(key), 0, database)
     });
-    assert!(there, "a key that is there");
+    assert!(there, "a key that exists");
 }

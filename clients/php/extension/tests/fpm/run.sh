@@ -73,7 +73,7 @@ for ((i = 0; i < 200; i++)); do
 done
 php -n -d "extension=$extension" "$here/storm.php" "$port" "$fpm_pid" "$kills" "$stores/store"
 if grep -E 'signal (11|6|7|4|8)[^0-9]|SIGSEGV|SIGABRT|SIGBUS|Hard memory' "$place/fpm.log" "$place/fpm.out"; then
-    echo "error: a worker ended in a way that nobody asked for" >&2
+    echo "error: a worker ended unexpectedly" >&2
     exit 1
 fi
 [[ ! ${UNDERCROFT:-} ]] || "$UNDERCROFT" check --store "$stores/store"

@@ -320,7 +320,7 @@ class Link(asyncio.Protocol):
         if type(reply) is Push:
             self._deliver(reply)
         elif call is None:
-            raise ConnectionError(f"{self._name} answered what nobody had asked")
+            raise ConnectionError(f"{self._name} sent a reply that matches no request")
         elif isinstance(call, Batch):
             if self._elected and any(isinstance(each, ReadOnlyError) for each in reply):
                 raise ConnectionError(DEMOTED)

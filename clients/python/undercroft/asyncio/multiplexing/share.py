@@ -136,7 +136,7 @@ class Share:
     async def _made(self, can_wait: bool) -> Link:
         """Open a connection that has a place in the pool, and return its link."""
         pool = self._pool()
-        assert pool is not None, "a client that asks for a link keeps its pool"
+        assert pool is not None, "a client that requests a link keeps its pool"
         used = pool._in_use_connections
         held = len(pool._available_connections) + len(used)
         if held < pool.max_connections and not self.wanted:
@@ -166,7 +166,7 @@ class Share:
             for args in self._state.values():
                 await link.send(args)
         except BaseException as error:
-            link.fail(ConnectionError(f"{args[0]} was refused by a new connection: {error}"))
+            link.fail(ConnectionError(f"a new connection refused {args[0]}: {error}"))
             raise
         return link
 

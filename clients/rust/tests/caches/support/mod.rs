@@ -6,6 +6,6 @@
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
-#[allow(dead_code, reason = "without some features not all of it is needed")]
+#[allow(dead_code, reason = "some features leave parts unused")]
 pub(crate) mod redis;
 pub(crate) mod script;

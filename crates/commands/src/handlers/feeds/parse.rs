@@ -88,7 +88,7 @@ pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
     } else if of.is_some() || unique {
         let word = if unique { "UNIQUE" } else { "TYPE" };
         let text = format!(
-            "ERR {word} is given for a {}, expected ORDER SORTED",
+            "ERR {word} is for sorted feeds, but the order is {}; add ORDER SORTED",
             order.name()
         );
         return Err(CommandError::new(text));
@@ -99,7 +99,7 @@ pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
         return Ok(schema);
     }
     schema.with_index().ok_or(CommandError::fixed(
-        "ERR INDEX is given for a sorted feed, expected ORDER LIST or QUEUE: its values are found without",
+        "ERR INDEX is for ORDER LIST or QUEUE; a sorted feed finds its values without an index",
     ))
 }
 

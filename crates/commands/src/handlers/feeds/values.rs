@@ -23,7 +23,7 @@ pub(super) fn value<'t>(schema: &Schema, text: &'t [u8]) -> Result<Cow<'t, [u8]>
             "ERR value has {length} bytes, expected up to {size}"
         ))),
         Some(FeedType::Text) if text.contains(&0) => {
-            let error = "ERR value has a zero byte, expected a text without";
+            let error = "ERR value has a zero byte, expected a text without zero bytes";
             Err(CommandError::fixed(error))
         }
         Some(FeedType::Text) => {
@@ -101,7 +101,7 @@ pub(super) fn limits<'t>(
 ) -> Result<Option<Limits<'t>>, CommandError> {
     let Some(of) = schema.order().sorted_by() else {
         return Err(CommandError::new(format!(
-            "ERR limits of values are for sorted feeds, this one is a {}",
+            "ERR ranges of values need a sorted feed, this one is a {}",
             schema.order().name()
         )));
     };
@@ -135,8 +135,8 @@ fn limit<'t>(
     };
     found.map(Some).ok_or_else(|| {
         let form = match is_number {
-            true => format!("{}, or ( before one, or -inf or +inf", expected(of)),
-            false => "[ or ( before a value, or - or +".to_owned(),
+            true => format!("{}, alone or after '(', or -inf or +inf", expected(of)),
+            false => "a value after '[' or '(', or - or +".to_owned(),
         };
         wrong(what, text, &form)
     })

@@ -199,7 +199,7 @@ fn move_item(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
             return Ok(false);
         };
         if let Order::Sorted { .. } = feed.schema().order() {
-            let text = "ERR FEED.MOVE is for lists and queues, this feed is sorted";
+            let text = "ERR FEED.MOVE is for lists and queues, but this feed is sorted";
             return Err(CommandError::fixed(text).into());
         }
         let value = value(feed.schema(), arguments[2])?;

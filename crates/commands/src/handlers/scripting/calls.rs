@@ -231,7 +231,8 @@ impl<'c, 'a> Calls<'c, 'a> {
         if self.run.limits.time.is_some_and(|limit| elapsed > limit) {
             let limit = self.run.limits.time.unwrap_or_default().as_millis();
             let text = format!(
-                "ERR the script ran longer than the {limit} ms that this process gives it; what it did is undone"
+                "ERR the script ran longer than its limit of {limit} ms in this process; its \
+                 changes were rolled back"
             );
             return Err(self.stop(CommandError::new(text).into()));
         }

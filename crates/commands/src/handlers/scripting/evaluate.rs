@@ -150,5 +150,5 @@ fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
         _ => return Err(CommandError::fixed("ERR Use SCRIPT DEBUG YES/SYNC/NO").into()),
     }
     context.session.replies.close_after = true;
-    Err(CommandError::fixed("ERR scripts cannot be debugged: there is no debugger").into())
+    Err(CommandError::fixed("ERR the script debugger is not supported").into())
 }

@@ -10,7 +10,7 @@ use crate::table::{Command, Group};
 /// The error for an unknown script in a process without an interpreter. EVAL itself is a known
 /// command.
 pub(super) const UNKNOWN: CommandError = CommandError::fixed(
-    "ERR unknown script: this build has no Lua, and of Lua scripts knows those of redis-py's locks only",
+    "ERR unknown script: this build has no Lua and runs only the scripts of redis-py's locks",
 );
 
 /// Rejects unknown scripts in a process without an interpreter, even if MULTI would only queue

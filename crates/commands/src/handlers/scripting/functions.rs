@@ -37,7 +37,7 @@ const LONGEST: usize = 512 << 20;
 fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, CommandError> {
     let interpreter = context.host.process.interpreter;
     interpreter.ok_or(CommandError::fixed(
-        "ERR this build has no Lua, and so no functions",
+        "ERR functions need Lua, which this build does not include",
     ))
 }
 

@@ -100,7 +100,8 @@ fn swapdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
 /// Rejects SAVE and BGSAVE: the server does not write snapshots.
 fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
-        "ERR snapshots are not there yet: the store lives in its file; 'undercroft export' writes a consistent copy",
+        "ERR snapshots are not supported: the store is one file, and 'undercroft export' writes a \
+         consistent copy",
     )
     .into())
 }
@@ -171,7 +172,7 @@ fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> 
         CommandError::fixed("ERR The server is running without a config file")
     } else {
         CommandError::new(format!(
-            "ERR Rewriting config file: {file} is written by people only; change it there"
+            "ERR Rewriting config file: the server does not write {file}; edit it by hand"
         ))
     }
     .into())
@@ -254,9 +255,9 @@ fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             let lines = [
                 "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
                 "OBJECT <key>",
-                "    Tells how a key's value is held.",
+                "    Shows how a key's value is stored.",
                 "SLEEP <seconds>",
-                "    Keeps this thread of the server from doing anything else.",
+                "    Blocks this server thread for the given time.",
                 "HELP",
                 "    Prints this help.",
             ];

@@ -82,11 +82,13 @@ fn doctor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outc
     let latency = context.host.latency();
     let events = latency.all();
     let text = if events.is_empty() && !latency.watches() {
-        "Nothing is watched: latency-monitor-threshold is 0. CONFIG SET latency-monitor-threshold <milliseconds> has \
-         everything noted that takes as long.\n"
+        "Latency monitoring is off: latency-monitor-threshold is 0. CONFIG SET \
+         latency-monitor-threshold <milliseconds> records every event that takes at least this \
+         long.\n"
             .to_owned()
     } else if events.is_empty() {
-        "Nothing took as long as latency-monitor-threshold since it was set, or since LATENCY RESET.\n".to_owned()
+        "No event reached latency-monitor-threshold since it was set or since LATENCY RESET.\n"
+            .to_owned()
     } else {
         report(&events)
     };
@@ -180,7 +182,7 @@ fn age(seconds: i64) -> String {
 
 /// Describes the slow events, and suggests how to avoid them.
 fn report(events: &[(Event, Samples)]) -> String {
-    let mut text = "What took long in this process:\n\n".to_owned();
+    let mut text = "Latency events of this process:\n\n".to_owned();
     for (event, samples) in events {
         let count = samples.kept.len() as f64;
         let times = || samples.kept.iter().map(|sample| sample.milliseconds as f64);
@@ -188,31 +190,32 @@ fn report(events: &[(Event, Samples)]) -> String {
         let deviation = times().map(|time| (time - mean).abs()).sum::<f64>() / count;
         let _ = writeln!(
             text,
-            "* {}: noted in {count} seconds, {mean:.0} ms on average (mean deviation {deviation:.0} ms), {} ms at \
-             most.",
+            "* {}: recorded in {count} seconds, {mean:.0} ms on average (mean deviation \
+             {deviation:.0} ms), {} ms at most.",
             event.name(),
             samples.longest
         );
     }
-    text.push_str("\nWhat may be done about it:\n\n");
+    text.push_str("\nWhat to do:\n\n");
     for (event, _) in events {
         let advice = match event {
             Event::Command | Event::FastCommand => {
-                "SLOWLOG GET shows which commands took long and on which keys; SCAN and its like look at many keys a \
-                 few at a time."
+                "SLOWLOG GET shows the slow commands and their keys; SCAN and similar commands \
+                 visit many keys in small steps."
             }
             Event::EvictionCycle => {
-                "The store is at its maxmemory: a larger limit, or shorter times to live, leave less to evict."
+                "The store is at its maxmemory: a higher limit or shorter times to live reduce \
+                 evictions."
             }
             Event::ExpireCycle => {
-                "Many keys expire in the same moment: times to live that differ by chance spread them."
+                "Many keys expire at the same moment: add random jitter to times to live."
             }
             Event::Upkeep => {
-                "Large values or whole databases were deleted, and are freed a little at a time."
+                "Large values or whole databases were deleted and are being freed in small steps."
             }
             Event::LockWait => {
-                "Another process held a lock for long: it ran a long command, was stopped, or had no processor. \
-                 'undercroft stat' shows who holds locks."
+                "Another process held a lock for a long time: it ran a long command, was stopped \
+                 or got no CPU time. 'undercroft stat' shows which process holds each lock."
             }
         };
         let line = format!("* {advice}\n");

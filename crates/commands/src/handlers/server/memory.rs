@@ -104,7 +104,7 @@ fn findings(context: &Context<'_>) -> String {
     let used = figures.used;
     if used < LITTLE {
         return format!(
-            "The store holds {} of data, which is too little to say anything about its memory.\n",
+            "The store holds only {} of data, too little to assess its memory.\n",
             human(used)
         );
     }
@@ -116,15 +116,16 @@ fn findings(context: &Context<'_>) -> String {
     if limit > 0 && used > limit / 20 * 19 {
         let policy = context.store.eviction().policy.name();
         finding(format!(
-            "The data take {} of the {} that maxmemory allows; the policy beyond it is {policy}.",
+            "The data takes {} of the {} that maxmemory allows; the policy at the limit is \
+             {policy}.",
             human(used),
             human(limit)
         ));
     }
     if figures.peak > used / 2 * 3 {
         finding(format!(
-            "The data took {} at their peak, and {} now. What was freed is used again before more memory is asked for; \
-             MEMORY PURGE gives it back at once.",
+            "The data took {} at its peak and takes {} now. Freed memory is reused before more is \
+             allocated; MEMORY PURGE returns it to the system at once.",
             human(figures.peak),
             human(used)
         ));
@@ -132,15 +133,15 @@ fn findings(context: &Context<'_>) -> String {
     let scattered = figures.granted.saturating_sub(used + figures.fixed);
     if scattered > WORTH_SAYING && scattered > used / 10 * 4 {
         finding(format!(
-            "{} lie between the data, in pages that are used in part: values of other sizes were deleted. New values \
-             of such sizes fill them.",
+            "{} are unused gaps in partly used pages, left by deleted values. New values of the \
+             same sizes fill them.",
             human(scattered)
         ));
     }
     let left = figures.statistics.left;
     if left > WORTH_SAYING {
         finding(format!(
-            "{} were deleted and are being freed a little at a time.",
+            "{} were deleted and are being freed in small steps.",
             human(left)
         ));
     }
@@ -151,8 +152,8 @@ fn findings(context: &Context<'_>) -> String {
         .filter(|pin| now.saturating_sub(pin.since) > LONG_PINNED);
     for pin in long {
         finding(format!(
-            "Process {} reads a value of {} in place since {} seconds; it is freed when the process lets go of it or \
-             ends.",
+            "Process {} has been reading a deleted value of {} in place for {} seconds; its \
+             memory is freed when the process releases the value or ends.",
             pin.pid,
             human(pin.bytes),
             now.saturating_sub(pin.since) / 1000
@@ -160,14 +161,14 @@ fn findings(context: &Context<'_>) -> String {
     }
     if figures.waiting > WORTH_SAYING {
         finding(format!(
-            "Clients that wait and subscribers take {}.",
+            "Waiting clients and subscribers take {}.",
             human(figures.waiting)
         ));
     }
     if text.is_empty() {
-        return "There is nothing unusual about the memory of the store.\n".to_owned();
+        return "The memory of the store shows nothing unusual.\n".to_owned();
     }
-    format!("What is unusual about the memory of the store:\n\n{text}")
+    format!("Unusual about the memory of the store:\n\n{text}")
 }
 
 /// Handles MEMORY PURGE.
@@ -189,15 +190,15 @@ fn sizes(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
     for (name, bytes) in [
         ("capacity", statistics.capacity),
         ("heap backed by memory", statistics.reserved),
-        ("of it granted to no shard", statistics.free),
-        ("of it taken by a copy", statistics.copy),
+        ("of which granted to no shard", statistics.free),
+        ("of which taken by a copy", statistics.copy),
         ("blocks in use", statistics.used),
-        ("of them deleted, not free yet", statistics.left),
+        ("of which deleted, not yet freed", statistics.left),
         (
-            "of them tables of databases",
+            "of which tables of databases",
             figures.overhead() - figures.waiting,
         ),
-        ("of them waits and subscriptions", figures.waiting),
+        ("of which waits and subscriptions", figures.waiting),
         ("undo logs", statistics.logs),
         ("ring of messages", statistics.ring),
     ] {

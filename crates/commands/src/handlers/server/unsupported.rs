@@ -43,8 +43,8 @@ fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Ou
         return Err(CommandError::fixed("ERR Invalid master port").into());
     }
     Err(CommandError::fixed(
-        "ERR this server follows no other one: processes share its store by mapping it, and 'undercroft export' and \
-         'undercroft import' copy it to another machine; nothing was changed",
+        "ERR replication is not supported, nothing was changed: processes share the store by \
+         mapping it; 'undercroft export' and 'undercroft import' copy it to another machine",
     )
     .into())
 }
@@ -54,8 +54,8 @@ fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Ou
 /// immediately, hundreds of times per second.
 fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
-        "NOMASTERLINK this server sends its data to no replica: 'undercroft export' and 'undercroft import' copy it to \
-         another machine",
+        "NOMASTERLINK replication is not supported: 'undercroft export' and 'undercroft import' \
+         copy the store to another machine",
     )
     .into())
 }
@@ -128,7 +128,7 @@ fn migrate(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
         return Ok(());
     }
     Err(CommandError::fixed(
-        "ERR MIGRATE is not done yet: DUMP the keys here and RESTORE them at the other server; nothing was changed",
+        "ERR MIGRATE is not supported, nothing was changed: DUMP the keys here and RESTORE them on the other server",
     )
     .into())
 }

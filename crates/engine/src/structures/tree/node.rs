@@ -448,7 +448,7 @@ fn words(values: impl Iterator<Item = u64>) -> Vec<u8> {
 pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,
-        what: "a tree whose counts agree",
+        what: "a tree with consistent counts",
     }
     .into()
 }

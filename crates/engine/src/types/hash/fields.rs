@@ -297,7 +297,7 @@ impl Writer<'_, '_> {
     ) -> Result<u64, Error> {
         let (pairs, []) = pairs.as_chunks::<2>() else {
             panic!(
-                "fields and values in turn: expected an even number, got {}",
+                "expected alternating fields and values, got an odd number: {}",
                 pairs.len()
             );
         };

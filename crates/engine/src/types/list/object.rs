@@ -213,7 +213,7 @@ fn check_leaf(
     {
         return Err(undercroft_memory::Fault {
             at,
-            what: "a leaf with as many items as are counted above it",
+            what: "a leaf with as many items as its parent counts",
         }
         .into());
     }

@@ -100,7 +100,7 @@ pub(super) fn check(
         let leaf = Leaf::load(view, at)?;
         let items = leaf.items(view)?;
         if items.len() as u64 != count || !leaf.digests_are_true(view, &items)? {
-            return fault(at, "a leaf with as many members as are counted above it");
+            return fault(at, "a leaf with as many members as its parent counts");
         }
         // Looking up every member of the leaf in the dictionary must succeed.
         for Ranked { order, at } in items {
@@ -108,11 +108,11 @@ pub(super) fn check(
             Element::load(view, at)?.append_key(view, &mut member)?;
             let found = large.elements.find(view, &element_key(secret, &member))?;
             if found.is_none_or(|element| element.at != at) {
-                return fault(at, "a ranked member that is in the dictionary");
+                return fault(at, "a ranked member that exists in the dictionary");
             }
             let this = (order, member);
             if last.as_ref().is_some_and(|last| *last >= this) {
-                return fault(at, "members in the order of their scores");
+                return fault(at, "members in score order");
             }
             last = Some(this);
         }

@@ -137,7 +137,7 @@ impl Ranks {
             }
             _ => Err(undercroft_memory::Fault {
                 at: leaf.at,
-                what: "a member where its score places it",
+                what: "a member at the rank of its score",
             }
             .into()),
         }
@@ -160,7 +160,7 @@ impl Ranks {
             if items == 0 {
                 return Err(undercroft_memory::Fault {
                     at: leaf.at,
-                    what: "a leaf with as many members as are counted above it",
+                    what: "a leaf with as many members as its parent counts",
                 }
                 .into());
             }
@@ -255,7 +255,7 @@ impl Ranks {
                 if found.leaf != leaf.at || behind != index + 1 || found.before != place.before {
                     return Err(undercroft_memory::Fault {
                         at: leaf.at,
-                        what: "a leaf that its least key leads to",
+                        what: "a leaf that a search for its smallest key finds",
                     }
                     .into());
                 }

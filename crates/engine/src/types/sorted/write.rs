@@ -167,7 +167,7 @@ impl Writer<'_, '_> {
     /// Adds members to a packed sorted set, converting it to a large one if it exceeds the limits.
     #[expect(
         clippy::too_many_arguments,
-        reason = "what was found goes along with what is wanted"
+        reason = "the request and the found member are passed together"
     )]
     fn add_to_packed(
         &mut self,
@@ -216,7 +216,7 @@ impl Writer<'_, '_> {
     /// Adds many members to a packed sorted set by rebuilding it in one pass.
     #[expect(
         clippy::too_many_arguments,
-        reason = "what was found goes along with what is wanted"
+        reason = "the request and the found member are passed together"
     )]
     fn add_many(
         &mut self,

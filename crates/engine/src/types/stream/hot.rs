@@ -14,7 +14,7 @@ impl Store {
     /// Appends an entry to a stream; see [`Writer::stream_add`](crate::Writer::stream_add).
     #[expect(
         clippy::too_many_arguments,
-        reason = "each option of the command is one of them"
+        reason = "one parameter for each option of the command"
     )]
     pub fn stream_add(
         &self,

@@ -77,7 +77,7 @@ pub(super) type Row = [u64; 4];
 pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,
-        what: "rows of a stream in a leaf that they fit in",
+        what: "a leaf in which the stream's rows fit",
     }
     .into()
 }

@@ -103,7 +103,7 @@ impl Writer<'_, '_> {
     /// set. Then trims the stream if `trim` is given. O(log n + entries trimmed).
     #[expect(
         clippy::too_many_arguments,
-        reason = "each option of the command is one of them"
+        reason = "one parameter for each option of the command"
     )]
     pub fn stream_add(
         &mut self,

@@ -81,7 +81,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, 1),
         |s| remove(s, &[0]),
     ),
-    full("FEED.DELWHERE, made anew", tree, |s| remove_where(s, 3)),
+    full("FEED.DELWHERE, rebuilt", tree, |s| remove_where(s, 3)),
     // Compacting alone does not change a feed's content, so it is combined with another change.
     full("EXEC of FEED.COMPACT and FEED.HIDE", thin, |s| {
         let values: [&[u8]; 1] = [&value(5)];
@@ -128,7 +128,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("FEED.ADD to a sorted feed, here and there", sorted, |s| {
         add_rows(s, -1, &rows([500, 40]))
     }),
-    full("FEED.ADD to a sorted feed, made anew", sorted, |s| {
+    full("FEED.ADD to a sorted feed, rebuilt", sorted, |s| {
         add(s, -1, 250..420)
     }),
     full("FEED.DEL in a sorted feed", sorted, |s| {
@@ -163,7 +163,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("FEED.SETATTR with an index", indexed, |s| {
         set(s, 400, &[Some(15), None, Some(0)])
     }),
-    full("FEED.DELWHERE with an index, made anew", indexed, |s| {
+    full("FEED.DELWHERE with an index, rebuilt", indexed, |s| {
         remove_where(s, 3)
     }),
     full("FEED.ADD, leaves get other labels", crowded, |s| {
@@ -196,7 +196,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| add(s, -1, 0..1),
     ),
     quick("FEED.ADD in an arena", in_arena, |s| add(s, -1, 0..1)),
-    log_steps("FEED.DELWHERE in an arena, made anew", in_arena, |s| {
+    log_steps("FEED.DELWHERE in an arena, rebuilt", in_arena, |s| {
         remove_where(s, 3)
     }),
     quick("DEL of a feed in an arena", in_arena, |s| {

@@ -15,7 +15,7 @@ const LONG: usize = 40_000;
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("a string is read in place", there, |s| {
         let found = s.get_in_place(0, &key(0, 90)).expect("a read");
-        s.let_go(found.expect("it is there"));
+        s.let_go(found.expect("it exists"));
         delete(s, &[key(0, 90)]);
     }),
     parking(quick("a string is taken", there, take)),
@@ -57,7 +57,7 @@ fn take(store: &Store) {
     let taken = store
         .take_in_place(0, &key(0, 90), |_, _| true)
         .expect("room");
-    store.let_go(taken.expect("it is there"));
+    store.let_go(taken.expect("it exists"));
 }
 
 /// Calls `act` while this process reads the string in place twice.

@@ -132,7 +132,7 @@ fn note(least: u64) -> [u64; NOTE_WORDS] {
 pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,
-        what: "an index that names every item of its feed",
+        what: "an index that holds every item of its feed",
     }
     .into()
 }

@@ -329,7 +329,7 @@ mod tests {
         type Next<'n> = &'n mut dyn FnMut(usize, usize) -> usize;
         let places: [(&str, Next<'_>); 4] = [
             ("before the last one", &mut |at, _| at),
-            ("behind the last one", &mut |at, _| at + 1),
+            ("after the last one", &mut |at, _| at + 1),
             ("on either side", &mut |at, step| at + step % 2),
             ("in the middle", &mut |_, step| 5_000 + step / 2),
         ];

@@ -56,7 +56,7 @@ impl Planes {
     #[inline(always)]
     fn lanes(&self, bit: usize, block: usize) -> &[[u8; 8]; LANES] {
         let words = &self.words[bit * self.blocks + block..];
-        words.first_chunk().expect("room behind the last word")
+        words.first_chunk().expect("room after the last word")
     }
 }
 

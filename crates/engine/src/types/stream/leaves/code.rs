@@ -36,7 +36,7 @@ pub(in crate::types::stream) const SHARED_MAX: usize = (u8::MAX - SHARED) as usi
 
 pub(in crate::types::stream) const DAMAGED: Fault = Fault {
     at: 0,
-    what: "a leaf of a stream whose entries fill it",
+    what: "a stream leaf that its entries fill exactly",
 };
 
 const fn lengths() -> [u8; 256] {
