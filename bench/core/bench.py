@@ -1,4 +1,4 @@
-"""What every group of rows is told."""
+"""The settings of a run, which every function that measures a group of rows receives."""
 
 import dataclasses
 import re
@@ -8,20 +8,20 @@ from pathlib import Path
 
 @dataclasses.dataclass
 class Bench:
-    """Where things are, and how long measuring may take."""
+    """The directories that a run uses, and whether it is a quick run."""
 
     scratch: Path
     binaries: Path
     quick: bool
 
     def directory(self) -> Path:
-        """Return a new directory in shared memory, removed at the end."""
+        """Return a new directory in shared memory that is removed at the end of the run."""
         return Path(tempfile.mkdtemp(dir=self.scratch))
 
     def without_places(self, text: object) -> str:
-        """Return a text for the table, without the directories that went with the measuring."""
+        """Return a text without the paths of temporary directories, for the notes of a table."""
         return re.sub(rf"{re.escape(str(self.scratch))}(/tmp\w+)?/?", "", str(text))
 
     def pick(self, quick: int, full: int) -> int:
-        """Return how many: of rounds, of operations."""
+        """Return ``quick`` in a quick run, and ``full`` otherwise."""
         return quick if self.quick else full

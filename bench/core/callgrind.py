@@ -1,4 +1,4 @@
-"""What a process costs in instructions, which do not depend on how busy the machine is."""
+"""Count instructions with callgrind: the count does not depend on how busy the machine is."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from core.bench import Bench
 
 
 def instructions(bench: Bench, command: Sequence[str | Path], told: str = "") -> int:
-    """Return how many a command takes that reads this from standard input."""
+    """Return the number of instructions of a command that reads ``told`` from standard input."""
     out = bench.directory() / "out"
     run = subprocess.run(
         ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *map(str, command)],
@@ -19,7 +19,7 @@ def instructions(bench: Bench, command: Sequence[str | Path], told: str = "") ->
         text=True,
         check=False,
         timeout=300,
-        # Python's dictionaries are to be filled alike each time.
+        # With a fixed hash seed, Python's dictionaries have the same layout in every run.
         env={**os.environ, "PYTHONHASHSEED": "0"},
     )
     collected = re.search(r"Collected\s*:\s*(\d+)", run.stderr)

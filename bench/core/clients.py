@@ -1,4 +1,4 @@
-"""The clients of a server that the table `python` compares, each in a process of its own."""
+"""Run the clients that the table `python` compares, each in its own process."""
 
 import contextlib
 import dataclasses
@@ -11,19 +11,19 @@ from core import peers
 from core.bench import Bench
 from core.turns import Loop, interleaved, loop
 
-# As loops/expected.py has them.
+# Keep these values equal to those in loops/expected.py.
 KEY, VALUE = b"key:000000000001", b"v" * 64
 MANY_KEYS, MANY_ITEMS, LONG_VALUE = 30_000, 10_000, 10_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Client:
-    """A client: where it is installed, what runs it, and what it can do."""
+    """A client of the table `python`: its environment, its loop, and what it supports."""
 
     id: str
     kind: str
     flavours: tuple[str, ...]
-    # The requirements of its environment; None is the one that this runs in.
+    # The name of a file in requirements/; None means the environment of this process.
     requirements: str | None = None
     pure: bool = False
     transports: tuple[str, ...] = ("unix", "tcp")
@@ -46,19 +46,11 @@ CLIENTS = (
     Client("aioredis", "aioredis", LOOPS, "aioredis"),
     Client("asyncio-redis", "asyncio-redis", LOOPS, "asyncio-redis", pipelines=False),
 )
-REMARKS = (
-    "valkey-glide is measured over TCP only: it has no unix sockets; its own threads are on the "
-    "client's core, too",
-    "aredis passes `loop` arguments that Python 3.10 removed; they are dropped for it",
-    "asyncio-redis has no pipelines",
-    "of calls at once redis.asyncio and aredis make each on a connection of its own, all others "
-    "share one: each client's own way, where redis.asyncio is allowed 2,000 connections",
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One client with an event loop or none, over one kind of socket."""
+    """One measured combination: a client, its event loop or ``sync``, and a kind of socket."""
 
     client: str
     flavour: str
@@ -66,22 +58,22 @@ class Side:
 
 
 class Clients:
-    """The clients that could be started, beside a server."""
+    """The running clients, their server, and the clients that are left out."""
 
     def __init__(self, bench: Bench, server: peers.Server) -> None:
-        """Begin with none."""
+        """Start with no running clients."""
         self.bench = bench
         self.server = server
         self.running: dict[str, Loop] = {}
         self.left_out: dict[str, str] = {}
 
     def label(self, side: Side) -> str:
-        """Return what a client is called in the table."""
+        """Return the name of a side in the table: the client's version and its event loop."""
         name = self.running[side.client].about
         return name if side.flavour == "sync" else f"{name} on {side.flavour}"
 
     def sides(self, flavours: Iterable[str], transport: str, pipelines: bool = False) -> list[Side]:
-        """Return all that can be measured with these event loops over this kind of socket."""
+        """Return all sides that support one of these event loops and this kind of socket."""
         return [
             Side(client.id, flavour, transport)
             for flavour in flavours
@@ -95,7 +87,7 @@ class Clients:
     def measure(
         self, sides: Iterable[Side], work: str, count: int, rounds: int
     ) -> dict[Side, list[float]]:
-        """Return the nanoseconds of each round; who cannot do it, or fails in one, is left out."""
+        """Return each side's nanoseconds per round; a side that fails once is left out."""
         able = [side for side in sides if self._run(side, work, 1) is not None]
         found = interleaved(
             rounds, {side: lambda side=side: self._run(side, work, count) for side in able}
@@ -107,7 +99,7 @@ class Clients:
         }
 
     def _run(self, side: Side, work: str, count: int) -> float | None:
-        """Return the nanoseconds of one; None, and a remark, where it fails."""
+        """Return the nanoseconds of one call, or None and record the reason if the client fails."""
         running = self.running[side.client]
         try:
             return running.run(f"{side.flavour} {side.transport} {work}", count)
@@ -117,14 +109,13 @@ class Clients:
             return None
 
     def remarks(self) -> str:
-        """Return what there is to say of who is measured, and who is not."""
-        left = [f"{name} is left out: {why}" for name, why in self.left_out.items()]
-        return "; ".join([*REMARKS, *left]) + "."
+        """Return a note that lists the clients that are left out, with the reasons."""
+        return " ".join(f"Left out: {name}: {why}." for name, why in self.left_out.items())
 
 
 @contextlib.contextmanager
 def clients(bench: Bench) -> Iterator[Clients]:
-    """Run a filled server, and all clients that can be installed, until the block ends."""
+    """Run a filled redis-server and every client that can be installed until the block ends."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(peers.redis_server(bench.directory(), tcp=True))
         fill(server)
@@ -144,12 +135,12 @@ def clients(bench: Bench) -> Iterator[Clients]:
 
 
 def python(requirements: str | None) -> Path | str:
-    """Return the Python of an environment with these requirements."""
+    """Return the Python interpreter of an environment with these requirements."""
     return sys.executable if requirements is None else peers.environment(requirements)
 
 
 def fill(server: peers.Server) -> None:
-    """Put a single key into database 0, and large things into database 1."""
+    """Set one key in database 0, and many keys, a list and a long string in database 1."""
     with server.connect() as connection, connection.makefile("rb") as replies:
 
         def done(*commands: bytes) -> None:

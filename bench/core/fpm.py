@@ -1,4 +1,4 @@
-"""PHP-FPM, and requests to it by FastCGI: no web server stands between."""
+"""Run PHP-FPM and send it FastCGI requests without a web server."""
 
 import contextlib
 import os
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SITE = Path(__file__).parents[1] / "loops/fpm.php"
-# Kinds of FastCGI's records, and the one role that there is.
+# The types of FastCGI records, and the role that every request asks for.
 BEGIN, END, PARAMETERS, INPUT, OUTPUT = 1, 3, 4, 5, 6
 RESPONDER = 1
-# How long a server may take to start, and a request to be answered.
+# The timeout in seconds of PHP-FPM's start and of each request.
 PATIENCE = 30.0
 
 
 def program() -> str | None:
-    """Return where PHP-FPM is, whose name has PHP's version in Debian."""
+    """Return the path of PHP-FPM or None; on Debian the file name contains PHP's version."""
     names = sorted(each.name for each in Path("/usr/sbin").glob("php-fpm*"))
     return shutil.which("php-fpm") or (names and shutil.which(names[-1])) or None
 
@@ -33,16 +33,16 @@ def _pair(name: bytes, value: bytes) -> bytes:
 
 
 class Pool:
-    """A pool of workers that run the site."""
+    """A running PHP-FPM whose workers execute loops/fpm.php."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", path: Path, store: str) -> None:
-        """Take the master's process, its socket and the store that the site is told."""
+        """Take the master process, its socket and the path of the store that the script opens."""
         self.process = process
         self.path = path
         self.store = store
 
     def ask(self, query: str) -> str:
-        """Return the answer to a request."""
+        """Send a request with this query string and return the response."""
         parameters = {
             "SCRIPT_FILENAME": str(SITE),
             "REQUEST_METHOD": "GET",
@@ -74,13 +74,13 @@ class Pool:
         return body.decode()
 
     def workers(self) -> list[int]:
-        """Return the processes of the workers."""
+        """Return the process ids of the workers."""
         master = self.process.pid
         text = Path(f"/proc/{master}/task/{master}/children").read_text(encoding="ascii")
         return [int(each) for each in text.split()]
 
     def cpu_seconds(self) -> float:
-        """Return the processor time that the workers have taken."""
+        """Return the CPU seconds that the workers have used."""
         spent = 0
         for worker in self.workers():
             spent += int(Path(f"/proc/{worker}/schedstat").read_text(encoding="ascii").split()[0])
@@ -91,7 +91,7 @@ class Pool:
 def serving(
     directory: Path, extension: Path, store: str, children: int, requests: int = 0
 ) -> Iterator[Pool]:
-    """Run PHP-FPM with so many workers, each of which ends after so many requests; 0 is never."""
+    """Run PHP-FPM; each worker ends after this many requests, where 0 means never."""
     found = program()
     assert found is not None
     path = directory / "fpm.sock"

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""Describe the machine and the versions of all programs."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def first_line(*command: str) -> str | None:
-    """Return the first line that a command prints, or None where it is not there."""
+    """Return the first line that a command prints, or None if the command is missing."""
     try:
         run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     except OSError:
@@ -25,7 +25,7 @@ def _field(path: str, name: str) -> str:
 
 
 def describe() -> dict[str, str]:
-    """Return processor, memory, kernel and how busy the machine was at the start."""
+    """Return the processor, memory, kernel and the load at the start."""
     memory = int(_field("/proc/meminfo", "MemTotal").split()[0]) / (1 << 20)
     return {
         "processor": _field("/proc/cpuinfo", "model name"),
@@ -39,7 +39,7 @@ def describe() -> dict[str, str]:
 
 
 def versions(binaries: Path) -> dict[str, str]:
-    """Return the versions of ours and of every peer that is here."""
+    """Return the versions of Undercroft and of every installed peer."""
     found = {
         "undercroft": first_line(str(binaries / "undercroft"), "--version"),
         "commit": first_line("git", "describe", "--always", "--dirty", "--abbrev=10"),

@@ -1,4 +1,4 @@
-"""MariaDB as a peer: a server of its own, with the table that a forum keeps its threads in."""
+"""Run MariaDB as a peer: a private server with tables of a forum's threads."""
 
 import contextlib
 import csv
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from core import peers
 
-# Seconds that it may take to make a table of ten million threads, or to answer once.
+# The timeout in seconds of one statement, such as filling a table with ten million threads.
 LIMIT = 400.0
-# What the forum asks for is in the order of `place`; the index holds all that a page needs.
+# The forum reads threads in the order of `place`; the index covers all columns of a page.
 TABLE = """CREATE TABLE threads{power} (
     place DOUBLE NOT NULL, value CHAR(12) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL,
     board TINYINT UNSIGNED NOT NULL, hidden TINYINT UNSIGNED NOT NULL,
@@ -28,15 +28,15 @@ ROWS = f"""INSERT INTO threads{{power}} SELECT seq, {VALUE}, 1, 0,
 
 
 class MariaDB:
-    """A server and its unix socket."""
+    """A running MariaDB server and its unix socket."""
 
     def __init__(self, socket: Path, process: subprocess.Popen[bytes]) -> None:
-        """Take over a process that was started."""
+        """Take over a server process that was started on this socket."""
         self.socket = socket
         self.process = process
 
     def run(self, statement: str, limit: float = LIMIT) -> str:
-        """Run statements, and return what the last one answers."""
+        """Run SQL statements and return the result of the last one."""
         run = subprocess.run(
             ["mariadb", f"--socket={self.socket}", "--user=root", "--batch", "--skip-column-names"],
             input=f"CREATE DATABASE IF NOT EXISTS forum; USE forum; {statement};",
@@ -50,7 +50,7 @@ class MariaDB:
         return run.stdout.strip()
 
     def fill(self, power: int) -> None:
-        """Make the table of 10 to the power of so many threads, with the index for its pages."""
+        """Create the table of 10**power threads, with the index for its pages."""
         self.run(TABLE.format(power=power))
         self.run("SET unique_checks=0; " + ROWS.format(power=power, items=10**power))
 
@@ -59,7 +59,7 @@ class MariaDB:
         self.run(FILTERED.format(power=power))
 
     def seconds(self, query: str, count: int, clients: int = 1, short: bool = False) -> float:
-        """Return the seconds that one of so many queries takes by mariadb-slap."""
+        """Return the seconds per query, measured by mariadb-slap."""
         words = [
             *("taskset", "--cpu-list", str(peers.CLIENT_CORE), "mariadb-slap"),
             *(f"--socket={self.socket}", "--user=root", "--create-schema=forum", "--no-drop"),
@@ -79,7 +79,7 @@ class MariaDB:
 
 
 def page(power: int, start: int, count: int, where: str = "") -> str:
-    """Return the query for a page of a board; a page at the end is read from there."""
+    """Return the SQL query for a page of a board; a negative start reads from the end."""
     order = "DESC" if start < 0 else "ASC"
     return (
         f"SELECT value FROM threads{power} WHERE board=1 AND hidden=0{where} "
@@ -88,7 +88,7 @@ def page(power: int, start: int, count: int, where: str = "") -> str:
 
 
 def insertion(power: int, place: str) -> str:
-    """Return the statement that inserts a thread."""
+    """Return the SQL statement that inserts a thread at the head, middle or tail of a board."""
     at = {"head": "MIN(place)-1", "tail": "MAX(place)+1"}.get(place)
     chosen = f"{10**power // 2}+RAND()" if at is None else at
     source = "" if at is None else f" FROM threads{power} WHERE board=1 AND hidden=0"
@@ -97,7 +97,7 @@ def insertion(power: int, place: str) -> str:
 
 @contextlib.contextmanager
 def server(directory: Path) -> Iterator[MariaDB]:
-    """Run Debian's server on a directory of its own until the block ends, without syncing."""
+    """Run Debian's MariaDB in a private directory, without syncing, until the block ends."""
     data, socket, log = directory / "data", directory / "mariadb.sock", directory / "mariadb.log"
     user = f"--user={pwd.getpwuid(os.geteuid()).pw_name}"
     with log.open("wb") as output:

@@ -1,4 +1,4 @@
-"""Peers: servers that are started and stopped, and Python environments of their own."""
+"""Start and stop the peers' servers, and create Python environments for peers."""
 
 import contextlib
 import hashlib
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Load on one core, server on the other; on a machine with one core, both on that.
+# The load runs on the first core and the server on the last, which may be the same core.
 CORES = sorted(os.sched_getaffinity(0))
 CLIENT_CORE, SERVER_CORE = CORES[0], CORES[-1]
 
@@ -24,17 +24,17 @@ class Server:
     def __init__(
         self, name: str, path: Path, process: subprocess.Popen[bytes], port: int = 0
     ) -> None:
-        """Take over a process that was started; ``port`` is 0 where it has none."""
+        """Take over a server process that was started; ``port`` is 0 without TCP."""
         self.name = name
         self.path = path
         self.port = port
         self.process = process
 
     def cpu(self) -> tuple[float, float]:
-        """Return the CPU seconds it has used so far, in user mode and in the kernel.
+        """Return the CPU seconds that the server has used, in user mode and in the kernel.
 
-        Their sum is what the scheduler measured of its threads; the clock's ticks, of 10 ms on most
-        machines, tell the two apart.
+        Their sum is the run time of the server's threads as the scheduler counts it. The split
+        comes from clock ticks, which are 10 ms on most machines.
         """
         process = Path(f"/proc/{self.process.pid}")
         times = [path.read_text(encoding="ascii") for path in process.glob("task/*/schedstat")]
@@ -45,13 +45,13 @@ class Server:
         return total * (1 - share), total * share
 
     def connect(self) -> socket.socket:
-        """Return a new connection."""
+        """Return a new connection to the server's unix socket."""
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(self.path))
         return connection
 
     def fill(self, count: int, value: bytes) -> None:
-        """Set ``count`` keys of 16 bytes, as redis-benchmark names them."""
+        """Set ``count`` keys of 16 bytes, named like the keys of redis-benchmark."""
         with self.connect() as connection, connection.makefile("rb") as replies:
             for start in range(0, count, 1000):
                 some = range(start, min(start + 1000, count))
@@ -61,7 +61,7 @@ class Server:
                         raise RuntimeError(f"{self.name}: expected +OK for a SET")
 
     def run(self, commands: Iterable[bytes]) -> None:
-        """Send commands, a hundred at a time, and read their replies, which must be integers."""
+        """Send commands in batches of 100 and check that every reply is an integer."""
         with self.connect() as connection, connection.makefile("rb") as replies:
             for some in batched(commands, 100):
                 connection.sendall(b"".join(some))
@@ -80,19 +80,19 @@ class Server:
 
 
 def set_command(key: bytes, value: bytes) -> bytes:
-    """Return a SET as it goes over the wire."""
+    """Return a SET command in Redis' wire format."""
     return b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(value), value)
 
 
 def command(*words: bytes) -> bytes:
-    """Return a command as it goes over the wire."""
+    """Return a command in Redis' wire format."""
     return b"*%d\r\n" % len(words) + b"".join(
         b"$%d\r\n%b\r\n" % (len(word), word) for word in words
     )
 
 
 def batched(things: Iterable[bytes], count: int) -> Iterator[list[bytes]]:
-    """Cut an iteration into lists of so many."""
+    """Split an iterable into lists of at most ``count`` items."""
     rest = iter(things)
     while some := list(itertools.islice(rest, count)):
         yield some
@@ -100,7 +100,7 @@ def batched(things: Iterable[bytes], count: int) -> Iterator[list[bytes]]:
 
 @contextlib.contextmanager
 def serving(name: str, command: list[str], path: Path, port: int = 0) -> Iterator[Server]:
-    """Run a server on the server's core until the block ends."""
+    """Run a server, pinned to the core for servers, until the block ends."""
     log = path.with_suffix(".log")
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -123,7 +123,7 @@ def serving(name: str, command: list[str], path: Path, port: int = 0) -> Iterato
 
 
 def wait_for(server: Server, log: Path) -> None:
-    """Wait until a server answers."""
+    """Wait until a server answers PING; raise an error with its log if it ends or takes 10 s."""
     deadline = time.monotonic() + 10
     while True:
         with contextlib.suppress(OSError), server.connect() as connection:
@@ -137,25 +137,25 @@ def wait_for(server: Server, log: Path) -> None:
 
 
 def redis_server(directory: Path, tcp: bool = False) -> contextlib.AbstractContextManager[Server]:
-    """Run Debian's Redis server, without persistence, as ours is without it."""
+    """Run Debian's redis-server without persistence, because our server has none either."""
     path = directory / "redis.sock"
     port = free_port() if tcp else 0
     options = ["--port", str(port), "--unixsocket", str(path), "--dir", str(directory)]
-    # Room for clients that open a thousand connections at once.
+    # Some clients open a thousand connections at once.
     options += ["--tcp-backlog", "4096"]
     command = ["redis-server", *options, "--save", "", "--appendonly", "no"]
     return serving("redis-server", command, path, port)
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens at."""
+    """Return a free port of the loopback interface."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port
 
 
 def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractContextManager[Server]:
-    """Run ours on a fresh store, with one thread, as Redis has."""
+    """Run our server with one thread, like redis-server, on the store ``directory/served``."""
     path = directory / "undercroft.sock"
     command = [str(binaries / "undercroft"), "serve", "--store", str(directory / "served")]
     options = ["--port", "0", "--unixsocket", str(path), "--threads", "1", "--maxmemory", "0"]
@@ -163,15 +163,15 @@ def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractCon
 
 
 def has(*commands: str) -> str | None:
-    """Return None where all commands are installed, else a word on what is missing."""
+    """Return None if all commands are installed, otherwise a note that names the missing ones."""
     missing = [command for command in commands if not shutil.which(command)]
     return f"not measured: {', '.join(missing)} is not installed" if missing else None
 
 
 def environment(name: str) -> Path:
-    """Return the Python of an environment that holds ``requirements/NAME.txt``, made when needed.
+    """Return the Python of an environment with ``requirements/NAME.txt``, creating it if needed.
 
-    It lies under target/, and is made anew when the requirements change.
+    The environment is in target/ and is created again when the requirements change.
     """
     requirements = ROOT / "bench" / "requirements" / f"{name}.txt"
     text = requirements.read_bytes() + sys.version.encode()

@@ -1,4 +1,4 @@
-"""Pictures: time over queries, a line for each client, and the slowest call over time."""
+"""Draw pictures: time by number of queries for each client, and the slowest calls over time."""
 
 from pathlib import Path
 from typing import Any
@@ -7,16 +7,16 @@ from core.report import Course, Grid
 
 OURS, THEIRS = "#c0392b", "#5d6d7e"
 STYLE = {"linewidth": 1.4, "marker": "."}
-# The least distance between two names, as a part of the axis' height.
+# The smallest distance between two names, as a fraction of the axis' height.
 APART = 0.034
 
 
 def write(drawn: Grid | Course, path: Path, caption: str) -> None:
-    """Draw what a table has to draw."""
+    """Draw a grid or a course as an SVG file with a caption."""
     import matplotlib as mpl
 
     mpl.use("svg")
-    # The same figures give the same file, with its text as text.
+    # A fixed salt makes the SVG file reproducible, and the font type `none` keeps text as text.
     mpl.rcParams.update({"svg.hashsalt": "undercroft", "svg.fonttype": "none"})
     from matplotlib import pyplot
 
@@ -32,10 +32,10 @@ def write(drawn: Grid | Course, path: Path, caption: str) -> None:
 
 
 def _queries(pyplot: Any, grid: Grid) -> Any:
-    """Draw a grid whose lines are counts of queries and whose figures are milliseconds."""
+    """Draw a grid with a line for each client: seconds by number of queries."""
     queries = [int(label.replace(",", "")) for label, _ in grid.rows]
     figure, axes = pyplot.subplots(figsize=(11, 7))
-    # The longest first, so that names can be moved down and never up.
+    # The height and name at the end of each line; `_name` places the names without overlap.
     ends: list[tuple[float, str]] = []
     for at, name in enumerate(grid.columns):
         points = [
@@ -61,12 +61,12 @@ def _queries(pyplot: Any, grid: Grid) -> Any:
 
 
 def _course(pyplot: Any, course: Course) -> Any:
-    """Draw the slowest calls, a panel for each thing that happens, all of one height."""
+    """Draw the slowest calls over time, with one panel for each phase."""
     figure, row = pyplot.subplots(
         1, len(course.panels), figsize=(13, 6), sharey=True, squeeze=False
     )
     for axes, panel in zip(row[0], course.panels, strict=True):
-        # Ours lies above the others.
+        # Draw our line last, so that it lies on top of the peers' lines.
         for name, points in sorted(panel.lines.items(), key=lambda line: _is_ours(line[0])):
             style = {"linewidth": 0.8, "linestyle": ":"} if name in panel.thin else STYLE
             axes.plot(*zip(*points, strict=True), color=_colour(name), label=name, **style)
@@ -79,7 +79,7 @@ def _course(pyplot: Any, course: Course) -> Any:
     first.yaxis.set_major_formatter("{x:g}")
     first.set_ylabel("slowest call, milliseconds")
     lines, names = first.get_legend_handles_labels()
-    # Under the title, which may be as wide as the picture.
+    # The legend goes below the title, which may be as wide as the picture.
     place = {"loc": "upper left", "bbox_to_anchor": (0.045, 0.95)}
     figure.legend(lines, names, fontsize=9, frameon=False, ncols=len(names), **place)
     figure.suptitle(course.title, x=0.05, ha="left", fontsize=12)
@@ -88,7 +88,7 @@ def _course(pyplot: Any, course: Course) -> Any:
 
 
 def _plain(axes: Any) -> None:
-    """Leave out what says nothing."""
+    """Remove the top and right border of a plot, and make its grid lines faint."""
     axes.grid(alpha=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -103,14 +103,14 @@ def _colour(name: str) -> str:
 
 
 def _name(axes: Any, ends: list[tuple[float, str]], right: float) -> None:
-    """Write the clients' names beside their lines' ends, none over another."""
+    """Write the clients' names next to the ends of their lines without overlap."""
     height = axes.get_ylim()[1]
-    # From below: each name stands at its line's end, or above the name under it.
+    # From the bottom up, place each name at the end of its line, or above the name below it.
     places: list[float] = []
     for end, _ in reversed(ends):
         least = places[-1] + APART * height if places else 0
         places.append(max(end, least))
-    # Those that were pushed out at the top move down again, together.
+    # Move names that are above the top back down, together with the names below them.
     for index in range(len(places) - 1, -1, -1):
         most = places[index + 1] - APART * height if index + 1 < len(places) else height
         places[index] = min(places[index], most)

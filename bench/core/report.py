@@ -1,4 +1,4 @@
-"""Rows of a table, and how they are written down."""
+"""The rows of a table, and their output as JSON and Markdown."""
 
 import dataclasses
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclasses.dataclass
 class Figure:
-    """What was measured over all rounds: the median, and how far the rounds lay apart."""
+    """The median and the range of one quantity over all rounds."""
 
     name: str
     median: float
@@ -20,11 +20,11 @@ class Figure:
 
     @classmethod
     def of(cls, name: str, rounds: Sequence[float], unit: str) -> "Figure":
-        """Return the figure of the rounds' values."""
+        """Return the figure that summarizes the values of all rounds."""
         return cls(name, statistics.median(rounds), min(rounds), max(rounds), unit)
 
     def __str__(self) -> str:
-        """Return it as the table shows it."""
+        """Return the median with its unit, and the range if the rounds differ."""
         text = f"{number(self.median)} {self.unit}"
         if self.least != self.most:
             text += f" ({number(self.least)}..{number(self.most)})"
@@ -33,11 +33,11 @@ class Figure:
 
 @dataclasses.dataclass
 class Row:
-    """One line of the table: ours beside a peer's, their ratio, and what it must reach.
+    """One line of the table: our figure, the peer's, their ratio, and the target.
 
-    ``ratio`` is what ``target`` speaks of; a row without a target is only printed. A row
-    that could not be measured has no figures and says why in ``note``. One of ours that
-    was cut off, or ended with an error, has ``failed``: it misses its target without a ratio.
+    ``target`` applies to ``ratio``; a row without a target is only printed. A row that could not be
+    measured has no figures, and its ``note`` has the reason. ``failed`` marks a row whose operation
+    failed or was killed on our side: the row misses its target and has no ratio.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None where there is none, or nothing was measured."""
+        """Whether the target is met; None without a target or a measurement."""
         if self.failed:
             return False
         if self.ratio is None:
@@ -75,9 +75,9 @@ class Row:
 
 @dataclasses.dataclass
 class Grid:
-    """Figures of many clients beside each other: a line for each work, a column for each client.
+    """Figures of many clients: a line for each kind of work, a column for each client.
 
-    ``plot`` says that the lines are counts of queries, and worth drawing.
+    ``plot`` marks a grid whose lines are counts of queries, to be drawn as a picture.
     """
 
     title: str
@@ -88,7 +88,7 @@ class Grid:
     plot: bool = False
 
     def markdown(self) -> list[str]:
-        """Return the lines of a Markdown table."""
+        """Return the lines of the title, the Markdown table and the note."""
         lines = [f"#### {self.title}", ""]
         lines += [f"| {' | '.join([self.corner, *self.columns])} |"]
         lines += ["|" + " --- |" * (len(self.columns) + 1)]
@@ -100,9 +100,9 @@ class Grid:
 
 @dataclasses.dataclass
 class Panel:
-    """A part of a picture: the lines of ours and of peers, over what the axis says.
+    """One panel of a picture, with our lines and the peers'.
 
-    A line of ``thin`` only explains another one.
+    ``thin`` names the lines that only explain another line.
     """
 
     title: str
@@ -113,7 +113,7 @@ class Panel:
 
 @dataclasses.dataclass
 class Course:
-    """How long the slowest call of each moment took, in milliseconds: a picture, and no table."""
+    """A picture without a table: the milliseconds of the slowest call over time."""
 
     title: str
     panels: list[Panel]
@@ -122,7 +122,7 @@ class Course:
 
 @dataclasses.dataclass
 class Result:
-    """A whole table with all that is needed to judge it."""
+    """A measured table, with the machine and the versions that its figures depend on."""
 
     table: str
     quick: bool
@@ -138,14 +138,14 @@ class Result:
     )
 
     def add(self, found: Sequence[Row | Grid | Course]) -> None:
-        """Take what a group has measured."""
+        """Add the rows, grids and courses of a group."""
         self.rows += [each for each in found if isinstance(each, Row)]
         self.grids += [each for each in found if isinstance(each, Grid)]
         self.courses += [each for each in found if isinstance(each, Course)]
 
     @property
     def drawn(self) -> Grid | Course | None:
-        """What of it is a picture; a table has one or none."""
+        """The grid or course to draw; a table has at most one."""
         for grid in self.grids:
             if grid.plot:
                 return grid
@@ -153,7 +153,7 @@ class Result:
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits, and thousands grouped."""
+    """Return a number with three significant digits and grouped thousands."""
     if value == 0:
         return "0"
     digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
@@ -170,7 +170,7 @@ def to_json(result: Result) -> str:
 
 
 def from_json(text: str) -> Result:
-    """Return the result that ``to_json`` wrote."""
+    """Return the result that ``to_json`` wrote as this text."""
     plain = json.loads(text)
     rows = []
     for written in plain.pop("rows"):
@@ -191,27 +191,29 @@ def from_json(text: str) -> Result:
 
 
 def markdown(result: Result) -> str:
-    """Return the result as a Markdown table with its circumstances."""
+    """Return the result as a Markdown table with its notes, machine and versions."""
     mets = [row.met for row in result.rows if row.met is not None]
     lines = [
-        f"### Table {result.table}{' (quick: indicative only)' if result.quick else ''}",
-        "",
         "| work | ours | peer | ratio | target | met |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
+    notes: dict[str, int] = {}
     for row in result.rows:
+        mark = f" [{notes.setdefault(row.note, len(notes) + 1)}]" if row.note else ""
         peer = f"{row.peer.name}: {row.peer}" if row.peer else "-"
         ratio = number(row.ratio) if row.ratio is not None else "-"
         met = {True: "yes", False: "**no**", None: "-"}[row.met]
         ours = str(row.ours) if row.ours else "failed" if row.failed else "not measured"
-        lines.append(f"| {row.work} | {ours} | {peer} | {ratio} | {row.target} | {met} |")
+        lines.append(f"| {row.work}{mark} | {ours} | {peer} | {ratio} | {row.target} | {met} |")
     lines += ["", f"Targets met: {sum(mets)} of {len(mets)}.", ""]
-    lines += [f"- {row.work}: {row.note}" for row in result.rows if row.note]
-    lines.append("")
+    # Rows with the same note share its number.
+    lines += [*(f"{at}. {note}" for note, at in notes.items()), ""]
     for grid in result.grids:
         lines += grid.markdown()
-    lines += [f"Measured {result.date} in {result.seconds} s. Medians of interleaved rounds,"]
-    lines[-1] += " with the least and the most in brackets."
-    for title, facts in (("Machine", result.machine), ("Versions", result.versions)):
-        lines.append(f"{title}: " + "; ".join(f"{name} {fact}" for name, fact in facts.items()))
+    lines += [
+        f"| measured | {result.date}, in {result.seconds} s; minimum and maximum are in brackets |",
+        "| --- | --- |",
+    ]
+    for title, facts in (("machine", result.machine), ("versions", result.versions)):
+        lines.append(f"| {title} | {'; '.join(f'{name} {fact}' for name, fact in facts.items())} |")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Loops in processes of their own that take turns."""
+"""Run timed loops in separate processes that take turns."""
 
 import contextlib
 import os
@@ -11,14 +11,14 @@ from typing import TypeVar
 from core.peers import CLIENT_CORE
 
 LOOPS = Path(__file__).parents[1] / "loops"
-# Whatever a loop is told to do, it is ended after so many seconds: no table runs for ever.
+# The timeout in seconds of one operation, so that no table runs forever.
 LIMIT = 600.0
 Name = TypeVar("Name")
 Found = TypeVar("Found")
 
 
 class CutOffError(RuntimeError):
-    """A loop did not answer in the time that it had, and was killed."""
+    """The error of a loop that did not answer in time and was killed."""
 
 
 class Loop:
@@ -34,9 +34,9 @@ class Loop:
     ) -> None:
         """Start a script of loops/ with arguments and wait until its client is ready.
 
-        Without a script it is a program by itself; not ``pinned``, it runs on any core.
+        Without a script, ``python`` is the program itself. Unless ``pinned``, it runs on any core.
         """
-        # What it is called when it fails, which is printed with the table.
+        # The name of the loop in error messages, which the table prints as notes.
         self.name = f"{script or Path(python).name} {arguments[0]}"
         command = ["taskset", "--cpu-list", str(CLIENT_CORE)] if pinned else []
         self.command = python
@@ -60,7 +60,7 @@ class Loop:
     def _line(self, limit: float = LIMIT) -> str:
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
-        # Read without the file object, whose buffer a select() does not see.
+        # Read the descriptor directly: select() does not see the file object's buffer.
         while b"\n" not in self.unread:
             if not select.select([descriptor], [], [], limit)[0]:
                 self.process.kill()
@@ -74,32 +74,32 @@ class Loop:
         return line.decode().strip()
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        # Where it has ended by itself nobody reads what was not sent yet.
+        # Closing flushes the input, which fails if the process has already ended.
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         self.process.wait(timeout=30)
         self.process.stdout.close()
 
     def run(self, operation: str, count: int, limit: float = LIMIT) -> float:
-        """Return the nanoseconds an operation took."""
+        """Run an operation ``count`` times and return the nanoseconds that the loop reports."""
         return float(self.ask(operation, count, limit))
 
     def ask(self, operation: str, count: int, limit: float = LIMIT) -> str:
-        """Return what a loop says of an operation, as it says it."""
+        """Run an operation ``count`` times and return the loop's answer as text."""
         self.begin(operation, count)
         return self.end(limit)
 
     def begin(self, operation: str, count: int) -> None:
-        """Let an operation begin; its figure is that of ``end``."""
+        """Start an operation; ``end`` returns its answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{operation} {count}\n")
         self.process.stdin.flush()
 
     def end(self, limit: float = LIMIT) -> str:
-        """Return what a loop says of the operation that it was told to begin."""
+        """Return the answer to the operation that ``begin`` started."""
         answer = self._line(limit)
         if answer.startswith("error "):
             raise RuntimeError(answer.removeprefix("error "))
@@ -123,36 +123,36 @@ def loop(
 
 
 class Renewable:
-    """A loop with what it needs around it, which is made anew where it was cut off."""
+    """A loop with its store or server, which are started again after a failure."""
 
     def __init__(self, make: Callable[[], contextlib.AbstractContextManager[Loop]]) -> None:
-        """Take what opens it; nothing is opened yet."""
+        """Take the function that starts the loop; nothing is started yet."""
         self.make = make
         self.stack = contextlib.ExitStack()
         self.loop: Loop | None = None
 
     def __enter__(self) -> "Renewable":
-        """Return it, open."""
+        """Start the loop and return this object."""
         self.open()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """End the loop and its store or server."""
         self.close()
 
     def open(self) -> Loop:
-        """Return the loop, opened where it is not."""
+        """Return the running loop, starting it if needed."""
         if self.loop is None:
             self.loop = self.stack.enter_context(self.make())
         return self.loop
 
     def close(self) -> None:
-        """Close the loop, and what was opened for it."""
+        """End the loop and its store or server."""
         self.loop = None
         self.stack.close()
 
     def run(self, operation: str, count: int, limit: float) -> float:
-        """Return the nanoseconds an operation took; behind a failure stands a new loop."""
+        """Return an operation's nanoseconds; after a failure, the next call starts a new loop."""
         try:
             return self.open().run(operation, count, limit)
         except (RuntimeError, BrokenPipeError):
@@ -161,7 +161,7 @@ class Renewable:
 
 
 def interleaved(rounds: int, sides: Mapping[Name, Callable[[], Found]]) -> dict[Name, list[Found]]:
-    """Let the sides take turns, each round in another order; the first round is not counted."""
+    """Run all sides in every round, in changing order; the first round is not counted."""
     found: dict[Name, list[Found]] = {name: [] for name in sides}
     names = list(sides)
     for turn in range(rounds + 1):

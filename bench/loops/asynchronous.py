@@ -1,4 +1,4 @@
-"""Clients for asyncio, each in the form that its makers recommend, behind one set of names."""
+"""Adapters that give all asyncio clients the same methods."""
 
 import asyncio
 import time
@@ -20,10 +20,10 @@ Call = Callable[[], Awaitable[Any]]
 
 
 class Calls:
-    """A connected client: a GET, a KEYS of all keys, and a pipeline of GETs if it has them."""
+    """A connected client: a GET, a KEYS of all keys, and a pipeline of GETs if supported."""
 
     def __init__(self, get: Call, keys: Call, pipeline: Call | None = None) -> None:
-        """Take them over."""
+        """Take the functions that make the client's calls."""
         self.get = get
         self.keys = keys
         self.pipeline = pipeline
@@ -33,7 +33,7 @@ Adapter = Callable[[Place], AbstractAsyncContextManager[Calls]]
 
 
 def _like_redis(make: Callable[..., Any], **options: Any) -> Adapter:
-    """Return the adapter of a client with redis.asyncio's methods."""
+    """Return an adapter for a client with the methods of redis.asyncio."""
 
     @asynccontextmanager
     async def opened(place: Place) -> AsyncIterator[Calls]:
@@ -62,7 +62,7 @@ def _undercroft(place: Place) -> AbstractAsyncContextManager[Calls]:
 def _redis(place: Place) -> AbstractAsyncContextManager[Calls]:
     import redis.asyncio
 
-    # Its newest refuses more than a hundred calls at once unless it is told to allow them.
+    # By default, the newest redis.asyncio refuses more than 100 concurrent calls.
     return _like_redis(redis.asyncio.Redis, max_connections=2000)(place)
 
 
@@ -70,7 +70,7 @@ def _redis(place: Place) -> AbstractAsyncContextManager[Calls]:
 async def _glide(place: Place) -> AsyncIterator[Calls]:
     import glide
 
-    # It would write of slow replies between our answers, to standard output.
+    # By default, glide logs slow replies to standard output, which carries our answers.
     glide.Logger.set_logger_config(glide.LogLevel.OFF)
     address = glide.NodeAddress(place.host, place.port)
     client = await glide.GlideClient.create(glide.GlideClientConfiguration([address]))
@@ -123,7 +123,7 @@ async def _aredis(place: Place) -> AsyncIterator[Calls]:
 
 
 def _without_loop_arguments() -> None:
-    """Let aredis connect: it passes the ``loop`` arguments that Python 3.10 removed."""
+    """Drop the ``loop`` arguments that aredis passes to asyncio and that Python 3.10 removed."""
 
     def dropping(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, loop: object = None, **options: Any) -> Any:  # noqa: ARG001
@@ -194,7 +194,7 @@ ADAPTERS: dict[str, Adapter] = {
 async def timed(adapter: Adapter, work: str, place: Place, count: int) -> float:
     """Return the nanoseconds that one command took.
 
-    ``get-50`` and its like are so many GETs at once, by gather, again and again.
+    An operation such as ``get-50`` runs groups of 50 concurrent GETs with ``asyncio.gather``.
     """
     async with adapter(place) as calls:
         if await calls.get() != VALUE or list(await calls.keys()) != [KEY]:
@@ -222,7 +222,7 @@ async def _one_by_one(call: Call, count: int) -> float:
 
 
 async def _in_groups(group: Call, many: int, count: int) -> float:
-    # The first opens all the connections that a client takes for so many.
+    # The first group opens all connections that the client needs, before the measured time.
     if list(await group()) != [VALUE] * many:
         raise AssertionError("a wrong reply")
     rounds = groups(count, many)

@@ -1,9 +1,10 @@
-"""Commands with short replies, one call after another: what each costs.
+"""Time single calls of commands with short replies.
 
-The arguments are the client (``embedded`` or ``redis``), ``bytes`` or ``text`` for what it is
-given and gives back, and a store or a unix socket. A line ``OPERATION COUNT`` is answered with
-the nanoseconds a call took, ``names 0`` with all operations. No call changes what the next one
-finds; where one has to, a second one takes it back, and both are timed together and halved.
+The arguments are the client (``embedded`` or ``redis``), ``bytes`` or ``text`` for the type of
+arguments and replies, and a store or a unix socket. The answer to a line ``OPERATION COUNT`` is the
+nanoseconds that a call took; ``names 0`` lists all operations. No call changes the result of the
+next call. Where a command does change it, a second call undoes the change, and the figure is half
+of the time of both.
 """
 
 import sys
@@ -15,14 +16,14 @@ from typing import Any
 VALUE = "v" * 64
 FIELDS = {"name": "Ada", "mail": "ada@example.org", "city": "London", "born": "1815", "n": "1"}
 FIVE = ["one", "two", "three", "four", "five"]
-# Seconds and points of time that are not reached while this runs.
+# A time to live in seconds, and a Unix time, that no run reaches.
 LATER, AT = 10_000, 33_000_000_000
-# The method, its arguments, and those with a name.
+# One call: the method, its positional arguments, and its keyword arguments.
 Words = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
 def words(method: str, *arguments: Any, **options: Any) -> Words:
-    """Return a call as it stands in the lists below."""
+    """Return a call as an entry of the dictionaries below."""
     return method, arguments, options
 
 
@@ -150,7 +151,7 @@ OPERATIONS: dict[str, list[Words]] = {
 
 
 def encoded(argument: Any) -> Any:
-    """Return an argument with bytes for every text in it."""
+    """Return an argument with every text in it encoded as bytes."""
     if isinstance(argument, str):
         return argument.encode()
     if isinstance(argument, list):
@@ -161,7 +162,7 @@ def encoded(argument: Any) -> Any:
 
 
 def connected(kind: str, text: bool, path: str) -> Any:
-    """Return a client of a store in this process, or of a server."""
+    """Return a client of an embedded store or of a Redis server."""
     if kind == "embedded":
         import undercroft
 
@@ -175,7 +176,7 @@ def connected(kind: str, text: bool, path: str) -> Any:
 
 
 def fill(client: Any) -> None:
-    """Put one value of each kind into the database, where it is not there yet."""
+    """Empty the database and add one value of each type."""
     client.flushdb()
     client.mset(dict.fromkeys(["string", "other", "volatile", "moved"], VALUE))
     client.mset({"number": 7, "float": 1.5})
@@ -188,7 +189,7 @@ def fill(client: Any) -> None:
 
 
 def timed(chosen: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]]) -> Any:
-    """Return a loop over one call, or over two of which the second takes the first back."""
+    """Return a loop over one call, or over two of which the second undoes the first."""
     (first, one, named), *rest = chosen
     if not rest:
 
@@ -215,7 +216,7 @@ def main() -> None:
     """Answer one line at a time until standard input ends."""
     text = sys.argv[2] == "text"
     client = connected(sys.argv[1], text, sys.argv[3])
-    # Newer versions of redis-py say of some methods that they are old, at each new place once.
+    # Newer versions of redis-py warn about deprecated methods, which are measured as well.
     warnings.simplefilter("ignore", DeprecationWarning)
     fill(client)
     print("ready", flush=True)
@@ -233,7 +234,7 @@ def main() -> None:
             for method, arguments, options in OPERATIONS[operation]
         ]
         try:
-            # The reply is looked at once: an error is no figure.
+            # Run each call once before the timing, so that no error is reported as a figure.
             for call, arguments, options in chosen:
                 call(*arguments, **options)
             print(timed(chosen)(int(count)), flush=True)

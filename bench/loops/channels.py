@@ -1,7 +1,7 @@
-"""Messages between processes in one way: ``channels.py WAY PLACE PRODUCERS CONSUMERS COUNT``.
+"""Time messages between processes: ``channels.py WAY PLACE PRODUCERS CONSUMERS COUNT``.
 
-Prints how many a second went from all producers to all consumers, each 64 bytes long and put and
-taken by a call of its own.
+Prints the messages per second from all producers to all consumers. Each message has 64 bytes and is
+put and taken by a separate call.
 """
 
 import multiprocessing
@@ -14,12 +14,12 @@ from typing import Any
 MESSAGE = b"x" * 64
 NAME = "measured"
 
-# What puts one message, and what takes one.
+# The functions that put one message and take one message.
 Ends = tuple[Callable[[bytes], Any], Callable[[], Any]]
 
 
 def channel(place: str) -> Ends:
-    """Return the ends of a channel in a store."""
+    """Return the functions that put to and take from a channel in a store."""
     import undercroft
 
     opened = undercroft.Channel(NAME, f"undercroft://{place}", maxsize=1000)
@@ -27,7 +27,7 @@ def channel(place: str) -> Ends:
 
 
 def redis_list(place: str) -> Ends:
-    """Return the ends of a list of a Redis server."""
+    """Return the functions that put to and take from a list on a Redis server."""
     import redis
 
     client = redis.Redis.from_url(place)
@@ -35,7 +35,7 @@ def redis_list(place: str) -> Ends:
 
 
 def measure(way: str, place: str, producers: int, consumers: int, count: int) -> float:
-    """Let processes hand so many messages on, and return how many a second."""
+    """Pass messages from producers to consumers and return the messages per second."""
     context = multiprocessing.get_context("fork")
     start = context.Barrier(producers + consumers + 1)
     own: Any = context.Queue(1000) if way == "multiprocessing" else None

@@ -1,10 +1,9 @@
-"""Eight processes on two cores that do nothing but write: how long their slowest calls take.
+"""Time the slowest calls of eight processes that only write, on two cores.
 
 The arguments are the client (``embedded``, ``apart`` or ``redis``), a store or a unix socket, and
-the cores. Apart each process has a store of its own: what their calls wait for then is a core.
-A line ``set MILLISECONDS`` or ``mset MILLISECONDS`` lets all processes write for so long, and is
-answered with JSON: how many calls there were, and how long the slowest of all and that of the
-99.9th percentile took.
+the cores. With ``apart`` each process has a separate store, so its calls wait only for a core. For
+a line ``set MILLISECONDS`` or ``mset MILLISECONDS`` all processes write for this time; the answer
+is JSON with the number of calls, the slowest call and the 99.9th percentile.
 """
 
 import json
@@ -21,12 +20,12 @@ from typing import Any
 
 PROCESSES, AT_ONCE, KEYS = 8, 10, 100_000
 VALUE = b"v" * 64
-# Seconds that the processes may take to be ready, and to tell what they saw.
+# The timeout in seconds for the processes to start, and again for their reports.
 PATIENCE = 60.0
 
 
 def opened(kind: str, path: str) -> Any:
-    """Return a client of this process' own."""
+    """Return a new client for this process."""
     if kind != "redis":
         import undercroft
 
@@ -41,7 +40,7 @@ def opened(kind: str, path: str) -> Any:
 def write(
     where: tuple[str, str], work: str, seconds: float, start: Barrier, told: Connection
 ) -> None:
-    """Write for so long, and tell the nanoseconds of each call."""
+    """Write for some time and report the nanoseconds of each call."""
     client = opened(*where)
     order = [b"key:%012d" % number for number in range(KEYS)]
     random.Random(os.getpid()).shuffle(order)
@@ -70,7 +69,7 @@ def write(
 
 
 def crowd(where: tuple[str, str], work: str, seconds: float) -> str:
-    """Let all processes write at once; return what they saw."""
+    """Run all writing processes at once and return their combined report as JSON."""
     context = multiprocessing.get_context("fork")
     start = context.Barrier(PROCESSES)
     running, pipes = [], []
@@ -79,7 +78,7 @@ def crowd(where: tuple[str, str], work: str, seconds: float) -> str:
         arguments = (where, work, seconds, start, sending)
         process = context.Process(target=write, args=arguments, daemon=True)
         process.start()
-        # Else a process that ended early would not be noticed.
+        # Close this copy of the sending end; otherwise the end of the process goes unnoticed.
         sending.close()
         running.append(process)
         pipes.append(receiving)

@@ -1,8 +1,8 @@
-"""Loops over what programs do all day: large values, new keys, pipelines, collections, awaiting.
+"""Time typical calls: large values, new keys, pipelines, collections, awaiting.
 
-The arguments are what is to be measured with which client, and a store, a unix socket or a
-directory; see ``CLIENTS``. A line ``OPERATION COUNT`` is answered with the nanoseconds one took,
-or with ``error`` and what went wrong.
+The arguments are the subject and client (see ``CLIENTS``), and a store, a unix socket or a
+directory. The answer to a line ``OPERATION COUNT`` is the nanoseconds that one operation took, or
+``error`` and the reason.
 """
 
 import asyncio
@@ -20,25 +20,26 @@ from loop import VALUE, keys, over
 from many import connected, fill_hash, fill_set, fill_sorted, walked
 
 Operation = Callable[[int], float]
-# Bytes of the large values.
+# The sizes of the large values in bytes.
 SIZES = (100 << 10, 1 << 20, 16 << 20, 64 << 20)
-# Items of the collections, and what the walks over all keys look for: a hundredth of them.
+# The number of items in each collection. Then a pattern that matches 1 % of the keys, the number of
+# matches, and the keys per SCAN step.
 ITEMS = 100_000
 PATTERN, MATCHING, PAGE = "key:*99", 1_000, 100
-# Keys that are made at a time, outside of what is measured.
+# Key names are created in steps of this size, outside the measured time.
 STEP = 100_000
-# Commands of a pipeline.
+# The number of commands in a pipeline.
 PIPELINE = 10
 
 
 def contents(size: int) -> bytes:
-    """Return the bytes of a large value, none of which is like its neighbour."""
+    """Return a large value of ``size`` bytes, made by repeating a random block of 64 KiB."""
     block = random.Random(size).randbytes(1 << 16)
     return (block * (size // len(block) + 1))[:size]
 
 
 def calls(call: Callable[[], object], expected: object) -> Operation:
-    """Return a loop over a call; its last result is checked, outside of the measured time."""
+    """Return a timed loop over a call; the last result is checked outside the measured time."""
 
     def run(count: int) -> float:
         found = call()
@@ -54,7 +55,7 @@ def calls(call: Callable[[], object], expected: object) -> Operation:
 
 
 def large(path: str) -> dict[str, Operation]:
-    """Return reads of large values, and one copy of a buffer that was just copied."""
+    """Return timed reads of large values, and timed copies of buffers of the same size."""
     client = connected("embedded", path)
     operations = {}
     for size in SIZES:
@@ -67,7 +68,7 @@ def large(path: str) -> dict[str, Operation]:
 
 
 def large_lmdb(path: str) -> dict[str, Operation]:
-    """Return reads of large values from py-lmdb, a transaction each."""
+    """Return timed reads of large values from py-lmdb, with one transaction each."""
     import lmdb
 
     environment = lmdb.open(path, map_size=1 << 30, writemap=True, sync=False, metasync=False)
@@ -86,7 +87,7 @@ def large_lmdb(path: str) -> dict[str, Operation]:
 
 
 def insertion(path: str) -> dict[str, Operation]:
-    """Return the growing of a new store, and overwriting all of its keys in another order."""
+    """Return loops that fill a new store, and that overwrite its keys in another order."""
     client: Any = None
     stores = 0
 
@@ -112,14 +113,14 @@ def insertion(path: str) -> dict[str, Operation]:
         return stepwise(iter(range(count)), VALUE)
 
     def overwrite(count: int) -> float:
-        # Every number once, each far from the one before.
+        # Visit every number once, with a large distance between successive numbers.
         return stepwise((at * 611_953 % count for at in range(count)), b"w" * len(VALUE))
 
     return {"insert": insert, "overwrite": overwrite}
 
 
 def pipelines(kind: str) -> Callable[[str], dict[str, Operation]]:
-    """Return pipelines and transactions of ten commands."""
+    """Return a function that creates loops over pipelines and transactions of ten commands."""
 
     def made(path: str) -> dict[str, Operation]:
         client = connected(kind, path)
@@ -152,7 +153,7 @@ def pipelines(kind: str) -> Callable[[str], dict[str, Operation]]:
 
 
 def collections(kind: str) -> Callable[[str], dict[str, Operation]]:
-    """Return reads of whole collections, and walks over all keys."""
+    """Return a function that creates loops over reads of complete collections and of all keys."""
 
     def made(path: str) -> dict[str, Operation]:
         client = connected(kind, path)
@@ -161,7 +162,7 @@ def collections(kind: str) -> Callable[[str], dict[str, Operation]]:
         fill_hash(client, "hash", ITEMS)
         fill_set(client, "set", ITEMS)
         fill_sorted(client, "zset", ITEMS)
-        # The same objects as Python's own serialization makes them: nothing but making them.
+        # The lower bound: `marshal.loads` creates the same objects and does nothing else.
         own = {
             "hgetall": marshal.dumps(client.hgetall("hash")),
             "smembers": marshal.dumps(client.smembers("set")),
@@ -183,7 +184,7 @@ def collections(kind: str) -> Callable[[str], dict[str, Operation]]:
 
 
 def awaiting(path: str) -> dict[str, Operation]:
-    """Return reads that are awaited one after another, and the same calls without asyncio."""
+    """Return timed reads that are awaited one at a time, and the same calls without asyncio."""
     import undercroft.asyncio
 
     client = connected("embedded", path)

@@ -1,8 +1,8 @@
-"""One side of a comparison of feeds: a process that runs timed loops when it is told to.
+"""One side of a comparison of feeds: a process that runs timed loops on request.
 
-It reads lines and answers them as ``loop.py`` does. The first argument is ``embedded``, the second
-a store that ``bench/native/feeds.c`` has filled; or ``redis``, and the socket of a server with
-lists of as many items. Operations are named as there: ``range-7-100-middle``.
+It reads and answers lines like ``loop.py``. The arguments are ``embedded`` and a store that
+``bench/native/feeds.c`` has filled, or ``redis`` and the socket of a server with lists of the same
+length. Operations are named as in feeds.c: ``range-7-100-middle``.
 """
 
 import sys
@@ -16,7 +16,7 @@ WIDTHS = (4, 3, 1)
 
 
 def timed(call: Call, count: int) -> float:
-    """Return the nanoseconds of a call."""
+    """Return the nanoseconds per call over ``count`` calls."""
     start = time.perf_counter_ns()
     for _ in range(count):
         call()
@@ -24,12 +24,12 @@ def timed(call: Call, count: int) -> float:
 
 
 def place_of(name: str, items: int, length: int) -> int:
-    """Return where a range begins."""
+    """Return the index of the first item of a range at the first, middle or last place."""
     return {"first": 0, "middle": items // 2, "last": -length}[name]
 
 
 class Embedded:
-    """Feeds of a store in this process, ranges as arrays of numpy's."""
+    """Feeds of a store in this process; ranges are numpy arrays."""
 
     def __init__(self, path: str) -> None:
         """Open the store."""
@@ -42,7 +42,7 @@ class Embedded:
         return self.store.feed(f"feed{power}", 12, WIDTHS)
 
     def range(self, count: int, power: str, size: str, place: str) -> float:
-        """Read ranges as arrays."""
+        """Time reads of ranges as arrays."""
         length, array = int(size), self._feed(power).array
         start = place_of(place, 10 ** int(power), length)
         if len(array(start, length)) != length:
@@ -50,19 +50,19 @@ class Embedded:
         return timed(lambda: array(start, length), count)
 
     def attrs(self, count: int, power: str, size: str, place: str) -> float:
-        """Read ranges as structured arrays."""
+        """Time reads of ranges with attributes as structured arrays."""
         length, array = int(size), self._feed(power).array
         start = place_of(place, 10 ** int(power), length)
         return timed(lambda: array(start, length, attributes=True), count)
 
     def lists(self, count: int, power: str, size: str, place: str) -> float:
-        """Read ranges as lists of bytes."""
+        """Time reads of ranges as lists of bytes."""
         length, read = int(size), self._feed(power).range
         start = place_of(place, 10 ** int(power), length)
         return timed(lambda: read(start, length), count)
 
     def insert(self, count: int, power: str, place: str) -> float:
-        """Insert one item at a time, and remove them again."""
+        """Time insertions of one item at a time, and remove the items again."""
         feed = self._feed(power)
         at = {"head": 0, "middle": 10 ** int(power) // 2, "tail": -1}[place]
         taken = timed(lambda: feed.add(at, VALUE, attributes=(3, 1, 0)), count)
@@ -71,7 +71,7 @@ class Embedded:
         return taken
 
     def bulk(self, count: int, power: str) -> float:
-        """Insert items at the tail from an array, and remove them again; for one item."""
+        """Return the time per item of inserting an array at the tail; remove the items again."""
         import numpy as np
 
         values = np.full(count, VALUE, "S12")
@@ -85,7 +85,7 @@ class Embedded:
         return taken
 
     def short(self, count: int, power: str) -> float:
-        """Open the store, read the first 100, and close it."""
+        """Time opening the store, reading the first 100 items and closing the store."""
         self.store.close()
 
         def call() -> None:
@@ -100,7 +100,7 @@ class Embedded:
 
 
 class Lists:
-    """Lists of a Redis server, by redis-py."""
+    """Lists of a Redis server, through redis-py."""
 
     def __init__(self, path: str) -> None:
         """Connect to the server."""
@@ -114,7 +114,7 @@ class Lists:
         print(f"redis-py {redis.__version__} with {parser}", flush=True)
 
     def range(self, count: int, power: str, size: str, place: str) -> float:
-        """Read ranges as lists of bytes."""
+        """Time reads of ranges as lists of bytes."""
         length, name = int(size), f"list{power}"
         start = place_of(place, 10 ** int(power), length)
         stop = -1 if start < 0 else start + length - 1
@@ -123,7 +123,7 @@ class Lists:
         return timed(lambda: self.client.lrange(name, start, stop), count)
 
     def short(self, count: int, power: str) -> float:
-        """Connect, read the first 100, and close the connection."""
+        """Time connecting, reading the first 100 items and closing the connection."""
 
         def call() -> None:
             client = self.open()
@@ -134,7 +134,7 @@ class Lists:
 
 
 def main() -> None:
-    """Answer lines until there are no more."""
+    """Answer one line at a time until standard input ends."""
     kind, path = sys.argv[1:]
     side = {"embedded": Embedded, "redis": Lists}[kind](path)
     print("ready", flush=True)

@@ -3,8 +3,9 @@
 declare(strict_types=1);
 
 /**
- * What workers of PHP-FPM run for the table `php`: `do=first` says how many nanoseconds the first call of a request
- * takes, by the extension's store or by the client; `do=read` reads 300 keys.
+ * The script of PHP-FPM's workers for the table `php`. `do=first` prints the nanoseconds of a
+ * request's first call, through the extension's store or through the client. `do=read` reads 300
+ * keys.
  */
 
 use Undercroft\Client;

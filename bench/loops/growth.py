@@ -1,12 +1,12 @@
-"""The slowest calls of a client while its store grows, expires, is copied and is flushed.
+"""Time the slowest calls while a store grows, expires, is copied and is flushed.
 
-The arguments are the client (``embedded`` or ``redis``), a store or a unix socket, and the
-command that copies what is in it, as JSON. Each line ``OPERATION COUNT`` is answered with JSON:
-the slowest call of all by the clock and by the processor time of this thread, and the slowest of
-each interval. Redis is asked over a socket without a client, whose cost would be seen, too.
+The arguments are the client (``embedded`` or ``redis``), a store or a unix socket, and the command
+that copies the data, as JSON. The answer to each line ``OPERATION COUNT`` is JSON: the slowest call
+by the clock and by the CPU time of this thread, in total and in each interval. Redis is called over
+a bare socket, because a Python client would add its own time.
 
-``growth.py flush KIND PLACE`` and ``growth.py save redis PLACE`` are what other processes do
-meanwhile: they empty the store, and let Redis write its file.
+Other processes run ``growth.py flush KIND PLACE``, which empties the store, and ``growth.py save
+redis PLACE``, which makes Redis write its file.
 """
 
 import gc
@@ -20,38 +20,38 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 VALUE, OTHER = b"v" * 64, b"w" * 64
-# How many intervals a growth has, and how long those are that are cut by time.
+# The number of intervals while the store grows, and the nanoseconds of an interval afterwards.
 PARTS, INTERVAL = 100, 50_000_000
-# What counts as slow, and how long it goes on behind what another process did, in nanoseconds.
+# The nanoseconds from which a call is slow, and of watching after the other process has ended.
 SLOW, AFTERWARDS = 1_000_000, 500_000_000
-# Seconds until all keys that expire do so at once; how long it is watched before and behind that.
+# Seconds until the keys expire together, and seconds of watching before and after that moment.
 DEADLINE, BEFORE, BEHIND = 8.0, 0.5, 3.0
-# How many keys are overwritten.
+# The number of keys that are overwritten.
 CHANGED = 1_000_000
-# What takes longer is watched no further.
+# The timeout in seconds of watching a phase.
 PATIENCE = 120.0
 
 
 class Wire:
-    """A connection to a Redis server that knows what it is answered."""
+    """A bare socket to a Redis server, for commands with short replies."""
 
     def __init__(self, path: str) -> None:
-        """Connect."""
+        """Connect to the server's unix socket."""
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.connect(path)
 
     def asked(self, *words: bytes) -> bytes:
-        """Return the reply to a command, which is short."""
+        """Send a command and return its reply, which must arrive in one piece."""
         self.socket.sendall(packed(*words))
         return self.socket.recv(65536)
 
     def set(self, key: bytes, value: bytes) -> None:
-        """Set a key."""
+        """Set a key and check the reply."""
         if self.asked(b"SET", key, value) != b"+OK\r\n":
             raise AssertionError("a SET failed")
 
     def set_until(self, keys: list[bytes], deadline: float) -> None:
-        """Set keys that expire, at once: nobody measures it."""
+        """Set keys that expire at ``deadline``, all in one write, because this is not measured."""
         at = b"%d" % (deadline * 1000)
         self.socket.sendall(b"".join(packed(b"SET", key, VALUE, b"PXAT", at) for key in keys))
         left = len(b"+OK\r\n") * len(keys)
@@ -59,15 +59,15 @@ class Wire:
             left -= len(self.socket.recv(65536))
 
     def size(self) -> int:
-        """Return how many keys there are."""
+        """Return the number of keys."""
         return int(self.asked(b"DBSIZE")[1:])
 
 
 class Store:
-    """A store in this process."""
+    """An embedded store with the same methods as ``Wire``."""
 
     def __init__(self, path: str) -> None:
-        """Open it."""
+        """Open the store."""
         import undercroft
 
         self.client = undercroft.Redis(path, maxmemory=0)
@@ -75,31 +75,35 @@ class Store:
         self.size = self.client.dbsize
 
     def set_until(self, keys: list[bytes], deadline: float) -> None:
-        """Set keys that expire."""
+        """Set keys that expire at ``deadline``."""
         for key in keys:
             self.client.set(key, VALUE, pxat=int(deadline * 1000))
 
 
 def packed(*words: bytes) -> bytes:
-    """Return a command as it goes over the wire."""
+    """Return a command in Redis' wire format."""
     parts = (b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
     return b"*%d\r\n%b" % (len(words), b"".join(parts))
 
 
 class Watch:
-    """What is seen of calls: how long the slowest took, of all and of each interval."""
+    """Records the slowest calls, in total and in each interval."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start the clock, with no calls recorded."""
         self.calls = self.slow = self.clock = self.processor = 0
-        # Where an interval ends, and the milliseconds of its slowest call by either.
+        # For each interval: its end, and the milliseconds of its slowest call by clock and by CPU
+        # time.
         self.points: list[tuple[float, float, float]] = []
         self.started = time.perf_counter_ns()
 
     def over(
         self, call: Callable[[bytes, bytes], object], keys: Iterable[bytes], value: bytes, end: int
     ) -> tuple[float, float]:
-        """Call until the keys or the time ends; return the slowest by either, in milliseconds."""
+        """Call until the keys or the time run out; return the slowest call's clock and CPU time.
+
+        Both maxima are in milliseconds and can come from different calls.
+        """
         clock, processor = time.perf_counter_ns, time.thread_time_ns
         slowest = most = slow = calls = 0
         used = processor()
@@ -123,11 +127,11 @@ class Watch:
         return slowest / 1e6, most / 1e6
 
     def seconds(self) -> float:
-        """Return how long it has been watched."""
+        """Return the seconds since the start."""
         return (time.perf_counter_ns() - self.started) / 1e9
 
     def told(self) -> str:
-        """Return all of it as JSON, times in milliseconds."""
+        """Return all figures as JSON, with times in milliseconds."""
         return json.dumps(
             {
                 "calls": self.calls,
@@ -141,22 +145,22 @@ class Watch:
 
 
 def keys_of(numbers: Iterable[int]) -> list[bytes]:
-    """Return keys of 16 bytes."""
+    """Return one key of 16 bytes for each number."""
     return [b"key:%012d" % number for number in numbers]
 
 
 class Life:
-    """A store from its first key to its last."""
+    """The phases in the life of a store: it grows, expires, is copied and is flushed."""
 
     def __init__(self, place: Any, kind: str, path: str, copying: list[str]) -> None:
-        """Begin with an empty one."""
+        """Take an empty store or server, and the command that copies its data."""
         self.place = place
         self.flushing = [sys.executable, __file__, "flush", kind, path]
         self.copying = copying
         self.count = 0
 
     def grow(self, count: int) -> Watch:
-        """Insert so many keys; the intervals are hundredths of them."""
+        """Insert ``count`` keys, with an interval for each hundredth of them."""
         watch, never = Watch(), 1 << 62
         for start in range(0, count, count // PARTS):
             keys = keys_of(range(start, start + count // PARTS))
@@ -168,7 +172,7 @@ class Life:
         return watch
 
     def expire(self, count: int) -> Watch:
-        """Overwrite while so many others expire at once."""
+        """Overwrite keys while ``count`` other keys expire at the same moment."""
         deadline = time.time() + DEADLINE
         for start in range(0, count, 1000):
             self.place.set_until(
@@ -180,7 +184,7 @@ class Life:
         return self.watched(lambda: time.time() > deadline + BEHIND, 0)
 
     def beside(self, command: list[str]) -> Watch:
-        """Overwrite while another process does something, and a little longer."""
+        """Overwrite keys while another process runs, and for half a second after it ends."""
         other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             watch = self.watched(lambda: other.poll() is not None, AFTERWARDS)
@@ -192,7 +196,7 @@ class Life:
         return watch
 
     def watched(self, ended: Callable[[], bool], more: int) -> Watch:
-        """Overwrite in an order by chance until something has ended, and for so long behind it."""
+        """Overwrite keys in random order until ``ended`` is true, and ``more`` ns longer."""
         keys = keys_of(at * 611_953 % self.count for at in range(min(self.count, CHANGED)))
         forever: Iterator[bytes] = itertools.cycle(keys)
         watch, last = Watch(), 1 << 62
@@ -206,7 +210,7 @@ class Life:
 
 
 def save(path: str) -> None:
-    """Let a Redis server write its file, and wait until it is there."""
+    """Run BGSAVE on a Redis server and wait until the file is complete."""
     wire = Wire(path)
     if not wire.asked(b"BGSAVE").startswith(b"+"):
         raise SystemExit("BGSAVE failed")
@@ -215,7 +219,7 @@ def save(path: str) -> None:
 
 
 def flush(kind: str, path: str) -> None:
-    """Empty a store."""
+    """Remove all keys from a store or a Redis server."""
     if kind == "redis":
         Wire(path).asked(b"FLUSHALL")
         return
@@ -232,7 +236,7 @@ def main() -> None:
         return flush(sys.argv[2], sys.argv[3])
     kind, path, copying = sys.argv[1:4]
     life = Life(Wire(path) if kind == "redis" else Store(path), kind, path, json.loads(copying))
-    # No collection of Python's own between two looks at the clock.
+    # A garbage collection between two readings of the clock would count as a slow call.
     gc.disable()
     print("ready", flush=True)
     operations: dict[str, Callable[[int], Watch]] = {

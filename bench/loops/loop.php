@@ -3,8 +3,9 @@
 declare(strict_types=1);
 
 /**
- * One side of a comparison of PHP clients: `php loop.php CLIENT PLACE`. Each line of input is an operation and a count;
- * the answer is the nanoseconds that so many took. Values are checked once before, so that a wrong one is no speed.
+ * One side of a comparison of PHP clients: `php loop.php CLIENT PLACE`. Each line of input is an
+ * operation and a count, and the answer is the nanoseconds that all calls took together. Values are
+ * checked once before the timing, so that no wrong value counts as fast.
  */
 require __DIR__ . '/../../clients/php/autoload.php';
 
@@ -79,7 +80,7 @@ if ($name === 'apcu') {
                 $client->set('key:' . ($count - 1), 'value');
             }
         },
-        // Changes ten keys each millisecond, for so many of these.
+        // Overwrites ten keys each millisecond, for `count` milliseconds.
         'busy' => static function (int $count) use ($client): void {
             for ($end = hrtime(true) + $count * 1_000_000, $at = 0; hrtime(true) < $end; $at++) {
                 $client->set('key:' . $at % 300, 'value');

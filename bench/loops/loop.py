@@ -1,9 +1,9 @@
-"""One side of a comparison: a process that runs timed loops when it is told to.
+"""One side of a comparison: a process that runs timed loops on request.
 
-It holds one client (the first argument) and reads lines ``OPERATION COUNT`` from standard
-input; for each it answers with the nanoseconds an operation took, the loop's own cost
-included. So the caller can let several of them take turns. It runs in environments that
-hold nothing but the client under test, and imports only that.
+The process holds one client, which the first argument names. It answers each line ``OPERATION
+COUNT`` of standard input with the nanoseconds that an operation took, including the loop itself, so
+that the caller can run several processes in turns. The module imports only the client under test,
+because some environments hold nothing else.
 """
 
 import random
@@ -19,15 +19,15 @@ Operation = Callable[[int], float]
 
 
 def keys() -> list[bytes]:
-    """Return new key objects of 16 bytes, in order; their hashes are not known yet."""
+    """Return new key objects of 16 bytes in order; their hashes are not computed yet."""
     return [b"key:%012d" % index for index in range(KEYS)]
 
 
 def random_keys() -> list[bytes]:
-    """Return new key objects in an order by chance, the same in every process.
+    """Return new key objects in a random order, the same in every process.
 
-    They lie in memory in that order, as keys do that a program has just made or received:
-    what is measured is the look-up, and not how far apart the caller keeps its keys.
+    The objects lie in memory in that order, like keys that a program has just created or received.
+    Loops over them measure the look-up, not the distance between the caller's keys.
     """
     order = keys()
     random.Random(1).shuffle(order)
@@ -35,7 +35,7 @@ def random_keys() -> list[bytes]:
 
 
 def over(operation: Callable[[bytes], object], chosen: list[bytes]) -> float:
-    """Return the nanoseconds a call takes, over all the keys given."""
+    """Return the nanoseconds per call of an operation over these keys."""
     start = time.perf_counter_ns()
     for key in chosen:
         operation(key)
@@ -43,7 +43,7 @@ def over(operation: Callable[[bytes], object], chosen: list[bytes]) -> float:
 
 
 def parts(order: list[bytes]) -> Callable[[int], list[bytes]]:
-    """Return a function that gives the next keys of an endless walk over ``order``."""
+    """Return a function that returns the next keys of ``order``, and starts again at its end."""
     position = 0
 
     def take(count: int) -> list[bytes]:
@@ -58,14 +58,14 @@ def parts(order: list[bytes]) -> Callable[[int], list[bytes]]:
 
 
 def values() -> Iterator[bytes]:
-    """Return a value for each round, each other than the one before."""
+    """Yield values of 64 bytes without end, each different from the one before."""
     while True:
         for letter in b"abcdefghijklmnopqrstuvwxyz":
             yield bytes([letter]) * 64
 
 
 def empty(chosen: list[bytes]) -> float:
-    """Return what the loop itself costs."""
+    """Return the nanoseconds per key of a loop that does nothing."""
     start = time.perf_counter_ns()
     for _key in chosen:
         pass
@@ -81,7 +81,7 @@ def embedded(path: str) -> dict[str, Operation]:
     plain = dict.fromkeys(stored)
     for key in stored:
         store.set(key, VALUE)
-        # A value of its own for each key, as a program that reads its data in has.
+        # Give each key a separate value object, as in a program that reads its data from a file.
         plain[key] = b"%b" % bytearray(VALUE)
     get, put, look = store.get, store.set, plain.get
     if any(get(key) != look(key) for key in random_keys()):
@@ -111,7 +111,7 @@ def embedded(path: str) -> dict[str, Operation]:
 
 
 def many(mget: Callable[[list[bytes]], list[object]], chosen: list[bytes]) -> float:
-    """Return the nanoseconds a key takes when a hundred are read at a time."""
+    """Return the nanoseconds per key of MGET with 100 keys at a time."""
     groups = [chosen[at : at + 100] for at in range(0, len(chosen), 100)]
     start = time.perf_counter_ns()
     for group in groups:
@@ -120,7 +120,7 @@ def many(mget: Callable[[list[bytes]], list[object]], chosen: list[bytes]) -> fl
 
 
 def over_socket(path: str) -> dict[str, Operation]:
-    """Return the loops of redis-py, whichever version this environment has."""
+    """Return the loops over redis-py, in the version that this environment has."""
     import redis
     import redis.utils
 
@@ -144,7 +144,7 @@ def over_socket(path: str) -> dict[str, Operation]:
 
 
 def lmdb_puts(path: str) -> dict[str, Operation]:
-    """Return the loop of py-lmdb: a transaction for each put, and nothing synced."""
+    """Return the loops over py-lmdb, with one transaction for each put and without syncing."""
     import lmdb
 
     environment = lmdb.open(
@@ -175,7 +175,7 @@ def lmdb_puts(path: str) -> dict[str, Operation]:
 
 
 def embedded_types(path: str) -> dict[str, Operation]:
-    """Return the loops over a store in this process."""
+    """Return the loops over a long list in an embedded store."""
     import undercroft
 
     client = undercroft.Redis(path, maxmemory=0)
@@ -191,7 +191,7 @@ def embedded_types(path: str) -> dict[str, Operation]:
 
 
 def socket_types(path: str) -> dict[str, Operation]:
-    """Return the same loops of redis-py."""
+    """Return the loops over a long list on a Redis server, called through redis-py."""
     import redis
     import redis.utils
 
@@ -203,7 +203,7 @@ def socket_types(path: str) -> dict[str, Operation]:
 
 
 def repeated(call: Callable[..., object], *arguments: object) -> Operation:
-    """Return a loop over one call."""
+    """Return a timed loop over one call."""
 
     def run(count: int) -> float:
         start = time.perf_counter_ns()
@@ -215,11 +215,11 @@ def repeated(call: Callable[..., object], *arguments: object) -> Operation:
 
 
 def list_operations(client: Any) -> dict[str, Operation]:
-    """Return the loops over a long list, which leave it as long as it was."""
+    """Return the loops over a long list; no loop changes the length of the list."""
     item = b"twelve bytes"
 
     def pushed(push: Operation, pop: Operation, first: bool) -> Operation:
-        """Return a loop over pushes, or over the pops behind them."""
+        """Return a loop that makes pushes and as many pops, and reports the time of either."""
 
         def run(count: int) -> float:
             pushing, popping = push(count), pop(count)
@@ -241,7 +241,7 @@ def list_operations(client: Any) -> dict[str, Operation]:
         return run
 
     def with_pivot(change: Callable[[int, bytes], float]) -> Operation:
-        """Return a loop that finds a text of its own in the middle."""
+        """Return a loop whose changes happen next to a unique item in the middle of the list."""
 
         def run(count: int) -> float:
             at, pivot = middle(), b"pivot of all"

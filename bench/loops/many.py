@@ -1,11 +1,11 @@
-"""One command with many items, or one that makes a value of another: what each item costs.
+"""Time one command with many items, or one that makes a value from another, per item.
 
-The arguments are the client (``embedded`` or ``redis``, or ``python`` for what Python's own
-objects do) and a store or a unix socket. A line
-``prepare:OPERATION COUNT`` empties the database, fills in what the operation needs and makes its
-arguments; ``OPERATION COUNT`` behind it makes the one call, checks what it gave, and answers with
-its nanoseconds divided by the items. ``names 0`` is answered with all operations, ``names 1``
-with those that were found slow once, ``names 2`` with those of Python's own objects.
+The arguments are the client (``embedded``, ``redis``, or ``python`` for Python's own objects) and a
+store or a unix socket. A line ``prepare:OPERATION COUNT`` empties the database, adds the data that
+the operation needs and creates its arguments. ``OPERATION COUNT`` then makes the one call, checks
+its result, and answers with its nanoseconds divided by the number of items. ``names 0`` lists all
+operations, ``names 1`` those that were once found slow, and ``names 2`` those of Python's own
+objects.
 """
 
 import itertools
@@ -14,71 +14,71 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-# How many items a command has that only prepares something.
+# Items per command while a value is prepared.
 STEP = 200
-# Bytes of a string that count as one item, where a string is looked through.
+# Bytes of a scanned string that count as one item.
 WORD = 64
-# How many items one step of a walk by SCAN asks for.
+# Items per step of SCAN, HSCAN, SSCAN and ZSCAN.
 PAGE = 1000
 Call = Callable[[], object]
-# An operation fills a database for so many items, and returns its call and what that gives;
-# None is whatever it gives.
+# An operation prepares a database with a number of items. It returns the call to time and the
+# expected result, where None accepts any result.
 Operation = Callable[[Any, int], tuple[Call, object]]
 
 
 def names(kind: str, count: int, start: int = 0) -> list[bytes]:
-    """Return so many names of 12 bytes and a letter, in order."""
+    """Return ordered names: ``kind``, a colon and 12 digits."""
     return [b"%b:%012d" % (kind.encode(), number) for number in range(start, start + count)]
 
 
 def mixed(count: int, start: int = 0) -> list[bytes]:
-    """Return the names of members, neither in order nor alike, as most data comes."""
+    """Return distinct member names in an unordered sequence, like most data."""
     return [b"m:%012d" % (start + number * 7_919 % count) for number in range(count)]
 
 
 def fields(count: int, start: int = 0) -> dict[bytes, bytes]:
-    """Return fields and values of a hash."""
+    """Return the fields and values of a hash."""
     return {name: b"v:" + name for name in mixed(count, start)}
 
 
 def scores(count: int, start: int = 0) -> dict[bytes, float]:
-    """Return members and scores, whose orders have nothing to do with each other."""
+    """Return members and scores whose orders are unrelated."""
     return {name: float(at) for at, name in enumerate(mixed(count, start))}
 
 
 def chunks(items: Any) -> Iterator[list[Any]]:
-    """Cut what a value is made of into commands."""
+    """Split the items of a value into the arguments of several commands."""
     rest = iter(items)
     while some := list(itertools.islice(rest, STEP)):
         yield some
 
 
 def fill_hash(client: Any, name: str, count: int) -> None:
-    """Make a hash of so many fields."""
+    """Create a hash of ``count`` fields."""
     for some in chunks(fields(count).items()):
         client.hset(name, mapping=dict(some))
 
 
 def fill_set(client: Any, name: str, count: int, start: int = 0) -> None:
-    """Make a set of so many members."""
+    """Create a set of ``count`` members."""
     for some in chunks(mixed(count, start)):
         client.sadd(name, *some)
 
 
 def fill_sorted(client: Any, name: str, count: int, start: int = 0) -> None:
-    """Make a sorted set of so many members."""
+    """Create a sorted set of ``count`` members."""
     for some in chunks(scores(count, start).items()):
         client.zadd(name, dict(some))
 
 
 def fill_list(client: Any, name: str, count: int) -> None:
-    """Make a list of so many items."""
+    """Create a list of ``count`` items."""
     for some in chunks(mixed(count)):
         client.rpush(name, *some)
 
 
 def fill_strings(client: Any, count: int) -> list[bytes]:
-    """Make so many keys with strings and return their names, in another order."""
+    """Create ``count`` strings and return their keys in another order."""
     keys = names("key", count)
     for some in chunks(keys):
         client.mset(dict.fromkeys(some, b"v" * 16))
@@ -94,7 +94,7 @@ FILLS: dict[str, Callable[[Any, str, int], None]] = {
 
 
 def first_fill(method: str, make: Callable[[int], Any], spread: bool = True) -> Operation:
-    """Return the making of a value by one command."""
+    """Return an operation that creates a value with one command."""
 
     def prepare(client: Any, count: int) -> tuple[Call, object]:
         items, call = make(count), getattr(client, method)
@@ -106,7 +106,7 @@ def first_fill(method: str, make: Callable[[int], Any], spread: bool = True) -> 
 
 
 def of_value(kind: str, make: Callable[[Any, int], Call], gives: object = ...) -> Operation:
-    """Return an operation on a value that is there; ``...`` is as many as it has items."""
+    """Return an operation on an existing value; ``...`` expects one result for each item."""
 
     def prepare(client: Any, count: int) -> tuple[Call, object]:
         FILLS[kind](client, "value", count)
@@ -118,14 +118,14 @@ def of_value(kind: str, make: Callable[[Any, int], Call], gives: object = ...) -
 def of_members(
     kind: str, make: Callable[[Any, list[bytes]], Call], gives: object = ...
 ) -> Operation:
-    """Return an operation that knows the members of a value, the last one first."""
+    """Return an operation on all members of a value, named from the last to the first."""
     return of_value(kind, lambda client, count: make(client, mixed(count)[::-1]), gives)
 
 
 def of_two(
     kind: str, make: Callable[[Any], Callable[[], object]], share: Callable[[int], int]
 ) -> Operation:
-    """Return an operation on two values that have half of their members in common."""
+    """Return an operation on two values that share half of their members."""
 
     def prepare(client: Any, count: int) -> tuple[Call, object]:
         fill = fill_set if kind == "set" else fill_sorted
@@ -137,7 +137,7 @@ def of_two(
 
 
 def of_strings(make: Callable[[Any, list[bytes]], Call], gives: object = ...) -> Operation:
-    """Return an operation on many keys that are there."""
+    """Return an operation on many existing keys."""
 
     def prepare(client: Any, count: int) -> tuple[Call, object]:
         keys = fill_strings(client, count)
@@ -147,7 +147,7 @@ def of_strings(make: Callable[[Any, list[bytes]], Call], gives: object = ...) ->
 
 
 def together(transaction: bool, add: Callable[[Any, int, bytes], object]) -> Operation:
-    """Return a pipeline of so many commands: the adding and the running of it."""
+    """Return an operation that fills and runs a pipeline of commands."""
 
     def prepare(client: Any, count: int) -> tuple[Call, object]:
         keys = names("key", count)
@@ -164,7 +164,7 @@ def together(transaction: bool, add: Callable[[Any, int, bytes], object]) -> Ope
 
 
 def restored(kind: str) -> Operation:
-    """Return the restoring of a dumped value."""
+    """Return an operation that restores a dumped value."""
 
     def make(client: Any, _: int) -> Call:
         dumped = client.dump("value")
@@ -174,7 +174,7 @@ def restored(kind: str) -> Operation:
 
 
 def bits(make: Callable[[Any], Call], gives: object) -> Operation:
-    """Return a look through a string of zeros, of 64 bytes an item."""
+    """Return an operation that scans a string of zeros, with 64 bytes per item."""
 
     def prepare(client: Any, count: int) -> tuple[Call, object]:
         client.set("value", bytes(WORD * count))
@@ -184,39 +184,39 @@ def bits(make: Callable[[Any], Call], gives: object) -> Operation:
 
 
 def walked(steps: Iterable[object]) -> int:
-    """Return how many items a walk by SCAN gives."""
+    """Return the number of items that a walk by SCAN yields."""
     return sum(1 for _ in steps)
 
 
 def union(count: int) -> int:
-    """Return how many members two values have together."""
+    """Return the number of members in the union of the two values of ``of_two``."""
     return count + count // 2
 
 
 def common(count: int) -> int:
-    """Return how many members two values share."""
+    """Return the number of members that the two values of ``of_two`` share."""
     return count - count // 2
 
 
 def alone(count: int) -> int:
-    """Return how many members only the first of two values has."""
+    """Return the number of members that only the first value of ``of_two`` has."""
     return count // 2
 
 
 def msetnx(client: Any, count: int) -> tuple[Call, object]:
-    """Return the making of many keys none of which is there."""
+    """Prepare MSETNX of ``count`` keys, none of which exists."""
     values = dict.fromkeys(names("key", count), b"v" * 16)
     return lambda: client.msetnx(values), True
 
 
 def mset(client: Any, count: int) -> tuple[Call, object]:
-    """Return the making of many keys."""
+    """Prepare MSET of ``count`` new keys."""
     values = dict.fromkeys(names("key", count), b"v" * 16)
     return lambda: client.mset(values), True
 
 
 def hset(make: Callable[[int], dict[Any, Any]]) -> Operation:
-    """Return the making of a hash."""
+    """Return an operation that creates a hash with one HSET."""
 
     def prepare(client: Any, count: int) -> tuple[Call, object]:
         mapping = make(count)
@@ -226,7 +226,7 @@ def hset(make: Callable[[int], dict[Any, Any]]) -> Operation:
 
 
 def geoadd(client: Any, count: int) -> tuple[Call, object]:
-    """Return the adding of places."""
+    """Prepare GEOADD of ``count`` places."""
     places: list[object] = []
     for number, name in enumerate(mixed(count)):
         places += [number * 7_919 % 36_000 / 100 - 180, number % 17_000 / 100 - 85, name]
@@ -234,14 +234,14 @@ def geoadd(client: Any, count: int) -> tuple[Call, object]:
 
 
 def pfadd(client: Any, count: int) -> tuple[Call, object]:
-    """Return the counting of many members."""
+    """Prepare PFADD of ``count`` members."""
     members = mixed(count)
     return lambda: client.pfadd("made", *members), 1
 
 
 TWO = ["one", "two"]
 
-# Those that were found to grow with their items, or slower than a server, when all were measured.
+# Operations that were once slower per item with more items, or slower than redis-py.
 MADE: dict[str, Operation] = {
     "hset": hset(fields),
     "restore-hash": restored("hash"),
@@ -280,7 +280,7 @@ MADE: dict[str, Operation] = {
     "bitpos": bits(lambda c: lambda: c.bitpos("value", 1), -1),
 }
 
-# Others of the same kind: the same values made, read, changed and removed by other commands.
+# More operations that create, read, change and remove values of the same types.
 OTHERS: dict[str, Operation] = {
     "multi-get": together(True, lambda pipe, _, key: pipe.get(key)),
     "multi-sadd": together(True, lambda pipe, _, key: pipe.sadd("made", key)),
@@ -359,7 +359,7 @@ OTHERS: dict[str, Operation] = {
     "restore-set": restored("set"),
     "restore-zset": restored("zset"),
 }
-# What Python's own objects do with as many items: how much of any growth is the machine's memory.
+# Python's own objects with as many items: their slowdown is due to the machine's memory.
 BASELINES: dict[str, Operation] = {
     "dict.get": lambda _, n: (lambda d, keys: (lambda: len([d.get(key) for key in keys]), n))(
         fields(n), mixed(n)
@@ -371,14 +371,14 @@ OPERATIONS = MADE | OTHERS
 
 
 class Nobody:
-    """Stands for the client where only Python's own objects are asked."""
+    """Stands in for a client when only Python's own objects are measured."""
 
     def flushall(self) -> None:
-        """Empty nothing."""
+        """Do nothing, because there is no database to empty."""
 
 
 def connected(kind: str, path: str) -> Any:
-    """Return a client of a store in this process, or of a server, or of neither."""
+    """Return a client of an embedded store or of a server, or the stand-in of Python's objects."""
     if kind == "python":
         return Nobody()
     if kind == "embedded":
@@ -394,7 +394,7 @@ def connected(kind: str, path: str) -> Any:
 
 
 def timed(call: Call, gives: object, count: int) -> float:
-    """Return the nanoseconds an item took of the one call."""
+    """Make the call once, check its result, and return the nanoseconds per item."""
     start = time.perf_counter_ns()
     found = call()
     taken = time.perf_counter_ns() - start

@@ -1,7 +1,7 @@
-"""A mosec service of two stages, the first of which hands an image to the second by one way.
+"""A mosec service of two stages that passes an image from the first to the second.
 
-``BENCH_WAY`` and ``BENCH_PLACE`` say which: the processes of the stages, which run this anew, have
-them as well. The arguments are mosec's own.
+``BENCH_WAY`` and ``BENCH_PLACE`` select how the image is passed. mosec runs this file again in the
+process of each stage, which inherits both variables. The command line takes mosec's own options.
 """
 
 import importlib
@@ -26,28 +26,28 @@ elif WAY == "redis":
 
 
 class Load(Base):
-    """Answer every request with an image."""
+    """The first stage: passes on the same image for every request."""
 
     def deserialize(self, data):
-        """Return the bytes of a request."""
+        """Return the body of a request unchanged."""
         return data
 
     def forward(self, _):
-        """Return the image."""
+        """Return the image, whatever the request contains."""
         return IMAGE
 
 
 class Look(Base):
-    """Look at a part of an image."""
+    """The second stage: checks the image and reads one line of it."""
 
     def forward(self, data):
-        """Return the sum of a line."""
+        """Return the sum of the image's first line."""
         if data.shape != IMAGE.shape:
             raise ValueError("the image is not what was sent")
         return float(data[0, 0].sum())
 
     def serialize(self, data):
-        """Return text."""
+        """Return the sum as text."""
         return b"%.3f" % data
 
 

@@ -1,10 +1,10 @@
-"""One way to hand objects over: a process that puts and takes them when it is told to.
+"""Time one way of passing objects between processes, on request.
 
-It reads lines ``OPERATION COUNT`` and answers each with one of JSON: for every time the nanoseconds
-of putting, of taking, and of all with what was taken dropped. Operations are
-``array-ELEMENTS-BATCH`` and ``mixed-NUMBER-BATCH``, and for ours ``create-ELEMENTS-1`` and
-``copy-ELEMENTS-1``, which is a plain copy of the array. The arguments are the way's name, and where
-its store or server is.
+The process answers each line ``OPERATION COUNT`` with one line of JSON: for every repetition the
+nanoseconds of put, of take, and of both including the release of the taken values. Operations are
+``array-ELEMENTS-BATCH`` and ``mixed-NUMBER-BATCH``, and for Undercroft ``create-ELEMENTS-1`` and
+``copy-ELEMENTS-1``, which is a plain copy of the array. The arguments are the name of the way and
+the place of its store or server.
 """
 
 import itertools
@@ -26,7 +26,7 @@ def packed(value: Any) -> bytes:
 
 
 class Undercroft:
-    """Objects in shared memory: what is taken is a view."""
+    """Undercroft's objects in shared memory; ``take`` returns a view."""
 
     def __init__(self, path: str) -> None:
         """Open the store."""
@@ -37,7 +37,7 @@ class Undercroft:
         self.take: Any = self.objects.take_many
 
     def create(self, elements: int) -> tuple[int, int, int]:
-        """Make an array in place, and take it; nothing is written to it."""
+        """Create an array in place and take it, without writing to it."""
         start = time.perf_counter_ns()
         found = self.objects.create(elements).seal()
         put = time.perf_counter_ns()
@@ -50,7 +50,7 @@ class Undercroft:
 
 
 class UndercroftCopies(Undercroft):
-    """The same; what is taken is a copy that may be written to."""
+    """Undercroft's objects in shared memory; ``take`` returns a writable copy."""
 
     def __init__(self, path: str) -> None:
         """Open the store."""
@@ -59,7 +59,7 @@ class UndercroftCopies(Undercroft):
 
 
 class UndercroftPickles(Undercroft):
-    """Pickles as bytes in shared memory."""
+    """Pickles, stored as bytes in Undercroft's shared memory."""
 
     def __init__(self, path: str) -> None:
         """Open the store."""
@@ -69,7 +69,7 @@ class UndercroftPickles(Undercroft):
 
 
 class Plasma:
-    """The object store that came with Arrow; what is taken is a view."""
+    """The object store that came with Arrow; ``take`` returns a view."""
 
     def __init__(self, path: str) -> None:
         """Connect to the store."""
@@ -78,18 +78,18 @@ class Plasma:
         self.client = pyarrow.plasma.connect(path)
 
     def put(self, values: Values) -> list[Any]:
-        """Put values, one after the other: there is no other way."""
+        """Put values one after another: plasma has no batches."""
         return [self.client.put(value) for value in values]
 
     def take(self, ids: list[Any]) -> Values:
-        """Get views and delete the objects, which go when nobody views them."""
+        """Get views and delete the objects, which are freed after their last view."""
         values = self.client.get(ids)
         self.client.delete(ids)
         return values
 
 
 class Redis:
-    """Values of a server: pickles, and arrays as their bytes where they are called raw."""
+    """Values on a Redis server: pickles, or the bytes of arrays if ``raw``."""
 
     def __init__(self, place: str, *, raw: bool = False) -> None:
         """Connect to the server."""
@@ -101,7 +101,7 @@ class Redis:
         self.load = np.frombuffer if raw else pickle.loads
 
     def put(self, values: Values) -> list[Any]:
-        """Ask for an id and set its value, one after the other."""
+        """For each value in turn, get an id and set the value."""
         ids = []
         for value in values:
             ids.append(self.client.incr("last"))
@@ -109,15 +109,15 @@ class Redis:
         return ids
 
     def take(self, ids: list[Any]) -> Values:
-        """Get and delete, one after the other."""
+        """Get and delete one value after another."""
         return [self.load(self.client.getdel(each)) for each in ids]
 
 
 class RedisPipe(Redis):
-    """So many ids by one pipeline, then so many values by another."""
+    """Redis with two pipelines: one for all ids, then one for all values."""
 
     def put(self, values: Values) -> list[Any]:
-        """Put by two pipelines."""
+        """Put all values with two pipelines."""
         pipe = self.client.pipeline(transaction=False)
         for _ in values:
             pipe.incr("last")
@@ -128,7 +128,7 @@ class RedisPipe(Redis):
         return list(ids)
 
     def take(self, ids: list[Any]) -> Values:
-        """Take by one pipeline."""
+        """Take all values with one pipeline."""
         pipe = self.client.pipeline(transaction=False)
         for each in ids:
             pipe.getdel(each)
@@ -136,12 +136,12 @@ class RedisPipe(Redis):
 
 
 class RedisPipeNext(RedisPipe):
-    """A value and the next id by one pipeline."""
+    """Redis with one pipeline for each value, which also gets the next id."""
 
     next_id: Any = None
 
     def put(self, values: Values) -> list[Any]:
-        """Put by one pipeline a value."""
+        """Put with one pipeline for each value."""
         ids = []
         for value in values:
             if self.next_id is None:
@@ -154,16 +154,16 @@ class RedisPipeNext(RedisPipe):
 
 
 class SharedMemory:
-    """A block of its own for every array; what is taken is a view."""
+    """A block of Python's ``shared_memory`` for each array; ``take`` returns a view."""
 
     def __init__(self, _: str) -> None:
-        """Import it."""
+        """Import ``multiprocessing.shared_memory``."""
         from multiprocessing import shared_memory
 
         self.shared_memory = shared_memory
 
     def put(self, values: Values) -> list[Any]:
-        """Make blocks and copy arrays into them."""
+        """Create a block for each array and copy the array into it."""
         ids = []
         for value in values:
             block = self.shared_memory.SharedMemory(create=True, size=value.nbytes)
@@ -173,7 +173,7 @@ class SharedMemory:
         return ids
 
     def take(self, ids: list[Any]) -> Values:
-        """Attach to blocks, whose names go at once."""
+        """Attach to the blocks, and unlink each block at once."""
         values = []
         for name, shape, dtype in ids:
             block = self.shared_memory.SharedMemory(name)
@@ -183,23 +183,23 @@ class SharedMemory:
 
 
 class View:
-    """An array in a block of shared memory, which is closed when it goes."""
+    """An array in a block of shared memory, which closes the block when it is released."""
 
     def __init__(self, block: Any, array: Any) -> None:
-        """Keep both."""
+        """Keep the block together with the array that lies in it."""
         self.block, self.array = block, array
 
     def __del__(self) -> None:
-        """Close the block, whose buffer the array must have let go."""
+        """Close the block after releasing the array, which holds its buffer."""
         del self.array
         self.block.close()
 
 
 class Lmdb:
-    """Bytes in a mapped tree: what is taken is a copy, as a view ends with its transaction."""
+    """Bytes in LMDB; ``take`` copies values, because a view is invalid after its transaction."""
 
     def __init__(self, path: str, *, raw: bool = False) -> None:
-        """Open the environment."""
+        """Open the LMDB environment."""
         import lmdb
 
         self.environment = lmdb.open(path, map_size=8 << 30, sync=False, writemap=True)
@@ -208,7 +208,7 @@ class Lmdb:
         self.load = np.frombuffer if raw else pickle.loads
 
     def put(self, values: Values) -> list[Any]:
-        """Put by one transaction."""
+        """Put all values in one transaction."""
         ids = []
         with self.environment.begin(write=True) as transaction:
             for value in values:
@@ -217,7 +217,7 @@ class Lmdb:
         return ids
 
     def take(self, ids: list[Any]) -> Values:
-        """Take by one transaction."""
+        """Take all values in one transaction."""
         with self.environment.begin(write=True) as transaction:
             return [self.load(transaction.pop(each)) for each in ids]
 
@@ -257,8 +257,8 @@ def mixed(number: int) -> dict[str, Any]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether a value is what was put."""
-    # The view stays while its array is looked at.
+    """Return whether a taken value equals the value that was put."""
+    # Keep the view alive while its array is in use: the view closes the block.
     view, other = other, getattr(other, "array", other)
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
@@ -268,7 +268,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def one_time(way: Any, values: Values) -> tuple[int, int, int]:
-    """Put values and take them; return the nanoseconds of either, and of all."""
+    """Put values and take them; return the nanoseconds of put, of take, and in total."""
     start = time.perf_counter_ns()
     ids = way.put(values)
     put = time.perf_counter_ns()
@@ -279,7 +279,7 @@ def one_time(way: Any, values: Values) -> tuple[int, int, int]:
 
 
 def copy(array: Any, target: Any) -> tuple[int, int, int]:
-    """Copy an array to memory that was written to before."""
+    """Time a copy of an array to memory that was written to before."""
     start = time.perf_counter_ns()
     np.copyto(target, array)
     taken = time.perf_counter_ns() - start
@@ -287,13 +287,13 @@ def copy(array: Any, target: Any) -> tuple[int, int, int]:
 
 
 def run(way: Any, operation: str, count: int, kept: dict[str, Any]) -> list[tuple[int, int, int]]:
-    """Do an operation so many times."""
+    """Repeat an operation and return the nanoseconds of each repetition."""
     kind, size, batch = operation.split("-")
     if kind == "create":
         way.create(int(size))
         return [way.create(int(size)) for _ in range(count)]
     if operation not in kept:
-        # The last operation's values go: they may be most of the machine's memory.
+        # Release the last operation's values, which may fill most of the machine's memory.
         kept.clear()
         if kind == "mixed":
             values: Values = [mixed(int(size)) for _ in range(int(batch))]
@@ -309,7 +309,7 @@ def run(way: Any, operation: str, count: int, kept: dict[str, Any]) -> list[tupl
 
 
 def main() -> None:
-    """Answer lines until there are no more."""
+    """Answer one line at a time until standard input ends."""
     name, place = sys.argv[1:]
     way = WAYS[name](place)
     print("ready", flush=True)

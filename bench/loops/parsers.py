@@ -1,6 +1,6 @@
-"""Parsers alone: replies that lie in memory, taken in pieces as a socket gives them.
+"""Time parsers alone, on replies in memory that arrive in pieces as from a socket.
 
-Of each line ``PARSER REPLY COUNT`` on standard input the answer is the nanoseconds one reply took.
+The answer to each line ``PARSER REPLY COUNT`` of standard input is the nanoseconds per reply.
 """
 
 import sys
@@ -9,17 +9,17 @@ from typing import Any
 
 from expected import MANY, repeated
 
-# As much as the clients ask a socket for at once.
+# The most bytes that clients request from a socket at once.
 PIECE = 65536
 
 
 def bulk(text: bytes) -> bytes:
-    """Return a text as it comes over the wire."""
+    """Return text as a bulk string in Redis' wire format."""
     return b"$%d\r\n%b\r\n" % (len(text), text)
 
 
 def replies() -> dict[str, tuple[bytes, Any]]:
-    """Return the replies by name, as bytes and as values."""
+    """Return the replies by name, each in the wire format and as a parsed value."""
     keys = [b"key:%012d" % number for number in range(MANY["many-keys"])]
     items = [b"%011dz" % number for number in range(MANY["many-items"])]
     arrays = {"many-keys": keys, "many-items": items}
@@ -33,12 +33,12 @@ def replies() -> dict[str, tuple[bytes, Any]]:
 
 
 def pieces(reply: bytes) -> list[bytes]:
-    """Return a reply as a socket gives it."""
+    """Split a reply into pieces, like those that a socket returns."""
     return [reply[at : at + PIECE] for at in range(0, len(reply), PIECE)]
 
 
 def fed(reader: Any, missing: object) -> Callable[[list[bytes]], Any]:
-    """Return what parses with a reader that is fed, as ours and hiredis are."""
+    """Return a parse function for a reader with ``feed``, such as our reader and hiredis."""
     feed, gets = reader.feed, reader.gets
 
     def parse(reply: list[bytes]) -> Any:
@@ -52,7 +52,7 @@ def fed(reader: Any, missing: object) -> Callable[[list[bytes]], Any]:
 
 
 def native() -> Callable[[list[bytes]], Any]:
-    """Return our parser in Rust."""
+    """Return a parse function that uses our parser in Rust."""
     from redis.exceptions import ResponseError
     from undercroft._native import Wire
     from undercroft.resp import MISSING
@@ -61,7 +61,7 @@ def native() -> Callable[[list[bytes]], Any]:
 
 
 def pure() -> Callable[[list[bytes]], Any]:
-    """Return our parser in Python."""
+    """Return a parse function that uses our parser in Python."""
     from redis.exceptions import ResponseError
     from undercroft.resp import MISSING, Reader
 
@@ -69,29 +69,29 @@ def pure() -> Callable[[list[bytes]], Any]:
 
 
 def hiredis_reader() -> Callable[[list[bytes]], Any]:
-    """Return redis-py's parser in C."""
+    """Return a parse function that uses hiredis, redis-py's parser in C."""
     import hiredis
 
     return fed(hiredis.Reader(notEnoughData=hiredis), hiredis)
 
 
 class Socket:
-    """What redis-py's own parser reads from."""
+    """A fake socket from which redis-py's own parser reads the pieces of a reply."""
 
     def __init__(self) -> None:
-        """Hold nothing."""
+        """Start with no pieces to return."""
         self.rest: list[bytes] = []
 
     def recv(self, _: int) -> bytes:
-        """Return the next piece."""
+        """Return the next piece of the reply."""
         return self.rest.pop()
 
     def settimeout(self, _: object) -> None:
-        """Do nothing: it never waits."""
+        """Do nothing: this socket never waits."""
 
 
 def redis_py() -> Callable[[list[bytes]], Any]:
-    """Return redis-py's parser in Python."""
+    """Return a parse function that uses redis-py's own parser in Python."""
     from redis._parsers import Encoder, _RESP2Parser
 
     class Connection:

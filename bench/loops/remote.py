@@ -1,10 +1,10 @@
-"""One client of a server, in a process that runs timed loops with it when it is told to.
+"""One client of a server, in a process that runs timed loops on request.
 
 The arguments are the client, a server's unix socket and its port (or ``embedded``, a store's path
-and 0). Of each line ``OPERATION COUNT`` on standard input the operation is three words: ``sync``,
-or the event loop ``asyncio`` or ``uvloop``; ``unix`` or ``tcp``; and what is done. The answer is
-the nanoseconds one took, or ``error`` and what a client says that cannot do it. Every operation
-opens its client anew, warms it up outside the measured time, and checks what it reads.
+and 0). On each line ``OPERATION COUNT`` of standard input, the operation is three words: ``sync``
+or the event loop ``asyncio`` or ``uvloop``; ``unix`` or ``tcp``; and the work. The answer is the
+nanoseconds per call, or ``error`` and the reason if the client cannot do the work. Every operation
+opens a new client, warms it up outside the measured time, and checks the replies.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from typing import Any
 import asynchronous
 from expected import FAR, KEY, MANY, NEAR, VALUE, Place, groups, repeated
 
-# How many GETs go into one pipeline.
+# The number of GETs in one pipeline.
 PIPELINE = 100
 
 
 class Raw:
-    """The floor: a socket, and replies whose length is known beforehand."""
+    """A bare socket that knows the length of each reply: the lower bound for all clients."""
 
     def __init__(self, place: Place) -> None:
-        """Connect."""
+        """Connect to the server."""
         if place.path:
             self.socket = socket.socket(socket.AF_UNIX)
             self.socket.connect(place.path)
@@ -35,7 +35,7 @@ class Raw:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def asked(self, request: bytes, reply: bytes) -> Callable[[], bytes]:
-        """Return a call that sends a request and receives as much as the reply is long."""
+        """Return a call that sends a request and receives a reply of known length."""
         send, receive, length = self.socket.sendall, self.socket.recv, len(reply)
 
         def ask() -> bytes:
@@ -50,12 +50,12 @@ class Raw:
         return ask
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.socket.close()
 
 
 def raw_operations(work: str, place: Place) -> Callable[[int], float]:
-    """Return the timed loop of a socket without a client."""
+    """Return the timed loop of a bare socket."""
     request, reply = {
         "get": (b"*2\r\n$3\r\nGET\r\n$16\r\n%b\r\n" % KEY, b"$64\r\n%b\r\n" % VALUE),
         "keys": (b"*2\r\n$4\r\nKEYS\r\n$1\r\n*\r\n", b"*1\r\n$16\r\n%b\r\n" % KEY),
@@ -101,7 +101,7 @@ def sync_operations(make: Callable[..., Any], work: str, place: Place) -> Callab
     if not check(call()):
         raise AssertionError(f"a wrong reply: {work}")
     if work == "get":
-        get = client.get  # the call itself, without a function of ours around it
+        get = client.get  # time the client's own method, without a wrapper
 
         def get_again(count: int) -> float:
             start = time.perf_counter_ns()
@@ -122,7 +122,7 @@ def sync_operations(make: Callable[..., Any], work: str, place: Place) -> Callab
 
 
 def undercroft_client() -> Callable[..., Any]:
-    """Return what makes a client of ours."""
+    """Return the constructor of our client."""
     import undercroft
     from undercroft.connection import NATIVE
 
@@ -132,7 +132,7 @@ def undercroft_client() -> Callable[..., Any]:
 
 
 def redis_client() -> Callable[..., Any]:
-    """Return what makes a client of redis-py, whichever version this environment has."""
+    """Return the constructor of redis-py's client, whichever version this environment has."""
     import redis
     import redis.utils
 
@@ -142,7 +142,7 @@ def redis_client() -> Callable[..., Any]:
 
 
 def store_client(path: str) -> Callable[..., Any]:
-    """Return what gives a client of a store in this process."""
+    """Return the constructor of a client of an embedded store."""
     import undercroft
 
     print(f"undercroft {metadata.version('undercroft')}, embedded", flush=True)
@@ -152,7 +152,7 @@ def store_client(path: str) -> Callable[..., Any]:
 
 
 def operations(client: str, path: str) -> Callable[[str, str, Place], Callable[[int], float]]:
-    """Return what makes a client's timed loops, by flavour, work and place."""
+    """Return a function that returns a client's timed loop for a flavor, a work and a place."""
     if client == "raw":
         print("a raw socket", flush=True)
         return lambda _, work, place: raw_operations(work, place)
@@ -186,7 +186,7 @@ def operations(client: str, path: str) -> Callable[[str, str, Place], Callable[[
 
 
 def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes the faster event loop."""
+    """Return the factory of uvloop's event loop."""
     import uvloop
 
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop

@@ -1,4 +1,4 @@
-"""Loops over scripts: ``scripts.py CLIENT PLACE``, a line ``OPERATION COUNT`` for each figure."""
+"""Time Lua scripts: ``scripts.py CLIENT PLACE``, with a line ``OPERATION COUNT`` per figure."""
 
 import itertools
 import sys
@@ -10,14 +10,14 @@ from loop import Operation
 from many import connected
 
 LUA = Path(__file__).parents[1] / "lua"
-# Commands of one long script.
+# The number of commands in the long script.
 CALLS = 1000
-# Milliseconds of a limiter's window, and requests that it admits in that.
+# The limiter's window in milliseconds, and the requests that it admits in a window.
 WINDOW, MOST = 1000, 100
 
 
 def loops(client: Any) -> dict[str, Operation]:
-    """Return the loops over one client."""
+    """Return the loops over the scripts that one client runs."""
     client.flushall()
     compare, limiter, many = (
         client.script_load((LUA / f"{name}.lua").read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def loops(client: Any) -> dict[str, Operation]:
     def limit(count: int) -> float:
         call, admitted = client.evalsha, 0
         start = time.perf_counter_ns()
-        # One request in 5 ms: half of them are too many.
+        # Send one request every 5 ms, of which the limiter admits half.
         for tick in itertools.islice(ticks, count):
             admitted += call(limiter, 1, "limiter", tick * 5, tick, WINDOW, MOST)
         taken = (time.perf_counter_ns() - start) / count

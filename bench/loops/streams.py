@@ -1,8 +1,8 @@
-"""Loops over streams: ``streams.py CLIENT PLACE``, a line ``OPERATION COUNT`` for each figure.
+"""Time streams: ``streams.py CLIENT PLACE``, with a line ``OPERATION COUNT`` for each figure.
 
-``streams.py readers CLIENT PLACE READERS COUNT PAUSE`` prints the microseconds that entries took
-to processes that were blocked, one line for each entry and reader; the client ``eventfd`` has no
-store, and shows what it costs to wake them.
+``streams.py readers CLIENT PLACE READERS COUNT PAUSE`` prints the microseconds until entries
+reached blocked processes, one line for each entry and reader. The client ``eventfd`` uses no store
+and shows the cost of waking the processes.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ NAMES = (b"sensor", b"temperature", b"place")
 
 
 def loops(client: Any) -> dict[str, Operation]:
-    """Return the loops over one client."""
+    """Return the loops over the stream commands of one client."""
     client.flushall()
     fields = {"sensor": "12", "temperature": "21", "place": "cellar"}
     pipeline = client.pipeline(transaction=False)
@@ -41,7 +41,7 @@ def loops(client: Any) -> dict[str, Operation]:
         return (time.perf_counter_ns() - start) / count
 
     def read(count: int, each: int) -> float:
-        # Places far from one another, whose neighbours are not read before.
+        # Read at places far apart, so that neighboring entries are not cached.
         places = [f"{at * 7919 % (ENTRIES - each)}-0" for at in range(count)]
         call, found = client.xread, None
         start = time.perf_counter_ns()
@@ -60,13 +60,13 @@ def loops(client: Any) -> dict[str, Operation]:
 
 
 def readers(name: str, place: str, number: int, count: int, pause: float) -> None:
-    """Print how long entries took to so many blocked readers, in microseconds."""
+    """Print the microseconds until each entry reached each of ``number`` blocked readers."""
     context = multiprocessing.get_context("fork")
     ready = context.Barrier(number + 1)
     found: Any = context.SimpleQueue()
 
     def read() -> None:
-        # It says what it is, in the midst of the others' lines.
+        # Keep the version that the client prints out of the readers' output.
         with contextlib.redirect_stdout(io.StringIO()):
             client = connected(name, place)
         last, took = "$", []
@@ -85,7 +85,7 @@ def readers(name: str, place: str, number: int, count: int, pause: float) -> Non
         worker.start()
     client = connected(name, place)
     ready.wait()
-    # The readers get into their first wait.
+    # Give the readers time to block in their first call.
     time.sleep(0.5)
     for _ in range(count):
         time.sleep(pause)
@@ -97,7 +97,7 @@ def readers(name: str, place: str, number: int, count: int, pause: float) -> Non
 
 
 def woken(number: int, count: int, pause: float) -> None:
-    """Print the same of processes that have an eventfd each, and a time in shared memory."""
+    """Print the microseconds until processes that wait for an eventfd woke up."""
     context = multiprocessing.get_context("fork")
     bells = [os.eventfd(0, os.EFD_SEMAPHORE) for _ in range(number)]
     sent = mmap.mmap(-1, 8)

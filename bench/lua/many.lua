@@ -1,4 +1,4 @@
--- So many commands, one after the other.
+-- Runs a number of commands one after another.
 for _ = 1, tonumber(ARGV[1]) do
     redis.call('incr', KEYS[1])
 end

@@ -1,22 +1,26 @@
-/* Timed loops over feeds through the C interface: a process that does what it is told, as bench/loops/loop.py does.
+/*
+ * Timed loops over feeds through the C interface, driven by standard input like
+ * bench/loops/loop.py.
  *
- * It reads lines "OPERATION COUNT" and answers each with the nanoseconds that one operation took. Feeds are named by the
- * power of ten of their items: "feed7" has ten million. Operations are words with dashes:
+ * The program reads lines "OPERATION COUNT" and answers each with the nanoseconds that one
+ * operation took. Feeds are named by the power of ten of their length: "feed7" has ten million
+ * items. Operations are words joined by dashes:
  *
- *   fill-7             make and fill it, where it is not there
- *   fill-7-INDEX       the same, of "indexed7", whose values are found by an index
- *   range-7-100-middle ranges of 100; at first, middle, last, or any
+ *   fill-7             create and fill the feed if it is missing
+ *   fill-7-INDEX       the same for "indexed7", whose values are found by an index
+ *   range-7-100-middle ranges of 100 at first, middle, last, or any
  *   attrs-7-100-middle the same with attributes
- *   insert-7-head      one item at a time; at head, middle, tail, or any; they are removed again
- *   move-7             items by chance to the front of "indexed7", by value
- *   rare-7             a range of 50 from the first one on, where 1 item in 10,000 passes
- *   count-7            a count of those whose second attribute is 3
- *   both-7             a count of those whose second attribute is 3 and whose third one is 1
- *   page-7-90000       a page of 25, of those whose third attribute is 1
- *   visible-7-90000    the same page of all that are not hidden
- *   short-7            the store is opened, the first 100 are read, and it is closed
- *   reads-7            ranges of 100 at any place for COUNT milliseconds: processor time of one
- *   writes-7           for COUNT milliseconds some 10,000 items a second come at the front and leave at the end
+ *   insert-7-head      single items at head, middle, tail, or any; removed again afterwards
+ *   move-7             random items to the front of "indexed7", by value
+ *   rare-7             a range of 50 from the start, with a filter that 1 item in 10,000 passes
+ *   count-7            a count of items whose second attribute is 3
+ *   both-7             a count of items whose second attribute is 3 and whose third is 1
+ *   page-7-90000       a page of 25 of the items whose third attribute is 1
+ *   visible-7-90000    the same page of all items that are not hidden
+ *   short-7            open the store, read the first 100 items, close the store
+ *   reads-7            ranges of 100 at any place for COUNT milliseconds: CPU time of one range
+ *   writes-7           for COUNT milliseconds, insert some 10,000 items a second at the front and
+ *   remove as many at the end
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +33,7 @@
 #define COLUMNS 3
 #define MOST 1000
 #define CHUNK 1000
-/* Items whose first attribute is 15 are rare. */
+/* One item in RARE has RARE_VALUE as its first attribute; a page has PAGE items. */
 #define RARE 10000
 #define RARE_VALUE 15
 #define PAGE 25
@@ -63,7 +67,7 @@ static double now(clockid_t clock)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* The value of an item: neither in order nor alike. */
+/* Writes the value of an item; the values are unordered and distinct. */
 static void make_value(char *place, uint64_t number)
 {
     uint64_t mixed = number * 7919 % UINT64_C(99999999977);
@@ -83,7 +87,7 @@ static void make_attributes(uint32_t *place)
     place[2] = (uint32_t)(number >> 6 & 1);
 }
 
-/* Makes a feed of so many items; some of them are hidden. */
+/* Fills a feed with this number of items, some of which are hidden. */
 static void fill(const char *key, uint64_t items, const char *order)
 {
     uint64_t there = 0, number;
@@ -169,7 +173,7 @@ static double moves(const char *key, uint64_t items, uint64_t count)
     return (now(CLOCK_MONOTONIC) - start) / (double)count;
 }
 
-/* A range of what a filter lets through, or a count where no items are wanted. */
+/* Times a range of filtered items, or a count if `length` is 0. */
 static double filtered(const char *key, const char *filter, int64_t from, size_t length, uint64_t count)
 {
     double start = now(CLOCK_MONOTONIC);
@@ -226,7 +230,7 @@ static double writes(const char *key, uint64_t milliseconds)
     uint64_t done = 0, number = chance(1000000);
     size_t found;
     while (now(CLOCK_MONOTONIC) < start + (double)milliseconds * 1e6 && !failed) {
-        /* Sleeps are longer than asked for: it catches up in small bursts. */
+        /* A sleep lasts longer than requested, so the writer catches up in small bursts. */
         while ((double)done * each < now(CLOCK_MONOTONIC) - start && !failed) {
             char value[SIZE];
             make_value(value, number++);

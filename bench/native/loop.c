@@ -1,5 +1,6 @@
-/* GET or SET through the C interface, as undercroft-bench loop makes them through the engine: the same keys, in the same
- * order, with the same values.
+/*
+ * GET or SET through the C interface, with the same keys, order and values as undercroft-bench loop
+ * uses through the engine.
  *
  * loop get|set KEYS ROUNDS STORE
  */
@@ -41,7 +42,7 @@ int main(int argc, char **argv)
         snprintf(text, sizeof text, "key:%012zu", index);
         memcpy(names[index], text, KEY);
     }
-    /* An order that no prefetcher guesses; the same in every run. */
+    /* Shuffle the keys into an order that no prefetcher can guess, the same in every run. */
     for (index = keys - 1; index > 0; index--) {
         char kept[KEY];
         size_t other;

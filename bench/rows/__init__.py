@@ -2,7 +2,7 @@
 
 - `languages`: rows of Rust, of the C library and of PHP.
 - `python`: rows of the Python clients.
-- `servers`: rows of the server as a whole.
-- `tables`: which rows make up which table.
-- `types`: rows of one type of value or of scripts, in every language.
+- `servers`: rows of the server, and of the slowest calls of stores and servers.
+- `tables`: the groups of rows in each table.
+- `types`: rows of single types of values and of scripts, in every language.
 """

@@ -1,4 +1,4 @@
-"""Which rows make up which table."""
+"""The tables, each with its groups of rows and the functions that measure the groups."""
 
 from collections.abc import Callable, Sequence
 

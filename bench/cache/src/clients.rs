@@ -1,4 +1,4 @@
-//! What is measured: ours and the peers, each as its documentation uses it.
+//! The measured clients, ours and the peers, each used as its documentation recommends.
 
 use std::future::Future;
 use std::path::Path;
@@ -11,20 +11,20 @@ use undercroft::{Cache, CacheOptions, PipelinedCache, PooledCache, SetOptions, S
 
 use crate::{Failure, Server};
 
-/// The key that all ask for.
+/// The key that all callers request.
 pub const KEY: &str = "bench:value";
-/// Connections of each pool.
+/// The number of connections in each pool.
 const POOLED: usize = 16;
-/// Connections of each fixed set.
+/// The number of connections in each fixed set.
 const FIXED: usize = 4;
 
-/// A client whose callers ask for one value.
+/// A measured client, which can request the benchmark's value.
 pub trait Client: Send + Sync + 'static {
-    /// The length of the value.
+    /// Requests the value and returns its length.
     fn get(&self) -> impl Future<Output = Result<usize, Failure>> + Send;
 }
 
-/// All clients that there are for a kind of socket.
+/// The names of all measured clients.
 pub const NAMES: &[&str] = &[
     "PipelinedCache",
     "PipelinedCache, 4",
@@ -39,7 +39,7 @@ pub const NAMES: &[&str] = &[
     "r2d2",
 ];
 
-/// Calls a generic function with a client that is connected.
+/// Connects the named client and evaluates an expression with it.
 #[macro_export]
 macro_rules! with_client {
     ($name:expr, $server:expr, $store:expr, $client:ident => $body:expr) => {{
@@ -66,7 +66,7 @@ macro_rules! with_client {
     }};
 }
 
-/// Sets the value in a store and on the server.
+/// Sets the value in the store and on the server.
 pub async fn fill(server: &Server, store: &Path, value: &[u8]) -> Result<(), Failure> {
     let cache = StoreCache::at(store)?;
     cache.set(KEY.as_bytes(), value, SetOptions::new()).await?;
@@ -79,7 +79,7 @@ fn length<T: AsRef<[u8]>>(value: Option<T>) -> usize {
     value.map_or(0, |value| value.as_ref().len())
 }
 
-/// One of ours.
+/// A cache of the crate `undercroft`.
 pub struct Ours<C>(C);
 
 impl<C: Cache + 'static> Client for Ours<C> {
@@ -88,24 +88,24 @@ impl<C: Cache + 'static> Client for Ours<C> {
     }
 }
 
-/// Ours on so many connections that all callers share.
+/// Opens our pipelined cache with this number of shared connections.
 pub fn pipelined(server: &Server, connections: usize) -> Result<Ours<PipelinedCache>, Failure> {
     let options = CacheOptions::new().connections(connections);
     Ok(Ours(PipelinedCache::open(&server.url(), options)?))
 }
 
-/// Ours on connections that callers take turns with.
+/// Opens our pooled cache, whose connections each serve one caller at a time.
 pub fn pooled(server: &Server) -> Result<Ours<PooledCache>, Failure> {
     let options = CacheOptions::new().connections(POOLED);
     Ok(Ours(PooledCache::open(&server.url(), options)?))
 }
 
-/// Ours in shared memory.
+/// Opens our cache in shared memory.
 pub fn store(path: &Path) -> Result<Ours<StoreCache>, Failure> {
     Ok(Ours(StoreCache::at(path)?))
 }
 
-/// redis-rs, one connection that all callers share.
+/// redis-rs with one connection that all callers share.
 pub struct Multiplexed(redis::aio::MultiplexedConnection);
 
 impl Client for Multiplexed {
@@ -122,7 +122,7 @@ pub async fn multiplexed(server: &Server) -> Result<Multiplexed, Failure> {
     Ok(Multiplexed(connection))
 }
 
-/// fred, one connection that all callers share.
+/// fred with one connection that all callers share.
 pub struct Fred(fred::clients::Client);
 
 impl Client for Fred {
@@ -140,7 +140,7 @@ pub async fn fred(server: &Server) -> Result<Fred, Failure> {
     Ok(Fred(client))
 }
 
-/// redis-async: a connection that all callers share, or a few.
+/// redis-async with one shared connection or a fixed set of them.
 pub struct RedisAsync {
     connections: Vec<redis_async::client::PairedConnection>,
     turn: AtomicUsize,
@@ -155,7 +155,7 @@ impl Client for RedisAsync {
     }
 }
 
-/// Connects redis-async, which knows no unix sockets.
+/// Connects redis-async, which does not support unix sockets.
 pub async fn redis_async(server: &Server, is_set: bool) -> Result<RedisAsync, Failure> {
     let port = server.port.ok_or("redis-async knows TCP only")?;
     let mut connections = Vec::new();
@@ -168,7 +168,7 @@ pub async fn redis_async(server: &Server, is_set: bool) -> Result<RedisAsync, Fa
     })
 }
 
-/// deadpool-redis.
+/// A pool of deadpool-redis.
 pub struct Deadpool(deadpool_redis::Pool);
 
 impl Client for Deadpool {
@@ -179,7 +179,7 @@ impl Client for Deadpool {
     }
 }
 
-/// Makes a pool of deadpool-redis.
+/// Creates a pool of deadpool-redis.
 pub fn deadpool(server: &Server) -> Result<Deadpool, Failure> {
     let mut config = deadpool_redis::Config::from_url(server.url());
     config.pool = Some(deadpool_redis::PoolConfig::new(POOLED));
@@ -187,7 +187,7 @@ pub fn deadpool(server: &Server) -> Result<Deadpool, Failure> {
     Ok(Deadpool(pool))
 }
 
-/// bb8-redis.
+/// A pool of bb8-redis.
 pub struct Bb8(bb8_redis::bb8::Pool<bb8_redis::RedisConnectionManager>);
 
 impl Client for Bb8 {
@@ -198,14 +198,14 @@ impl Client for Bb8 {
     }
 }
 
-/// Makes a pool of bb8-redis.
+/// Creates a pool of bb8-redis.
 pub async fn bb8(server: &Server) -> Result<Bb8, Failure> {
     let manager = bb8_redis::RedisConnectionManager::new(server.url())?;
     let pool = bb8_redis::bb8::Pool::builder().max_size(POOLED as u32);
     Ok(Bb8(pool.build(manager).await?))
 }
 
-/// r2d2 with redis-rs, whose calls block a thread of the runtime's that is there for that.
+/// r2d2 with redis-rs, whose calls run on the runtime's blocking threads.
 pub struct R2d2(r2d2::Pool<redis::Client>);
 
 impl Client for R2d2 {
@@ -219,7 +219,7 @@ impl Client for R2d2 {
     }
 }
 
-/// Makes a pool of r2d2.
+/// Creates a pool of r2d2.
 pub fn r2d2(server: &Server) -> Result<R2d2, Failure> {
     let client = redis::Client::open(server.url())?;
     let pool = r2d2::Pool::builder().max_size(POOLED as u32);

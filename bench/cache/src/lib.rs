@@ -1,30 +1,31 @@
-//! The caches of the crate `undercroft` beside other clients of Redis, under the same loads.
+//! Measures the caches of the crate `undercroft` and other clients of Redis under the same loads.
 //!
-//! - `clients`: what is measured: ours and the peers, each as its documentation uses it.
-//! - `load`: callers that ask again as soon as they are answered.
+//! - `clients`: the measured clients, ours and the peers, each used as its documentation
+//!   recommends.
+//! - `load`: callers that send the next request as soon as they are answered.
 //! - `main`: the command line.
-//! - `messages`: subscribers, and a publisher that all of them share.
+//! - `messages`: subscribers, and the publisher that sends to them.
 
 pub mod clients;
 pub mod load;
 pub mod messages;
 
-/// What goes wrong while measuring ends it.
+/// Any error; it ends the measurement.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where the server listens.
+/// The address of the server.
 #[derive(Clone, clap::Args)]
 pub struct Server {
     /// The server's unix socket.
     #[arg(long)]
     pub unix: String,
-    /// The server's port on the loopback; with it, connections are TCP.
+    /// The server's port on the loopback interface. If given, clients connect over TCP.
     #[arg(long)]
     pub port: Option<u16>,
 }
 
 impl Server {
-    /// The server as ours, redis-rs and the pools on it name it.
+    /// Returns the server's URL for our caches, redis-rs and its pools.
     pub fn url(&self) -> String {
         match self.port {
             Some(port) => format!("redis://127.0.0.1:{port}"),
@@ -32,7 +33,7 @@ impl Server {
         }
     }
 
-    /// The server as fred names it.
+    /// Returns the server's URL for fred.
     pub fn fred_url(&self) -> String {
         match self.port {
             Some(port) => format!("redis://127.0.0.1:{port}"),

@@ -1,4 +1,4 @@
-//! Callers that ask again as soon as they are answered.
+//! Callers that send the next request as soon as they are answered.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use tokio::task::JoinSet;
 use crate::Failure;
 use crate::clients::Client;
 
-/// The percentiles that are told.
+/// The percentiles that a round reports.
 pub const PERCENTILES: [f64; 8] = [50.0, 75.0, 87.5, 93.75, 96.88, 98.44, 99.22, 99.9];
 
-/// What one round showed.
+/// The result of one round.
 #[derive(Serialize)]
 pub struct Round {
-    /// Requests that were answered, a second.
+    /// Answered requests per second.
     pub rate: f64,
-    /// How long they took at the percentiles, in microseconds.
+    /// Latency at each percentile, in microseconds.
     pub microseconds: [f64; 8],
-    /// How many failed, such as by a time-out.
+    /// The number of failed requests, for example by a timeout.
     pub failed: u64,
 }
 
-/// Lets so many callers ask for so long, each of which is a task.
+/// Runs this number of callers, each as a task, and returns their rate and latencies.
 pub async fn round<C: Client>(
     client: &Arc<C>,
     callers: usize,

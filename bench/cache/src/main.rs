@@ -1,5 +1,5 @@
-//! Measures the caches of the crate `undercroft` beside other clients of Redis. Each subcommand prints one JSON object
-//! with its rounds by client, and `bench/run.py` makes the table.
+//! Measures the caches of the crate `undercroft` and other clients of Redis. Each subcommand prints
+//! one JSON object with the rounds of each client; `bench/run.py` makes the table.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,8 @@ use undercroft_bench_cache::{Failure, Server, clients, load, with_client};
 
 /// Measures caches.
 ///
-/// Example: undercroft-bench-cache get --unix /run/redis.sock --store /dev/shm/store --value value --callers 64
+/// Example: undercroft-bench-cache get --unix /run/redis.sock --store /dev/shm/store --value value
+/// --callers 64
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -21,9 +22,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Callers that ask for one value.
+    /// Measures callers that request one value.
     Get(Get),
-    /// Messages to one subscriber.
+    /// Measures messages to one subscriber.
     Messages(Messages),
 }
 
@@ -31,22 +32,22 @@ enum What {
 struct Get {
     #[command(flatten)]
     server: Server,
-    /// Where the store is, or will be.
+    /// The path of the store, which is created if missing.
     #[arg(long)]
     store: PathBuf,
     /// The file that holds the value.
     #[arg(long)]
     value: PathBuf,
-    /// How many callers there are at a time.
+    /// The number of concurrent callers.
     #[arg(long)]
     callers: usize,
-    /// How many rounds each client takes part in, after one that is not counted.
+    /// The number of rounds of each client, after one that is not counted.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// How long a round of a client is, in milliseconds.
+    /// The length of a round, in milliseconds.
     #[arg(long, default_value_t = 300)]
     milliseconds: u64,
-    /// The clients, all of them unless named.
+    /// The clients to measure (default: all).
     #[arg(long)]
     client: Vec<String>,
 }
@@ -55,16 +56,16 @@ struct Get {
 struct Messages {
     #[command(flatten)]
     server: Server,
-    /// Messages of a round.
+    /// The number of messages in a round.
     #[arg(long, default_value_t = 100_000)]
     messages: u64,
-    /// Messages of one write.
+    /// The number of messages in one write.
     #[arg(long, default_value_t = 100)]
     together: u64,
     /// Microseconds between writes.
     #[arg(long, default_value_t = 0)]
     pause: u64,
-    /// How many rounds each client takes part in, after one that is not counted.
+    /// The number of rounds of each client, after one that is not counted.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
 }
@@ -88,19 +89,19 @@ impl Get {
             named => named.iter().map(String::as_str).collect(),
         };
         if self.server.port.is_none() {
-            // It knows no unix sockets.
+            // redis-async does not support unix sockets.
             names.retain(|name| !name.starts_with("redis-async"));
         }
         let mut found: BTreeMap<&str, Vec<Round>> = BTreeMap::new();
         for turn in 0..self.rounds {
-            // Who is measured behind whom changes from round to round.
+            // Change the order of the clients from round to round.
             names.rotate_left(1);
             if turn % 2 == 1 {
                 names.reverse();
             }
             for &name in &names {
                 let round = with_client!(name, &self.server, &self.store, client => {
-                    // Connections, and memory that is used from then on, are made first.
+                    // Warm up first: this opens the connections and allocates long-lived memory.
                     let warm = Duration::from_millis(self.milliseconds / 10 + 1);
                     load::round(&client, self.callers, value.len(), warm).await?;
                     let time = Duration::from_millis(self.milliseconds);

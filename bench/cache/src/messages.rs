@@ -1,7 +1,8 @@
-//! Subscribers, and a publisher that all of them share.
+//! Subscribers, and the publisher that sends to them.
 //!
-//! The publisher is a thread with a connection of its own that writes prepared bytes, so that it costs as little as
-//! it can. It sends the time with each message, and as many at once as it is told.
+//! The publisher is a thread with its own connection. It writes prepared bytes and thus costs as
+//! little CPU time as possible. Each message carries its send time, and each write carries the
+//! requested number of messages.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,36 +17,39 @@ use undercroft::Event;
 
 use crate::{Failure, Server};
 
-/// The clients that are measured.
+/// The names of the measured clients.
 pub const NAMES: &[&str] = &["PipelinedCache", "redis-rs", "fred"];
 const CHANNEL: &str = "bench:news";
-/// Messages that fred keeps for a receiver; its default of 32 loses most of them at this pace.
+/// The number of messages that fred buffers for a receiver. With fred's default of 32, most
+/// messages are lost at this rate.
 const KEPT: usize = 1 << 16;
 const LENGTH: usize = 64;
 
-/// What one round showed.
+/// The result of one round.
 #[derive(Serialize)]
 pub struct Round {
-    /// Messages received, a second.
+    /// Received messages per second.
     pub rate: f64,
-    /// The median from before the publisher's write to the receiver's return, in microseconds.
+    /// The median latency from before the publisher's write until the receiver returns, in
+    /// microseconds.
     pub median: f64,
-    /// How many were not received.
+    /// The number of messages that were not received.
     pub lost: u64,
 }
 
-/// What is published: so many messages, so many at a time, with a pause before each time.
+/// The publisher's schedule: the number of messages, the number in each write, and the pause before
+/// each write.
 #[derive(Clone, Copy)]
 pub struct Course {
-    /// All messages.
+    /// The total number of messages.
     pub messages: u64,
-    /// Those of one write.
+    /// The number of messages in one write.
     pub together: u64,
-    /// Between writes.
+    /// The pause between writes.
     pub pause: Duration,
 }
 
-/// Receives as one of the clients.
+/// Receives the messages of one round with the named client.
 pub async fn round(name: &str, server: &Server, course: Course) -> Result<Round, Failure> {
     let start = Instant::now();
     let mut counted = Counted::new(start, course.messages);
@@ -98,7 +102,7 @@ pub async fn round(name: &str, server: &Server, course: Course) -> Result<Round,
     Ok(counted.round())
 }
 
-/// What has come so far.
+/// The messages received so far, with their times.
 struct Counted {
     start: Instant,
     first: Option<Instant>,
@@ -144,7 +148,7 @@ impl Counted {
     }
 }
 
-/// Publishes from a thread.
+/// Starts the thread that publishes the messages of one round.
 fn publish(
     socket: &str,
     course: Course,
@@ -163,7 +167,7 @@ fn publish(
                 write!(output, "{head}${LENGTH}\r\n{sent:020}{:x<44}\r\n", "")?;
             }
             socket.write_all(&output)?;
-            // A reply is `:1` and the end of the line.
+            // The server answers each PUBLISH with `:1` and a line end.
             socket.read_exact(&mut replies)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! Writers beside a copy: how long the longest of their writes takes while somebody copies the store, beside nobody, and
-//! beside somebody who only computes, which shows what the machine's scheduler adds.
+//! Measures a writer's longest write in three cases: while another process copies the store, while
+//! no other process runs, and while another process only computes. The last case shows what the
+//! machine's scheduler adds.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,27 +15,27 @@ use crate::lists::Chance;
 
 #[derive(Args)]
 pub(crate) struct Work {
-    /// MiB of blocks in use.
+    /// The data in the store, in MiB of used blocks.
     #[arg(long, default_value_t = 1024)]
     mib: u64,
-    /// Bytes of a value.
+    /// The largest size of a value in bytes; the smallest is half of it.
     #[arg(long, default_value_t = 1000)]
     value: usize,
-    /// Copies, and as many times without one.
+    /// The number of rounds with a copy, and of rounds without one.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Writes a second, of one process; 0 is as many as it can.
+    /// Writes per second; 0 writes as fast as possible.
     #[arg(long, default_value_t = 0)]
     writes: u64,
-    /// For the process that this starts: its store.
+    /// Internal: the store of the child process.
     #[arg(long, hide = true)]
     store: Option<PathBuf>,
-    /// For the process that this starts: how many keys there are.
+    /// Internal: the number of keys of the child process.
     #[arg(long, hide = true)]
     keys: Option<usize>,
 }
 
-/// What is done beside the writer.
+/// The process that runs next to the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -107,7 +108,7 @@ impl Work {
         );
     }
 
-    /// Starts the writer, and waits until it writes.
+    /// Starts the writer and waits for its first write.
     fn start(&self, path: &Path, keys: usize) -> Child {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["copies", "--store"])
@@ -127,7 +128,7 @@ impl Work {
         child
     }
 
-    /// Writes until its input ends; then says when each write was that took long, and how many there were.
+    /// Writes until standard input ends, then prints each long write and the number of all writes.
     fn write(&self, path: &Path, keys: usize) {
         let store = Store::open(path, true).expect("the store");
         let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -139,13 +140,13 @@ impl Work {
         let mut chance = Chance(7);
         let value = vec![b'w'; self.value];
         let pause = (self.writes > 0).then(|| Duration::from_secs_f64(1.0 / self.writes as f64));
-        // Each: when, how long, and whether the system took the processor away.
+        // Each entry: the start, the duration, and whether the system preempted the thread.
         let mut long: Vec<(u64, u64, u64)> = Vec::new();
         let mut preempted = preemptions();
         let mut count = 0_u64;
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
             let key = key((chance.next() % keys as u64) as usize);
-            // Of other lengths as well, so that blocks come and go.
+            // The lengths vary, so that each write allocates and frees blocks.
             let length = self.value - (chance.next() % (self.value as u64 / 2)) as usize;
             let start = Instant::now();
             store.set(0, &key, &value[..length]).expect("room");
@@ -170,7 +171,7 @@ impl Work {
     }
 }
 
-/// How often the system took the processor away from this thread.
+/// Returns how often the system preempted this thread.
 fn preemptions() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("a thread's status");
     let line = status
@@ -180,8 +181,8 @@ fn preemptions() -> u64 {
         .expect("a count")
 }
 
-/// The longest write between two moments, in milliseconds; the longest of those in which the writer kept its processor;
-/// and the number of all writes.
+/// Returns the longest write between two moments in milliseconds, the longest write during which
+/// the system did not preempt the thread, and the number of all writes.
 fn figures(mut writer: Child, start: u64, end: u64) -> (f64, f64, u64) {
     drop(writer.stdin.take());
     let out = BufReader::new(writer.stdout.take().expect("a pipe"));

@@ -1,4 +1,4 @@
-//! get and set, against the standard library's HashMap in the same run.
+//! Measures `get` and `set`, compared with the standard library's HashMap in the same run.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use undercroft_embedded::StoreOf;
 
 use crate::fresh_store;
 
-/// Bytes of a key and of a value.
+/// The bytes of a key and of a value.
 const KEY: usize = 16;
 const VALUE: usize = 64;
 
@@ -19,24 +19,24 @@ pub(crate) struct Work {
     /// Number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: usize,
-    /// Interleaved rounds over all keys.
+    /// The number of interleaved rounds over all keys.
     #[arg(long, default_value_t = 21)]
     rounds: usize,
 }
 
 #[derive(Args)]
 pub(crate) struct Loop {
-    /// get, set, or execute: GET by its words.
+    /// The operation: get, set, or execute, which runs GET as a command.
     operation: String,
     /// Number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: usize,
-    /// Times to go over all keys.
+    /// Number of passes over all keys.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
 }
 
-/// Keys in an order that no prefetcher guesses; the same in every run.
+/// Returns keys in an order that no prefetcher can guess, the same in every run.
 fn keys(count: usize) -> Vec<[u8; KEY]> {
     let mut keys: Vec<_> = (0..count)
         .map(|index| {
@@ -66,7 +66,7 @@ fn filled(keys: &[[u8; KEY]]) -> (tempfile::TempDir, StoreOf) {
     (directory, store)
 }
 
-/// Nanoseconds an operation, for each of the two sides, round by round.
+/// Prints the nanoseconds per operation in each round, for ours and for the HashMap.
 fn report(ours: &[f64], theirs: &[f64], loop_cost: f64) {
     println!("{{\"ours_ns\": {ours:?}, \"theirs_ns\": {theirs:?}, \"loop_ns\": {loop_cost:?}}}");
 }
@@ -144,7 +144,8 @@ impl Loop {
         for round in 0..self.rounds {
             let value = value(round);
             for key in &keys {
-                // A program with one call of each would have functions made for its lengths, which few programs have.
+                // Without `black_box`, the compiler specializes the calls for these constant
+                // lengths, an advantage that few programs have.
                 let (database, key, value) = black_box((0, &key[..], &value[..]));
                 match self.operation.as_str() {
                     "get" => {

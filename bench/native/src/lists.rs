@@ -1,4 +1,4 @@
-//! A long list: its memory, ranges of it, and readers of ranges beside a writer.
+//! Measures a long list: memory, ranges, pushes and pops, and readers next to a writer.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,35 +10,35 @@ use undercroft_engine::{Ranges, Store};
 use crate::fresh_store;
 
 const KEY: &[u8] = b"list";
-/// Items of a range.
+/// The number of items in a range.
 const RANGE: i64 = 100;
 
-/// What the items are.
+/// The kind of items in the list.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Items {
-    /// Texts of 12 bytes.
+    /// Strings of 12 bytes.
     Texts,
-    /// Numbers of 12 digits.
+    /// Integers of 12 digits.
     Integers,
 }
 
 #[derive(Args)]
 pub(crate) struct Work {
-    /// What the items are.
+    /// The kind of items in the list.
     #[arg(long, value_enum, default_value_t = Items::Texts)]
     kind: Items,
     /// Number of items.
     #[arg(long, default_value_t = 10_000_000)]
     items: u64,
-    /// Interleaved rounds of ranges and of pushes and pops.
+    /// The number of interleaved rounds of ranges, and of pushes and pops.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Operations in a round.
+    /// The number of operations in a round.
     #[arg(long, default_value_t = 50_000)]
     count: u64,
 }
 
-/// Numbers by chance, the same in every run.
+/// A generator of pseudorandom numbers, the same in every run.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
@@ -50,7 +50,7 @@ impl Chance {
     }
 }
 
-/// The item with a number: neither in order nor alike.
+/// Returns the item with this number; the items are unordered and distinct.
 fn item(kind: Items, number: u64) -> [u8; 12] {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let mut item = [0; 12];
@@ -65,7 +65,7 @@ fn item(kind: Items, number: u64) -> [u8; 12] {
     item
 }
 
-/// Pushes so many items at the tail of the list.
+/// Pushes this number of items at the tail of the list.
 pub(crate) fn fill(store: &Store, kind: Items, items: u64) {
     let mut number = 0;
     while number < items {
@@ -82,7 +82,7 @@ pub(crate) fn push(store: &Store, number: u64) {
     store.list_push(0, KEY, End::Right, &[&item]).expect("room");
 }
 
-/// Appends the range from a position on to `out`.
+/// Reads the range that starts at a position into `out`.
 pub(crate) fn range(store: &Store, start: i64, out: &mut Ranges) {
     out.clear();
     let stop = if start < 0 { -1 } else { start + RANGE - 1 };
@@ -136,7 +136,7 @@ impl Work {
         println!("}}");
     }
 
-    /// Pushes and pops, one item at a time.
+    /// Times pushes and pops of single items at both ends.
     fn ends(&self, store: &Store) {
         let mut out = Ranges::new();
         let sides = [("lpush", "lpop", End::Left), ("rpush", "rpop", End::Right)];

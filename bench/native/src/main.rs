@@ -1,12 +1,12 @@
-//! The benchmark's rows that are native code: each subcommand prints one JSON
-//! object with its raw figures, and `bench/run.py` makes the table.
+//! The native rows of the benchmark. Each subcommand prints one JSON object with its raw figures;
+//! `bench/run.py` makes the table.
 //!
-//! - `copies`: writers while somebody copies the store.
-//! - `hot`: get and set, against the standard library's HashMap in the same run.
-//! - `lists`: a long list: its memory, ranges of it, and readers of ranges beside a writer.
-//! - `messages`: messages to waiting subscribers: how long one takes, and how many pass in a second; through a store,
-//!   or through Redis on a unix socket.
-//! - `readers`: readers beside a writer: what one more reader costs the others.
+//! - `copies`: the longest write while another process copies the store.
+//! - `hot`: `get` and `set`, compared with the standard library's HashMap in the same run.
+//! - `lists`: the memory of a long list, ranges of it, and readers next to a writer.
+//! - `messages`: latency and throughput of messages to waiting subscribers, through a store or
+//!   through Redis on a unix socket.
+//! - `readers`: readers next to a writer, and how much a second reader slows down the first.
 //! - `sizes`: memory per key, and the time to open a store.
 
 mod copies;
@@ -31,23 +31,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// get into the caller's buffer, against HashMap get and copy.
+    /// `get` into the caller's buffer, compared with a HashMap look-up and copy.
     Get(hot::Work),
-    /// set that overwrites, against HashMap insert.
+    /// `set` of existing keys, compared with a HashMap insertion.
     Set(hot::Work),
-    /// Writers while the store is copied.
+    /// The longest write while another process copies the store.
     Copies(copies::Work),
     /// A long list: memory, ranges, pushes and pops.
     Lists(lists::Work),
-    /// Only the store's side of one operation, for counting instructions.
+    /// One operation on a store without a peer, for counting instructions.
     Loop(hot::Loop),
-    /// Messages to waiting subscribers, beside Redis on a unix socket.
+    /// Messages to waiting subscribers, through a store or through Redis on a unix socket.
     Messages(messages::Work),
-    /// One and two reading processes beside a writer.
+    /// One and two reading processes next to a writer.
     Readers(readers::Work),
-    /// Memory per key, all in.
+    /// Total memory per key.
     Memory(sizes::Memory),
-    /// Time to open a store from a new process.
+    /// The time to open a store from a new process.
     Open(sizes::Open),
 }
 
@@ -65,7 +65,7 @@ fn main() {
     }
 }
 
-/// A fresh store in shared memory, removed with its directory.
+/// Creates a store in a temporary directory in shared memory.
 fn fresh_store(capacity: u64) -> (tempfile::TempDir, StoreOf) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let terms = Terms {

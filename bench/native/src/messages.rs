@@ -1,5 +1,5 @@
-//! Messages to waiting subscribers: how long one takes, and how many pass in a
-//! second; through a store, or through Redis on a unix socket.
+//! Measures the latency and throughput of messages to waiting subscribers, through a store or
+//! through Redis on a unix socket.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,56 +12,55 @@ use clap::Args;
 use undercroft_engine::Store;
 use undercroft_engine::messages::{Event, Topic};
 
-/// Bytes of a message, of which the first sixteen are the time, or zeros.
+/// Bytes of a message; the first sixteen are its send time, or zeros.
 const PAYLOAD: usize = 64;
 const CHANNEL: &[u8] = b"channel";
-/// Most messages a subscriber may be behind: far less than the ring holds.
+/// The most messages that a subscriber may lag before the sender waits, far fewer than the ring
+/// holds.
 const BEHIND: u64 = 20_000;
 
 #[derive(Args)]
 pub(crate) struct Work {
-    /// Threads that receive, each with a handle or a connection of its own.
+    /// The number of receiving threads, each with its own handle or connection.
     #[arg(long, default_value_t = 1)]
     subscribers: usize,
-    /// Single messages whose way is timed.
+    /// The number of single messages whose latency is timed.
     #[arg(long, default_value_t = 2000)]
     single: u64,
-    /// Messages sent as fast as they go.
+    /// The number of messages sent at full speed.
     #[arg(long, default_value_t = 200_000)]
     messages: u64,
-    /// How many of these are sent at once: by one call, and through a socket
-    /// before their replies are read.
+    /// Messages per call, or per write to a socket before the replies are read.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     at_once: u64,
-    /// Microseconds that a subscriber looks for messages before it sleeps, at
-    /// most, where that is not the default.
+    /// The most microseconds that a subscriber polls before it sleeps, if not the default.
     #[arg(long)]
     spin: Option<u64>,
     /// Microseconds between two single messages.
     #[arg(long, default_value_t = 300)]
     pause: u64,
-    /// The socket of a Redis server, to measure that instead.
+    /// The socket of a Redis server to measure instead of a store.
     #[arg(long)]
     redis: Option<PathBuf>,
 }
 
-/// One who sends.
+/// The sending side of a measurement.
 enum Sender<'s> {
     Store(&'s Store),
     Socket(UnixStream),
 }
 
-/// A count that one thread writes often, away from those of others.
+/// A counter that one thread writes often, on its own cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 struct Count(AtomicU64);
 
-/// What all threads look at.
+/// The state that all threads of a measurement share.
 struct Course {
     start: Instant,
-    /// Messages each subscriber has got.
+    /// The number of messages that each subscriber has received.
     got: Vec<Count>,
-    /// Messages that are timed, and all messages.
+    /// The number of timed messages, and of all messages.
     single: u64,
     all: u64,
     ready: Barrier,
@@ -129,7 +128,7 @@ fn time_in(payload: &[u8]) -> u64 {
 }
 
 impl Course {
-    /// Waits until every subscriber has got so many messages.
+    /// Waits until every subscriber has received this number of messages.
     fn wait_for(&self, number: u64) {
         for got in &self.got {
             while got.0.load(Ordering::Acquire) < number {
@@ -175,7 +174,7 @@ impl Course {
             .read_exact(&mut vec![0; reply.len()])
             .expect("a reply");
         self.ready.wait();
-        // All messages have one length, so they need no parser.
+        // All messages have the same length, so no parser is needed.
         let message = command(&[b"message", CHANNEL, &payload(0)]).len();
         let place = message - PAYLOAD - 2;
         let (mut times, mut number) = (Vec::new(), 0);
@@ -232,7 +231,7 @@ impl Sender<'_> {
                 socket
                     .write_all(&one.repeat(times as usize))
                     .expect("a server");
-                // A reply is `:1` or `:10` and a line end.
+                // Each reply, `:1` or `:10`, has one line end.
                 let (mut ends, mut buffer) = (0, [0; 4096]);
                 while ends < times {
                     let read = socket.read(&mut buffer).expect("replies");

@@ -1,4 +1,4 @@
-//! Readers beside a writer: what one more reader costs the others.
+//! Measures readers next to a writer, and how much a second reader slows down the first.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ pub(crate) struct Work {
     /// Number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: usize,
-    /// Interleaved rounds of one reader and of two.
+    /// The number of interleaved rounds, of one reader and of two.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Seconds a round.
+    /// The length of a round in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Writes a second; the writer sleeps between them.
+    /// Writes per second; the writer sleeps between writes.
     #[arg(long, default_value_t = 10_000)]
     writes: u64,
-    /// Ranges of a list of this many texts instead, to whose tail the writer
-    /// pushes; 0 is none.
+    /// The length of a list at whose tail the writer pushes, while the readers read ranges of it; 0
+    /// reads and writes keys instead.
     #[arg(long, default_value_t = 0)]
     list: u64,
-    /// For the processes that this starts: their part.
+    /// Internal: the role of the child process.
     #[arg(long, hide = true)]
     part: Option<String>,
-    /// For the processes that this starts: the store.
+    /// Internal: the store of the child process.
     #[arg(long, hide = true)]
     store: Option<PathBuf>,
 }
@@ -125,7 +125,7 @@ impl Work {
         let start = Instant::now();
         let mut writes = 0_u64;
         while start.elapsed() < Duration::from_secs_f64(self.seconds) {
-            // Sleeps are longer than asked for: catch up in small bursts.
+            // A sleep lasts longer than requested, so the writer catches up in small bursts.
             let due = (start.elapsed().as_secs_f64() * self.writes as f64) as u64;
             while writes < due {
                 let number = chance.next();
@@ -145,7 +145,7 @@ impl Work {
     }
 }
 
-/// A key by chance, without the cost of formatting it.
+/// Returns a random key without the cost of formatting it.
 fn key_of(random: u64, keys: usize) -> [u8; 16] {
     let mut key = *b"key:000000000000";
     let mut left = random % keys as u64;
@@ -164,7 +164,7 @@ fn figure(mut child: Child) -> f64 {
     line.trim().parse().expect("a number")
 }
 
-/// CPU seconds this process has used, user and system.
+/// Returns the CPU seconds that this process has used, user and system.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("the scheduler's figures");
     let nanoseconds: f64 = text

@@ -1,4 +1,4 @@
-//! Memory per key, and the time to open a store.
+//! Measures memory per key, and the time to open a store.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use crate::fresh_store;
 
 #[derive(Args)]
 pub(crate) struct Memory {
-    /// Number of keys, of 16 bytes with values of 64.
+    /// Number of keys of 16 bytes with values of 64 bytes.
     #[arg(long, default_value_t = 1_000_000)]
     keys: usize,
 }
 
 #[derive(Args)]
 pub(crate) struct Open {
-    /// Open this store once and print how long that took; without it, make
-    /// stores of several sizes and do so from new processes.
+    /// Opens this store once and prints the time; without it, creates stores of several sizes and
+    /// opens them from new processes.
     #[arg(long)]
     store: Option<PathBuf>,
-    /// Rounds for each size.
+    /// The number of rounds for each size.
     #[arg(long, default_value_t = 11)]
     rounds: usize,
 }

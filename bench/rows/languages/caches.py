@@ -1,4 +1,4 @@
-"""Rows of the table `cache`: the Rust crate's caches beside other clients, on one redis-server."""
+"""Rows of the table `cache`: the Rust crate's caches and other clients on one redis-server."""
 
 import contextlib
 import functools
@@ -22,14 +22,14 @@ POOLS = ("deadpool-redis", "bb8-redis", "r2d2")
 MULTIPLEXED, FRED = "redis-rs multiplexed", "fred"
 SEED = 23
 LARGE, SMALL = 23_000, 64
-SOCKETS = ("unix", "tcp")
-# Microseconds between messages whose time is taken.
+SOCKETS = {"unix": "a unix socket", "tcp": "TCP"}
+# Microseconds between timed messages.
 PAUSE = 200
 Rounds = dict[str, list[dict[str, Any]]]
 
 
 def json_value(length: int) -> bytes:
-    """Return a JSON text of about so many bytes, always the same, as a service would keep it."""
+    """Return a JSON text of about this length, typical of a service's cache and always the same."""
     chance = random.Random(SEED)
     users: list[dict[str, Any]] = []
     while len(text := json.dumps({"users": users})) < length:
@@ -46,7 +46,7 @@ def json_value(length: int) -> bytes:
 
 
 def _run(bench: Bench, program: str, *arguments: str | Path | int) -> Any:
-    """Return what a program of bench/cache prints, run on the client's core."""
+    """Return the output of a program of bench/cache, run on the client's core."""
     command = ["taskset", "--cpu-list", str(peers.CLIENT_CORE), bench.binaries / program]
     run = subprocess.run(
         list(map(str, [*command, *arguments])), stdout=subprocess.PIPE, text=True, check=True
@@ -56,7 +56,7 @@ def _run(bench: Bench, program: str, *arguments: str | Path | int) -> Any:
 
 @contextlib.contextmanager
 def _server(bench: Bench) -> Iterator[dict[str, list[str | Path | int]]]:
-    """Run redis-server; give the words that name it, for each kind of socket."""
+    """Run redis-server and yield the arguments that name it, for each kind of socket."""
     with peers.redis_server(bench.directory(), tcp=True) as server:
         with server.connect() as connection:
             connection.sendall(b'CONFIG SET client-output-buffer-limit "pubsub 0 0 0"\r\n')
@@ -66,7 +66,7 @@ def _server(bench: Bench) -> Iterator[dict[str, list[str | Path | int]]]:
 
 
 def _value(bench: Bench, length: int) -> list[str | Path | int]:
-    """Return the words that name a value of so many bytes, and a place for a store."""
+    """Return the command-line arguments for a value of this length and for a new store."""
     directory = bench.directory()
     value = directory / "value"
     value.write_bytes(json_value(length) if length > SMALL else b"v" * length)
@@ -74,40 +74,40 @@ def _value(bench: Bench, length: int) -> list[str | Path | int]:
 
 
 def _figure(found: Rounds, name: str, at: int | None = None) -> Figure:
-    """Return a client's requests a second in thousands, or its time at a percentile."""
+    """Return a client's thousand requests per second, or its latency at the given percentile."""
     if at is None:
         return Figure.of(name, [each["rate"] / 1e3 for each in found[name]], "k/s")
     return Figure.of(name, [each["microseconds"][at] for each in found[name]], "us")
 
 
 def _best(found: Rounds, names: tuple[str, ...] | None = None) -> str:
-    """Return the peer with the most requests a second."""
+    """Return the name of the peer with the most requests per second."""
     ours = (OURS, f"{OURS}, 4", POOLED, STORE)
     others = names or tuple(name for name in found if name not in ours)
     return max(others, key=lambda name: _figure(found, name).median)
 
 
 def _rate(id: str, work: str, found: Rounds, ours: str, peer: str, at_least: float) -> Row:
-    """Return a row of requests a second."""
-    row = Row(id=id, work=f"{work}: requests", at_least=at_least)
+    """Return a row of requests per second."""
+    row = Row(id=id, work=f"{work}: requests per second", at_least=at_least)
     row.ours, row.peer = _figure(found, ours), _figure(found, peer)
     row.ratio = row.ours.median / row.peer.median
     return row
 
 
 def _time(id: str, work: str, found: Rounds, sides: tuple[str, str], at: int, most: float) -> Row:
-    """Return a row of the time at a percentile."""
-    row = Row(id=id, work=f"{work}: time at the {PERCENTILES[at]}th percentile", at_most=most)
+    """Return a row of the latency at one percentile."""
+    row = Row(id=id, work=f"{work}: {PERCENTILES[at]}th percentile latency", at_most=most)
     row.ours, row.peer = (_figure(found, side, at) for side in sides)
     row.ratio = row.ours.median / row.peer.median
     return row
 
 
 def large_rows(bench: Bench) -> list[Row | Grid]:
-    """Measure a value of 23 KB with more and more callers, over both kinds of sockets."""
+    """Measure a value of 23 KB with increasing numbers of callers, over both kinds of sockets."""
     rows: list[Row | Grid] = []
     if missing := peers.has("redis-server", "taskset"):
-        return [Row(id="cache", work="caches beside other clients", note=missing)]
+        return [Row(id="cache", work="caches compared with other clients", note=missing)]
     value = _value(bench, LARGE)
     rounds = ["--rounds", bench.pick(3, 7), "--milliseconds", bench.pick(100, 300)]
     with _server(bench) as places:
@@ -123,10 +123,10 @@ def large_rows(bench: Bench) -> list[Row | Grid]:
 
 
 def _rows_of(socket: str, callers: int, found: Rounds) -> list[Row]:
-    """Return the rows that have targets."""
+    """Return the rows with targets for one kind of socket and one number of callers."""
     best, pool = _best(found), _best(found, POOLS)
     id = f"cache-{socket}-{callers}"
-    work = f"23 KB, {socket}, {callers} caller{'s' if callers > 1 else ''}"
+    work = f"23 KB over {SOCKETS[socket]}, {callers} caller{'s' if callers > 1 else ''}"
     pipelined, store = f"{work}, {OURS}", f"{work}, {STORE}"
     rows = [
         _rate(f"{id}-pipelined", pipelined, found, OURS, best, 1.2),
@@ -137,20 +137,25 @@ def _rows_of(socket: str, callers: int, found: Rounds) -> list[Row]:
     if callers >= 64:
         row = _rate(f"{id}-pooled", f"{work}, {POOLED}", found, POOLED, pool, 1.0)
         failed = {name: sum(each["failed"] for each in found[name]) for name in (POOLED, *POOLS)}
-        row.note = "Calls that failed: " + ", ".join(f"{n} {c}" for n, c in failed.items()) + "."
+        row.note = "Failed calls: " + ", ".join(f"{n} {c}" for n, c in failed.items()) + "."
         row.failed = failed[POOLED] > 0
         rows.append(row)
     return rows
 
 
 def _grids(socket: str, found: dict[int, Rounds]) -> list[Grid]:
-    """Return all clients beside each other: throughput, then every percentile."""
+    """Return two grids of all clients: throughput, and the latency at every percentile."""
     names = list(next(iter(found.values())))
     grid = Grid(
-        f"23 KB over {socket}: thousands of requests a second", "callers", names, note="Medians."
+        f"23 KB over {SOCKETS[socket]}: thousands of requests a second",
+        "callers",
+        names,
+        note="Medians.",
     )
     late = Grid(
-        f"23 KB over {socket}: response times in microseconds", "callers, client", list(PERCENTILES)
+        f"23 KB over {SOCKETS[socket]}: response times in microseconds",
+        "callers, client",
+        list(PERCENTILES),
     )
     for callers, rounds in found.items():
         rates: list[float | None] = [_figure(rounds, name).median for name in names]
@@ -173,7 +178,7 @@ def small_rows(bench: Bench) -> list[Row]:
         for socket in SOCKETS:
             words = [*places[socket], *value, *rounds, "--callers", 1000, *clients]
             found: Rounds = _run(bench, "undercroft-bench-cache", "get", *words)
-            work = f"64 bytes, {socket}, 1,000 callers, {OURS}"
+            work = f"64 bytes over {SOCKETS[socket]}, 1,000 callers, {OURS}"
             row = _rate(f"cache-small-{socket}", work, found, OURS, MULTIPLEXED, 1.5)
             row.note = f"fred: {_figure(found, FRED)}."
             rows.append(row)
@@ -181,7 +186,7 @@ def small_rows(bench: Bench) -> list[Row]:
 
 
 def message_rows(bench: Bench) -> list[Row]:
-    """Measure messages to one subscriber: how many a second, and how long one takes."""
+    """Measure the rate and latency of messages to one subscriber."""
     if missing := peers.has("redis-server", "taskset"):
         return [Row(id="cache-messages", work="messages", note=missing)]
     rows = []
@@ -195,7 +200,7 @@ def message_rows(bench: Bench) -> list[Row]:
             for peer in ("redis-rs", "fred"):
                 row = Row(
                     id=f"cache-messages-rate-{socket}-{peer}",
-                    work=f"messages of 64 bytes to one subscriber over {socket}",
+                    work=f"throughput of 64-byte messages to one subscriber over {SOCKETS[socket]}",
                     at_least=1.0,
                 )
                 row.ours, row.peer = (
@@ -204,11 +209,12 @@ def message_rows(bench: Bench) -> list[Row]:
                 )
                 row.ratio = row.ours.median / row.peer.median
                 lost = sum(each["lost"] for each in fast[peer])
-                row.note = f"{peer} lost {lost:,} of them." if lost else ""
+                row.note = f"{peer} lost {lost:,} messages." if lost else ""
                 rows.append(row)
                 row = Row(
                     id=f"cache-messages-time-{socket}-{peer}",
-                    work=f"one message every {PAUSE} us over {socket}, from publisher to receiver",
+                    work=f"latency from publisher to receiver, one message every {PAUSE} us over "
+                    f"{SOCKETS[socket]}",
                     at_most=1.0,
                 )
                 row.ours, row.peer = (
@@ -224,7 +230,7 @@ def waiting_rows(bench: Bench) -> list[Row]:
     """Count the bytes that a connection with a thousand waiting callers holds."""
     row = Row(
         id="cache-waiting",
-        work="memory of a connection with 1,000 callers that wait for 23 KB each",
+        work="memory of a connection with 1,000 callers waiting for 23 KB each",
         at_most=1.0,
     )
     if missing := peers.has("redis-server", "taskset"):
@@ -239,7 +245,6 @@ def waiting_rows(bench: Bench) -> list[Row]:
     best = min(names[1:], key=lambda name: found[name])
     row.ours, row.peer = sizes[OURS], sizes[best]
     row.ratio = found[OURS] / found[best]
-    row.note = "The callers' tasks are included. " + ", ".join(
-        f"{name} {figure}" for name, figure in sizes.items()
-    )
+    sizes_in_words = ", ".join(f"{name} {figure}" for name, figure in sizes.items())
+    row.note = f"Includes the callers' tasks. {sizes_in_words}."
     return [row]

@@ -1,4 +1,4 @@
-"""Rows of the C interface, beside the engine's own calls from Rust."""
+"""Rows of the C interface, compared with the engine's calls from Rust."""
 
 import subprocess
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ KEYS = 1_000
 
 
 def compiled(bench: Bench, name: str = "loop") -> Path:
-    """Return a program of bench/native, linked with the shared library as programs are."""
+    """Compile a program of bench/native, link it with the shared library, and return its path."""
     place = bench.directory()
     (place / "libundercroft.so.0").symlink_to(bench.binaries / "libundercroft_c.so")
     (place / "libundercroft.so").symlink_to("libundercroft.so.0")
@@ -32,7 +32,7 @@ def rows(bench: Bench) -> list[Row]:
     for operation, name in (("get", "GET"), ("set", "SET (overwrite)")):
         row = Row(
             id=f"c-{operation}",
-            work=f"instructions of a {name} through the C library, beside Rust's",
+            work=f"instructions of a {name} through the C library, compared with Rust's",
             at_most=1.15,
         )
         found.append(row)
@@ -62,7 +62,7 @@ def rows(bench: Bench) -> list[Row]:
 def twice(
     bench: Bench, rounds: int, command: Sequence[object], behind: Sequence[str]
 ) -> tuple[int, int]:
-    """Return the instructions of a command without any rounds, and with so many."""
+    """Return the instructions of a command that makes no rounds, and this number of rounds."""
     counted = []
     for count in (0, rounds):
         store = bench.directory() / "store"

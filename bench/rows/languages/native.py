@@ -1,4 +1,4 @@
-"""Rows that native code measures: Rust, readers, memory, opening, instructions."""
+"""Rows measured by native code: Rust calls, readers, memory, opening, instructions."""
 
 import json
 import subprocess
@@ -10,12 +10,12 @@ from core.callgrind import instructions
 from core.report import Figure, Row
 
 PAGE = 4096
-# Bytes that describe a page of the heap, kept beside it in the store.
+# Bytes of the descriptor of a page, which the store keeps outside the heap.
 PAGE_DESCRIPTOR = 64
 
 
 def measure(bench: Bench, *arguments: str) -> Any:
-    """Return what undercroft-bench prints."""
+    """Run undercroft-bench with these arguments and return its parsed output."""
     run = subprocess.run(
         [str(bench.binaries / "undercroft-bench"), *arguments],
         stdout=subprocess.PIPE,
@@ -26,15 +26,15 @@ def measure(bench: Bench, *arguments: str) -> Any:
 
 
 def hot_rows(bench: Bench) -> list[Row]:
-    """Measure get and set from Rust beside a HashMap."""
+    """Measure get and set from Rust, compared with a HashMap."""
     rows = []
     for operation, work, at_most in (
-        ("get", "Rust `get` into a caller's buffer, beside `HashMap` get and copy", 2),
-        ("set", "Rust `set` that overwrites, beside `HashMap` insert", 3),
+        ("get", "Rust `get` into a caller's buffer, compared with a `HashMap` look-up and copy", 2),
+        ("set", "Rust `set` of existing keys, compared with a `HashMap` insertion", 3),
     ):
         rounds = str(bench.pick(7, 31))
         found = measure(bench, operation, "--rounds", rounds)
-        # The first round warms up.
+        # Drop the first round, which warms up.
         ours = Figure.of(operation, found["ours_ns"][1:], "ns")
         theirs = Figure.of("HashMap", found["theirs_ns"][1:], "ns")
         rows.append(
@@ -45,7 +45,7 @@ def hot_rows(bench: Bench) -> list[Row]:
                 peer=theirs,
                 ratio=ours.median / theirs.median,
                 at_most=at_most,
-                note=f"100,000 keys in random order; the empty loop, included in both, costs "
+                note="100,000 keys in random order. Both sides include the empty loop, "
                 f"{found['loop_ns']:.2f} ns.",
             )
         )
@@ -53,42 +53,44 @@ def hot_rows(bench: Bench) -> list[Row]:
 
 
 def reader_rows(bench: Bench) -> list[Row]:
-    """Measure what a second reading process costs the first."""
+    """Measure how much a second reading process slows down the first."""
     options = ["--rounds", str(bench.pick(3, 9)), "--seconds", "0.4" if bench.quick else "1"]
     found = measure(bench, "readers", *options)
-    two = Figure.of("two", [rate / 1e6 for rate in found["two_reads_per_cpu_second"]], "M/s")
+    two = Figure.of(
+        "two readers", [rate / 1e6 for rate in found["two_reads_per_cpu_second"]], "M/s"
+    )
     one = Figure.of("one reader", [rate / 1e6 for rate in found["one_reads_per_cpu_second"]], "M/s")
     writes = Figure.of("writes", found["writes_per_second"], "a second")
     return [
         Row(
             id="readers",
-            work="2 reading processes beside a writer: reads per CPU second of a reader",
+            work="2 readers next to a writer: reads per CPU second of each",
             ours=two,
             peer=one,
             ratio=two.median / one.median,
             at_least=0.9,
-            note=f"The writer, a process of its own that sleeps between writes, made {writes}. "
-            "Processes are not pinned; with two cores three of them share.",
+            note=f"The writer, a separate process, sleeps between writes: {writes}. Processes are "
+            f"not pinned, and the three share {len(peers.CORES)} cores.",
         )
     ]
 
 
 def memory_rows(bench: Bench) -> list[Row]:
-    """Measure memory per key beside Redis' used_memory."""
+    """Measure memory per key, compared with Redis' used_memory."""
     keys = 1_000_000
     found = measure(bench, "memory", "--keys", str(keys))
     granted = found["granted"] * (1 + PAGE_DESCRIPTOR / PAGE) / keys
     blocks = (found["file"] - found["empty"]) / keys
     row = Row(
         id="memory",
-        work=f"memory per key, all in, {keys:,} keys of 16 bytes with values of 64",
+        work=f"total memory per key, {keys:,} keys of 16 bytes with values of 64 bytes",
         ours=Figure("granted", granted, granted, granted, "bytes"),
         at_most=0.65,
     )
     note = (
-        f"Ours: pages granted to shards with {PAGE_DESCRIPTOR} bytes of description a page. The "
-        f"entries and tables in them are {found['used'] / keys:.1f} bytes a key; the file grew by "
-        f"{blocks:.1f} bytes a key"
+        f"Ours counts the pages granted to shards, each with its {PAGE_DESCRIPTOR}-byte "
+        f"descriptor. Entries and tables in them take {found['used'] / keys:.1f} bytes per key. "
+        f"The file grew by {blocks:.1f} bytes per key"
     )
     if missing := peers.has("redis-server"):
         row.note = f"{note}. Redis {missing}"
@@ -104,7 +106,7 @@ def memory_rows(bench: Bench) -> list[Row]:
     row.ratio = granted / theirs
     row.note = (
         f"{note} (ratio {blocks / theirs:.3f}), Redis' resident memory by {resident:.1f} "
-        f"(ours by the file to that: {blocks / resident:.3f})."
+        f"(ratio of file to resident memory: {blocks / resident:.3f})."
     )
     return [row]
 
@@ -115,7 +117,7 @@ def copy_rows(bench: Bench) -> list[Row]:
     options = ["--mib", str(size), "--rounds", str(bench.pick(3, 9))]
     found = measure(bench, "copies", *options)
     ours = Figure.of("copying", found["longest_copying_ms"], "ms")
-    alone = Figure.of("nobody", found["longest_ms"], "ms")
+    alone = Figure.of("no copy", found["longest_ms"], "ms")
     computing = Figure.of("computing", found["longest_computing_ms"], "ms")
     seconds = Figure.of("copy", found["seconds"], "s")
     writes = Figure.of("writes", found["writes_copying"], "a second")
@@ -124,19 +126,20 @@ def copy_rows(bench: Bench) -> list[Row]:
         Row(
             id="copies",
             work=f"longest write while another process copies a store of {size:,} MiB, as an "
-            "export does, beside the longest when it does not, in milliseconds",
+            "export does, in ms, compared with no copy",
             ours=ours,
             peer=alone,
             ratio=ours.median,
             at_most=5,
-            note=f"Beside a process that only computes the longest takes {computing}. {writes} "
-            f"beside the copy, {usual} without; a walk over the whole copy took {seconds}.",
+            note="Next to a process that only computes, the longest write takes "
+            f"{computing}. Writes: {writes} during the copy, {usual} without. One complete copy "
+            f"took {seconds}.",
         )
     ]
 
 
 def open_rows(bench: Bench) -> list[Row]:
-    """Measure opening a store, with a first GET and SET, from a new process."""
+    """Measure the opening of a store from a new process, including a first GET and SET."""
     found = measure(bench, "open", "--rounds", str(bench.pick(5, 15)))
     sizes = {size["megabytes"]: Figure.of("open", size["ms"], "ms") for size in found}
     smallest, largest = sizes[min(sizes)], sizes[max(sizes)]
@@ -144,7 +147,7 @@ def open_rows(bench: Bench) -> list[Row]:
     return [
         Row(
             id="open",
-            work="open a store of 1 GiB from a new process, with a first GET and SET: ms",
+            work="a new process opens a 1 GiB store, first GET and SET included, in ms",
             ours=largest,
             ratio=largest.median,
             at_most=5,
@@ -152,12 +155,13 @@ def open_rows(bench: Bench) -> list[Row]:
         ),
         Row(
             id="open-growth",
-            work="the same, beside a store of 1 MiB: it must not grow with the data",
+            work="a new process opens a 1 GiB store, compared with a 1 MiB store: the time must "
+            "not grow with the data",
             ours=largest,
             peer=Figure("1 MiB", smallest.median, smallest.least, smallest.most, "ms"),
             ratio=largest.median / smallest.median,
             at_most=1.5,
-            note="1.5 allows for noise: the data is 1,024 times as much.",
+            note="The data is 1,024 times as large; the target allows for noise.",
         ),
     ]
 
@@ -169,7 +173,7 @@ def instruction_rows(bench: Bench) -> list[Row]:
         for operation, name in (
             ("get", "GET"),
             ("set", "SET (overwrite)"),
-            ("execute", "GET by its words"),
+            ("execute", "GET through `execute`"),
         )
     ]
     for row in rows:

@@ -1,4 +1,4 @@
-"""Rows of the PHP client: pure and with the extension, beside Predis, phpredis and APCu."""
+"""Rows of the PHP client, compared with Predis, phpredis and APCu."""
 
 import concurrent.futures
 import contextlib
@@ -17,7 +17,7 @@ from core.report import Figure, Grid, Row
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "bench/loops/loop.php"
 EXTENSION = ROOT / "target/php/undercroft.so"
-# How often each operation is run in a round, in a quick look and in full.
+# The number of calls of each operation in a round, in a quick and in a full run.
 OPERATIONS = {
     "get": ("GET, 12-byte keys and values", 1_000, 5_000),
     "set": ("SET, 12-byte keys and values", 1_000, 5_000),
@@ -35,11 +35,11 @@ NAMES = {
     "pure": "pure PHP",
     "spinning": "pure PHP with spin",
     "extension": "PHP with the extension",
-    "store": "PHP, a store by the extension",
-    "client": "PHP, a store by the client",
+    "store": "PHP, store through the extension",
+    "client": "PHP, store through the client",
     "apcu": "APCu",
 }
-# How much faster pure PHP has to be than Predis, and the extension than phpredis.
+# The targets: speedups of pure PHP over Predis, and of the extension over phpredis.
 PURE = {"get": 1.5, "set": 1.5, "pipeline-get": 1.5, "pipeline-set": 1.5, "keys": 2.0}
 NATIVE = {"get": 1.1, "set": 1.1, "keys": 1.0, "lrange": 1.0}
 
@@ -56,7 +56,7 @@ def _missing(*names: str) -> str | None:
     }
     for name in names:
         if name in files and not files[name].exists():
-            return f"not measured: {NAMES[name]} is not here"
+            return f"not measured: {NAMES[name]} is missing"
         if name in ("phpredis", "apcu"):
             module = {"phpredis": "redis", "apcu": "apcu"}[name]
             listed = subprocess.run(["php", "-m"], capture_output=True, text=True, check=True)
@@ -67,7 +67,7 @@ def _missing(*names: str) -> str | None:
 
 @contextlib.contextmanager
 def _loop(name: str, place: str) -> Iterator[turns.Loop]:
-    """Run a PHP process with one client, as a server runs it: with opcache."""
+    """Run a PHP process with one client, and with opcache as on a web server."""
     options = ["-d", "opcache.enable_cli=1", "-d", "apc.enable_cli=1"]
     if name in ("extension", "store", "client"):
         options += ["-d", f"extension={EXTENSION}"]
@@ -77,7 +77,7 @@ def _loop(name: str, place: str) -> Iterator[turns.Loop]:
 
 
 def _measured(bench: Bench, places: dict[str, str], operations: list[str]) -> Found:
-    """Let the clients take turns; return the microseconds of each round."""
+    """Run the clients in turns and return the microseconds of each round."""
     found: Found = {}
     with contextlib.ExitStack() as stack:
         loops = {each: stack.enter_context(_loop(each, at)) for each, at in places.items()}
@@ -85,7 +85,8 @@ def _measured(bench: Bench, places: dict[str, str], operations: list[str]) -> Fo
             _, quick, full = OPERATIONS[operation]
             count = bench.pick(quick, full)
             if "apcu" in places:
-                # These take a fraction of a microsecond.
+                # Calls in shared memory take a fraction of a microsecond, so a round needs more of
+                # them.
                 count *= 20
 
             def run(name: str, operation: str = operation, count: int = count) -> float:
@@ -99,11 +100,11 @@ def _measured(bench: Bench, places: dict[str, str], operations: list[str]) -> Fo
 def _beside(
     found: Found, operation: str, ours: str, theirs: str, place: str, target: float | None
 ) -> Row:
-    """Return the row of two clients; the ratio is that of their rates."""
+    """Return a row of two clients whose ratio is our speedup."""
     rounds = found[operation]
     row = Row(
         id=f"php-{place}-{ours}-{operation}",
-        work=f"{OPERATIONS[operation][0]}, {place}: {NAMES[ours]} beside {NAMES[theirs]}",
+        work=f"{OPERATIONS[operation][0]}, {place}: {NAMES[ours]} compared with {NAMES[theirs]}",
         at_least=target,
     )
     row.ours = Figure.of(NAMES[ours], rounds[ours], "us")
@@ -140,7 +141,8 @@ def remote_rows(bench: Bench) -> list[Row | Grid]:
                 target = PURE.get(operation)
                 rows.append(_beside(found, operation, "pure", "predis", place, target))
                 if operation in ("get", "set"):
-                    # What is left of a call's time is the kernel's, in which the client sleeps.
+                    # Without spin, most of the time of a call is spent in the kernel, which puts
+                    # the client to sleep.
                     rows.append(_beside(found, operation, "spinning", "predis", place, target))
                 if "extension" in clients:
                     target = NATIVE.get(operation)
@@ -161,7 +163,7 @@ def embedded_rows(bench: Bench) -> list[Row | Grid]:
         for ours in ("store", "client"):
             row = _beside(found, operation, ours, "apcu", "embedded", None)
             assert row.ratio is not None
-            # The target is one of times, of the call itself.
+            # Turn the speedup into our time relative to the peer's, which the target limits.
             row.ratio = 1 / row.ratio
             row.at_most = 1.3 if ours == "store" else None
             rows.append(row)
@@ -174,8 +176,8 @@ def embedded_rows(bench: Bench) -> list[Row | Grid]:
 
 
 def network_rows(bench: Bench) -> list[Row | Grid]:
-    """Compare clients across a simulated network: a round trip of 1 ms between two namespaces."""
-    work = "PHP clients across a network with a round trip of 1 ms"
+    """Compare clients across a simulated network: two namespaces with a round trip of 1 ms."""
+    work = "PHP clients across a network with a 1 ms round trip"
     if missing := _missing("predis", "phpredis") or peers.has("ip", "tc"):
         return [Row(id="php-network", work=work, note=missing)]
     inner, outer = "undercroft-bench", "undercroft-b0"
@@ -209,17 +211,18 @@ def network_rows(bench: Bench) -> list[Row | Grid]:
         url = f"tcp://10.213.7.2:{port}"
         operations = ["get", "pipeline-get", "mget", "session-get"]
         found = _measured(bench, dict.fromkeys(clients, url), operations)
-    return [_grid(found, "PHP clients across a network, 1 ms a round trip", clients)]
+    return [_grid(found, "PHP clients across a network, 1 ms per round trip", clients)]
 
 
-# How many workers of PHP-FPM read one store.
+# The number of PHP-FPM workers that read one store.
 READERS = 8
 
 
 def _first_calls(bench: Bench, store: str, by: str) -> list[Row]:
-    """Time the first call of a request, in a worker that is new and in one that had requests."""
+    """Time the first call of a request, in a fresh worker and in one with earlier requests."""
     rows = []
-    # Each worker has one request, or all have; the first ones fill opcache.
+    # `fresh`: four workers that serve one request each. `open`: one worker that serves all
+    # requests. The first requests fill opcache.
     cases = {"fresh": (4, 1, 300.0), "open": (1, 0, 2.0)}
     for case, (children, requests, target) in cases.items():
         with fpm.serving(bench.directory(), EXTENSION, store, children, requests) as pool:
@@ -229,19 +232,20 @@ def _first_calls(bench: Bench, store: str, by: str) -> list[Row]:
             count = bench.pick(20, 100) if requests else bench.pick(100, 1_000)
             found = [int(pool.ask(query)) / 1_000 for _ in range(count)]
         where = "a fresh worker" if requests else "a worker that has the store open"
-        what = "a store by the client, loaded by opcache" if by == "client" else "a store"
-        row = Row(id=f"php-first-{by}-{case}", work=f"a request's first GET on {what}, in {where}")
+        what = "a store through the client, loaded by opcache" if by == "client" else "a store"
+        work = f"first GET of a request on {what}, in {where}"
+        row = Row(id=f"php-first-{by}-{case}", work=work)
         row.ours = Figure.of(NAMES[by], found, "us")
         if by == "store":
-            # The target is a time, and the ratio how much of it is taken.
+            # The target is a time; the ratio is our time divided by the target.
             row.ratio, row.at_most = row.ours.median / target, 1.0
-            row.note = f"the target is {target:g} us"
+            row.note = f"A ratio of 1 is the target, {target:g} us."
         rows.append(row)
     return rows
 
 
 def _served(pool: fpm.Pool, askers: int, seconds: float) -> tuple[int, float]:
-    """Let so many ask for a time; return the requests and the processor seconds of the workers."""
+    """Send requests from several threads; return their number and the workers' CPU seconds."""
     end = time.monotonic() + seconds
 
     def ask() -> int:
@@ -259,7 +263,7 @@ def _served(pool: fpm.Pool, askers: int, seconds: float) -> tuple[int, float]:
 
 
 def _waits(pool: fpm.Pool) -> str:
-    """Count what the workers sleep for locks, by the system calls that do so."""
+    """Return a note on how often the workers waited for a lock, counted with strace."""
     if peers.has("strace"):
         return "waits for locks not counted: no strace"
     command = ["strace", "--follow-forks", "--trace=futex", "--quiet=all"]
@@ -273,11 +277,11 @@ def _waits(pool: fpm.Pool) -> str:
     if "attach: ptrace" in seen:
         return "waits for locks not counted: strace may not attach"
     waits = len(re.findall("FUTEX_WAIT", seen))
-    return f"in {requests} more requests, under strace, the workers waited for a lock {waits} times"
+    return f"In {requests} more requests under strace, the workers waited for a lock {waits} times."
 
 
 def fpm_rows(bench: Bench) -> list[Row | Grid]:
-    """Measure requests to PHP-FPM whose workers read a store in shared memory."""
+    """Measure PHP-FPM requests whose workers read a store in shared memory."""
     work = "requests to PHP-FPM on a store"
     if missing := _missing("store") or (None if fpm.program() else "not measured: no php-fpm"):
         return [Row(id="php-fpm", work=work, note=missing)]
@@ -306,8 +310,8 @@ def fpm_rows(bench: Bench) -> list[Row | Grid]:
             writer.end()
     row = Row(
         id="php-fpm-readers",
-        work=f"requests of 300 GETs a processor second: {READERS} workers beside 1, "
-        "one process writing 10,000 a second",
+        work=f"requests of 300 GETs per CPU second: {READERS} workers compared with 1, while a "
+        "process makes 10,000 writes a second",
         note=note,
         at_least=0.9,
     )

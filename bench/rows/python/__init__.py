@@ -1,14 +1,14 @@
 """Rows of the Python clients.
 
-- `calls`: rows of commands with short replies, one after another, from Python.
-- `channels`: rows of messages between processes, beside Python's queues and Redis' lists.
-- `classic`: the classic comparison: KEYS * on a near-empty database, so many queries by each
+- `calls`: rows of single commands with short replies.
+- `channels`: rows of messages between processes, compared with Python's queues and Redis' lists.
+- `classic`: the classic comparison: increasing numbers of KEYS * on a near-empty database by each
   client.
-- `embedded`: rows of the Python client of a store, beside dict, redis-py and py-lmdb.
-- `everyday`: rows of what Python programs do all day: large values, new keys, pipelines,
-  collections, awaiting, starting.
-- `objects`: rows of objects that processes hand over, beside plasma, Redis, shared memory, LMDB.
-- `remote`: rows of the table `python`: our client of a server beside the others, and beside a raw
-  socket.
-- `services`: rows of a mosec service whose stages hand images on, beside mosec's own ways.
+- `embedded`: rows of the Python client of a store, compared with dict, redis-py and py-lmdb.
+- `everyday`: rows of typical calls: large values, new keys, pipelines, collections, awaiting,
+  starting.
+- `objects`: rows of objects passed between processes, compared with plasma, Redis, shared memory
+  and LMDB.
+- `remote`: rows of the table `python`: our client of a server, other clients, and a raw socket.
+- `services`: rows of a mosec service whose stages pass on images, compared with mosec's own ways.
 """

@@ -1,4 +1,4 @@
-"""Rows of commands with short replies, one call after another, by Python on a store."""
+"""Rows of single commands with short replies, from Python on a store."""
 
 import contextlib
 import functools
@@ -10,28 +10,28 @@ from core.bench import Bench
 from core.report import Figure, Grid, Row
 from core.turns import Loop, interleaved, loop
 
-# Those that have a row of their own, by their names in loops/calls.py.
+# The operations of loops/calls.py that have rows besides the grid, and their names.
 NAMED = {
     "get": "`get`",
     "hget": "`hget`",
     "incr": "`incr`",
     "sismember": "`sismember`",
     "zscore": "`zscore`",
-    "zadd": "`zadd` of a member that is there",
+    "zadd": "`zadd` of an existing member",
     "setex": "`setex`",
     "hgetall-5": "`hgetall` of 5 fields",
-    "lpush+rpop": "`lpush` and `rpop`, each",
+    "lpush+rpop": "`lpush` and `rpop`, per call",
 }
-KINDS = {"bytes": "bytes", "text": "text, `decode_responses`"}
+KINDS = {"bytes": "bytes", "text": "text (`decode_responses`)"}
 # The most microseconds that a call may take.
 MOST = 1.0
 SECONDS = 0.02
 
 
 def rows(bench: Bench) -> list[Row | Grid]:
-    """Measure each command with bytes and with text, beside redis-py."""
+    """Measure each command with bytes and with text, compared with redis-py."""
     if missing := peers.has("redis-server"):
-        return [Row(id="calls", work="commands one after another", note=missing)]
+        return [Row(id="calls", work="single commands", note=missing)]
     with contextlib.ExitStack() as stack:
         store = bench.directory() / "store"
         server = stack.enter_context(peers.redis_server(bench.directory()))
@@ -54,7 +54,7 @@ Times = dict[tuple[str, str], list[float]]
 
 
 def _measured(bench: Bench, sides: dict[tuple[str, str], Loop], name: str) -> Times:
-    """Return the nanoseconds of a call on each side; a side that fails has none."""
+    """Return the nanoseconds of a call in each round and on each side, without failed sides."""
     turns = {}
     for key, side in sides.items():
         try:
@@ -67,14 +67,14 @@ def _measured(bench: Bench, sides: dict[tuple[str, str], Loop], name: str) -> Ti
 
 
 def _rows(found: dict[str, Times]) -> list[Row]:
-    """Return a row for each of the named ones, with bytes and with text."""
+    """Return a row for each operation in `NAMED`, with bytes and with text."""
     rows = []
     for name, words in NAMED.items():
         for kind, given in KINDS.items():
             row = Row(
                 id=f"call-{name}-{kind}",
-                work=f"Python {words}, embedded, {given}: microseconds, beside redis-py 5.2 with "
-                "hiredis on a unix socket",
+                work=f"Python {words}, embedded, {given}, in microseconds, compared with redis-py "
+                "5.2 with hiredis on a unix socket",
                 at_most=MOST,
             )
             rows.append(row)
@@ -87,12 +87,15 @@ def _rows(found: dict[str, Times]) -> list[Row]:
                 for side in ("ours", "redis")
             )
             row.ratio = row.ours.median
-    rows[0].note = "The targets of these rows are in us; the loop's own cost, some 40 ns, included."
+    rows[0].note = (
+        "Ratios and targets of single commands are absolute, in us, and include the loop itself, "
+        "about 40 ns."
+    )
     return rows
 
 
 def _slowest(found: dict[str, Times]) -> list[Row]:
-    """Return the slowest of all, and which are slower than they may be."""
+    """Return a row of the slowest command of each kind; its note counts those over the target."""
     rows = []
     for kind, given in KINDS.items():
         ours = {
@@ -102,28 +105,31 @@ def _slowest(found: dict[str, Times]) -> list[Row]:
         }
         row = Row(
             id=f"calls-slowest-{kind}",
-            work=f"Python, embedded, {given}: the slowest of {len(ours)} commands of strings, "
-            "keys, hashes, sets, lists and sorted sets with short replies, microseconds",
+            work=f"Python, embedded, {given}: slowest of {len(ours)} commands with short replies "
+            "on strings, keys, hashes, sets, lists and sorted sets, in microseconds",
             at_most=MOST,
         )
         name = max(ours, key=lambda name: ours[name])
         row.ours = Figure.of(name, [value / 1e3 for value in found[name]["ours", kind]], "us")
         row.ratio = row.ours.median
-        over = sorted((name for name in ours if ours[name] > MOST), key=lambda name: -ours[name])
-        row.note = f"It is {name}. {len(over)} take more than {MOST:g} us"
-        row.note += f": {', '.join(f'{name} {ours[name]:.2f}' for name in over)}." if over else "."
+        over = sum(each > MOST for each in ours.values())
+        row.note = (
+            f"The slowest is `{name}`; {over} commands take more than {MOST:g} us (see the grid of "
+            "single commands)."
+        )
         rows.append(row)
     return rows
 
 
 def _grid(found: dict[str, Times], peer: str) -> Grid:
-    """Return all of them beside each other."""
+    """Return the grid of all commands, with bytes and with text."""
     columns = [*((side, kind) for kind in KINDS for side in ("ours", "redis"))]
     grid = Grid(
-        "Commands one after another",
-        "microseconds a call",
+        "Single commands",
+        "microseconds per call",
         [f"{'undercroft' if side == 'ours' else peer}, {kind}" for side, kind in columns],
-        note="Two names are two calls of which the second takes the first one back: half of both.",
+        note="A plus sign joins two calls, of which the second undoes the first; the figure is "
+        "half of their total.",
     )
     for name, times in found.items():
         grid.rows.append(

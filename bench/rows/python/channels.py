@@ -1,4 +1,4 @@
-"""Rows of channels: messages between processes, beside Python's queues and Redis' lists."""
+"""Rows of messages between processes, compared with Python's queues and Redis' lists."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from core.report import Figure, Row
 from core.turns import interleaved
 
 LOOP = Path(__file__).parents[2] / "loops/channels.py"
-# Messages of each way in a round (quick, full), and what ours must be times as fast.
+# Messages in a round of each way (quick, full), and the target speedups over the peers.
 COUNTS = {
     "undercroft": (100_000, 400_000),
     "multiprocessing": (20_000, 80_000),
@@ -20,7 +20,7 @@ NEEDED = {"multiprocessing": 5, "redis": 20}
 
 
 def rows(bench: Bench) -> list[Row]:
-    """Measure one producer and one consumer, and four of each."""
+    """Measure one producer with one consumer, and four producers with four consumers."""
     if missing := peers.has("redis-server"):
         return [Row(id="channels", work="channels", note=missing)]
     with peers.redis_server(bench.directory()) as redis:
@@ -45,7 +45,7 @@ def _of(bench: Bench, places: dict[str, str], number: int) -> list[Row]:
     return [
         Row(
             id=f"channels-{number}-{way}",
-            work=f"channels, 64 bytes, {number} to {number} processes, beside {way}",
+            work=f"channels, 64-byte messages, {number} to {number} processes, compared with {way}",
             ours=ours,
             peer=figures[way],
             ratio=ours.median / figures[way].median,

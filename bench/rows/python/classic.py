@@ -1,4 +1,4 @@
-"""The classic comparison: KEYS * on a near-empty database, so many queries by each client."""
+"""The classic comparison: increasing numbers of KEYS * on a near-empty database, by each client."""
 
 import statistics
 import sys
@@ -10,12 +10,12 @@ from core.report import Grid, Row
 from core.turns import loop
 
 QUERIES = (100, 1_000, 10_000, 100_000)
-# The longest rows are measured in so many turns.
+# The number of queries in a turn, and the number of turns, of the longest rows.
 TURN, TURNS = 10_000, 10
 
 
 def rows(bench: Bench) -> list[Row | Grid]:
-    """Measure how many milliseconds each client takes for so many queries over TCP."""
+    """Measure the milliseconds that each client takes for a number of queries over TCP."""
     if missing := peers.has("redis-server"):
         return [Row(id="classic", work="the classic comparison", note=missing)]
     turn = bench.pick(TURN // 100, TURN)
@@ -24,13 +24,13 @@ def rows(bench: Bench) -> list[Row | Grid]:
         clients(bench) as running,
         loop(sys.executable, "embedded", store, "0", script="remote.py") as embedded,
     ):
-        # A store in the client's own process takes its turns among them.
+        # Add a client with an embedded store, which takes turns with the other clients.
         running.running["embedded"] = embedded
         sides = _sides(running)
         short = {count: running.measure(sides, "keys", count, 5) for count in QUERIES[:2]}
-        # All take turns of 10,000 queries: the median is one row, the sum of all another.
+        # One row is the median of turns of 10,000 queries, another is the sum of all turns.
         turns = running.measure(sides, "keys", turn, TURNS)
-        # A client that failed in one of them has no column, and stands in the note.
+        # A client that failed gets no column; the note names it.
         found = [side for side in turns if all(side in rounds for rounds in short.values())]
         grid = Grid(
             "The classic comparison: KEYS * on a near-empty database, over TCP and embedded",
@@ -50,7 +50,7 @@ def rows(bench: Bench) -> list[Row | Grid]:
 
 
 def _sides(running: Clients) -> list[Side]:
-    """Return a column each: ours with the slower event loop, too, and embedded."""
+    """Return the sides of the columns, including ours on asyncio and an embedded store."""
     ours = [side for side in running.sides(["asyncio"], "tcp") if side.client == "undercroft"]
     embedded = Side("embedded", "sync", "unix")
     return [*running.sides(["sync", "uvloop"], "tcp"), *ours, embedded]

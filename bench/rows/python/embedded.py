@@ -1,4 +1,4 @@
-"""Rows of the Python client: beside dict, redis-py and py-lmdb."""
+"""Rows of the embedded Python client, compared with dict, redis-py and py-lmdb."""
 
 import contextlib
 import sys
@@ -10,9 +10,9 @@ from core.report import Figure, Row
 from core.turns import Loop, interleaved, loop
 
 KEYS = 100_000
-# In which order the keys are asked for, and what the rows' ids have for it. The targets are
-# for the first; the second shows what it costs that nothing is in the processor's caches.
-ORDERS = (("", "in the order of their making"), ("-random", "in random order"))
+# The orders of look-ups and the suffixes of their rows' ids. The targets are for the first order;
+# the second shows the cost of cold processor caches.
+ORDERS = (("", "in order of insertion"), ("-random", "in random order"))
 
 
 def _side(running: Loop, operation: str, count: int) -> Callable[[], float]:
@@ -20,9 +20,9 @@ def _side(running: Loop, operation: str, count: int) -> Callable[[], float]:
 
 
 def calls_beside_redis(bench: Bench, script: str, works: list[tuple[Row, int, int]]) -> list[Row]:
-    """Fill in rows whose last part of the id is an operation of a script of loops/.
+    """Measure rows with a script of loops/; the end of a row's id names its operation.
 
-    Each comes with so many calls a round of ours, and of redis-py's.
+    Each row comes with the numbers of our calls and of redis-py's calls in a round.
     """
     rows = [row for row, *_ in works]
     if missing := peers.has("redis-server"):
@@ -46,7 +46,7 @@ def calls_beside_redis(bench: Bench, script: str, works: list[tuple[Row, int, in
 
 
 def python_rows(bench: Bench) -> list[Row]:
-    """Measure get and set from Python."""
+    """Measure `get` and `set` from Python, compared with dict, redis-py and py-lmdb."""
     with loop(sys.executable, "embedded", bench.directory() / "store") as ours:
         return [
             *_against_dict(bench, ours),
@@ -56,7 +56,7 @@ def python_rows(bench: Bench) -> list[Row]:
 
 
 def redis_rows(bench: Bench) -> list[Row]:
-    """Measure get from Python, beside redis-py only."""
+    """Measure `get` from Python, compared with redis-py only."""
     with loop(sys.executable, "embedded", bench.directory() / "store") as ours:
         return _against_redis(bench, ours)
 
@@ -73,7 +73,7 @@ def _against_dict(bench: Bench, ours: Loop) -> list[Row]:
         rows.append(
             Row(
                 id=f"python-get-dict{suffix}",
-                work=f"Python `get`, embedded, beside `dict.get`, {order}",
+                work=f"Python `get`, embedded, compared with `dict.get`, {order}",
                 ours=mine,
                 peer=dict_get,
                 ratio=mine.median / dict_get.median,
@@ -81,9 +81,9 @@ def _against_dict(bench: Bench, ours: Loop) -> list[Row]:
             )
         )
     rows[0].note = (
-        f"{KEYS:,} keys of 16 bytes, values of 64 bytes, each round over all of them; the keys "
-        "are equal to the stored ones, but other objects. The empty loop, included in both, costs "
-        f"{empty}."
+        f"{KEYS:,} keys of 16 bytes, values of 64 bytes; each round reads all of them. The keys "
+        "looked up equal the stored ones but are other objects. Both sides include the empty "
+        f"loop, {empty}."
     )
     return rows
 
@@ -92,12 +92,12 @@ def _against_redis(bench: Bench, ours: Loop) -> list[Row]:
     rows = [
         Row(
             id=f"python-get-redis-{version}{suffix}",
-            work=f"Python `get`, embedded, beside {peer} on a unix socket, {order}",
+            work=f"Python `get`, embedded, compared with {peer} on a unix socket, {order}",
             at_least=None if suffix else target,
         )
         for version, peer, target in (
             ("5.2", "redis-py 5.2 with hiredis", 120),
-            ("newest", "the newest redis-py as it comes", 200),
+            ("newest", "the newest redis-py without hiredis", 200),
         )
         for suffix, order in ORDERS
     ]
@@ -126,7 +126,7 @@ def _against_redis(bench: Bench, ours: Loop) -> list[Row]:
             row.ratio = row.peer.median / row.ours.median
             row.note = (
                 f"{peer.about}; client on core {peers.CLIENT_CORE}, server on core "
-                f"{peers.SERVER_CORE}, {count:,} calls a round."
+                f"{peers.SERVER_CORE}, {count:,} calls per round."
             )
     return rows
 
@@ -135,8 +135,8 @@ def _against_lmdb(bench: Bench, ours: Loop) -> list[Row]:
     rows = [
         Row(
             id=f"python-set-lmdb{suffix}",
-            work="Python `set`, embedded, beside py-lmdb `put`, a transaction each, nothing "
-            f"synced, {order}",
+            work="Python `set`, embedded, compared with py-lmdb `put`, one transaction each, no "
+            f"sync, {order}",
             at_least=None if suffix else 8,
         )
         for suffix, order in ORDERS
@@ -159,7 +159,7 @@ def _against_lmdb(bench: Bench, ours: Loop) -> list[Row]:
         row.peer = Figure.of("put", found[f"put{suffix}"], "ns")
         row.ratio = row.peer.median / row.ours.median
     rows[0].note = (
-        f"Both overwrite values of {KEYS:,} keys in /dev/shm; lmdb with writemap=True, sync=False, "
-        "metasync=False, map_async=True."
+        f"Both overwrite the values of {KEYS:,} keys in /dev/shm; lmdb with writemap=True, "
+        "sync=False, metasync=False, map_async=True."
     )
     return rows

@@ -1,4 +1,4 @@
-"""Rows of what Python programs do all day: large values, new keys, pipelines, collections."""
+"""Rows of typical Python calls: large values, new keys, pipelines, collections."""
 
 import contextlib
 import functools
@@ -14,8 +14,8 @@ from core.turns import CutOffError, Loop, interleaved, loop
 
 SCRIPT = "everyday.py"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
-# Bytes of the large values, what they are called, reads a round, and what they must reach: of one
-# copy's time, or in microseconds.
+# The large values: bytes, name, reads in a round, and target. The target is a multiple of the time
+# of a copy, or microseconds for the smallest value.
 LARGE = (
     (100 << 10, "100 KiB", 2_000, 4.0),
     (1 << 20, "1 MiB", 400, 1.2),
@@ -23,34 +23,35 @@ LARGE = (
     (64 << 20, "64 MiB", 5, 1.2),
 )
 SMALLEST = LARGE[0][0]
-# New keys take at most so many seconds; their fill grows with them where something is wrong.
+# The timeout in seconds of one round of insertions or overwrites, for a store that slows down as it
+# grows.
 PATIENCE = 180.0
-# Names of operations of loops/everyday.py, with the milliseconds that each may take.
+# Operations of loops/everyday.py, their names, and the milliseconds that each may take.
 WHOLE = (
     ("hgetall", "`hgetall` of 100,000 fields", 15.0),
     ("smembers", "`smembers` of 100,000", 8.0),
     ("zrange", "`zrange` of 100,000 with scores", 25.0),
     ("keys", "`keys` of a pattern over 100,000 keys, 1,000 of which match", 8.0),
-    ("scan", "`scan_iter` of the same pattern, 100 keys a step", 8.0),
+    ("scan", "`scan_iter` of a pattern that 1,000 of 100,000 keys match, 100 keys a step", 8.0),
 )
 
 
 def _scaled(name: str, rounds: list[float], unit: str) -> Figure:
-    """Return the figure of nanoseconds in a longer unit."""
+    """Return the figure of rounds in nanoseconds, converted to a longer unit."""
     divisor = {"us": 1e3, "ms": 1e6}[unit]
     return Figure.of(name, [value / divisor for value in rounds], unit)
 
 
 def _absolute(row: Row, ours: Figure, theirs: Figure | None) -> None:
-    """Fill in a row whose target is a time, and not a part of the peer's."""
+    """Fill in a row whose target is a time, not a fraction of the peer's."""
     row.ours, row.peer, row.ratio = ours, theirs, ours.median
-    row.note = f"The target is in {ours.unit}."
+    row.note = f"Ratio and target are absolute, in {ours.unit}."
     if theirs:
-        row.note += f" It is {theirs.median / ours.median:.3g} times faster than the peer."
+        row.note += f" {theirs.median / ours.median:.3g} times faster than the peer."
 
 
 def large_rows(bench: Bench) -> list[Row]:
-    """Measure GET of large values, beside one copy of their bytes and beside py-lmdb."""
+    """Measure GET of large values, compared with one copy of their bytes and with py-lmdb."""
     with contextlib.ExitStack() as stack:
         ours = stack.enter_context(
             loop(sys.executable, "large", bench.directory() / "store", script=SCRIPT)
@@ -90,18 +91,18 @@ def _large(
     id, work = f"large-get-{size >> 10}", f"Python `get` of {name}, embedded"
     beside_copy = Row(
         id=f"{id}-copy",
-        work=f"{work}, beside `bytes(memoryview)` of a warm buffer as long",
+        work=f"{work}, compared with `bytes(memoryview)` of a warm buffer of that length",
         ours=get,
         peer=copy,
         ratio=get.median / copy.median,
         at_most=None if size == SMALLEST else target,
     )
-    beside_lmdb = Row(id=f"{id}-lmdb", work=f"{work}, beside py-lmdb `get`", note=missing)
+    beside_lmdb = Row(id=f"{id}-lmdb", work=f"{work}, compared with py-lmdb `get`", note=missing)
     if theirs:
         lmdb = _scaled("get", found["lmdb"], "us")
         beside_lmdb.ours, beside_lmdb.peer = get, lmdb
         beside_lmdb.ratio = get.median / lmdb.median
-    limited = Row(id=id, work=f"{work}: microseconds", at_most=target)
+    limited = Row(id=id, work=f"{work}, in microseconds", at_most=target)
     if size == SMALLEST:
         _absolute(limited, get, None)
         return [limited, beside_copy, beside_lmdb]
@@ -109,15 +110,15 @@ def _large(
 
 
 def insertion_rows(bench: Bench) -> list[Row]:
-    """Measure the insertion of new keys, beside overwriting them in another order."""
+    """Measure the insertion of new keys, compared with overwriting them in another order."""
     found = []
     for count, rounds in ((1_000_000, bench.pick(1, 3)), (10_000_000, bench.pick(0, 1))):
         if not rounds:
             continue
         row = Row(
             id=f"insertion-{count}",
-            work=f"Python `set` of new keys, embedded, until there are {count:,}, beside "
-            "overwriting all of them in another order",
+            work=f"Python `set` of {count:,} new keys, embedded, compared with overwriting all of "
+            "them in another order",
             at_most=1.5,
         )
         found.append(row)
@@ -135,13 +136,13 @@ def insertion_rows(bench: Bench) -> list[Row]:
             continue
         row.ours, row.peer = Figure.of("set", insert, "ns"), Figure.of("overwrite", overwrite, "ns")
         row.ratio = row.ours.median / row.peer.median
-        row.note = "A new store for each round; keys of 16 bytes, values of 64."
+        row.note = "Each round has a new store; keys of 16 bytes, values of 64 bytes."
     return found
 
 
 @contextlib.contextmanager
 def _beside_redis(bench: Bench, kind: str) -> Iterator[tuple[Loop, Loop]]:
-    """Run a loop of a store, and the same loop of redis-py beside a server."""
+    """Run a loop on a store, and the same loop with redis-py on a Redis server."""
     with contextlib.ExitStack() as stack:
         store = bench.directory() / "store"
         ours = stack.enter_context(loop(sys.executable, kind, store, script=SCRIPT))
@@ -154,7 +155,7 @@ def _beside_redis(bench: Bench, kind: str) -> Iterator[tuple[Loop, Loop]]:
 def _turns(
     bench: Bench, ours: Loop, theirs: Loop, operation: str, seconds: float
 ) -> dict[str, list[float]]:
-    """Let both measure one operation, each for about so many seconds a round."""
+    """Measure one operation on both sides, for about this many seconds a round on each."""
     counts = {side: max(3, int(seconds * 1e9 / side.run(operation, 3))) for side in (ours, theirs)}
     return interleaved(
         bench.pick(3, 9),
@@ -167,11 +168,11 @@ def _turns(
 
 def pipeline_rows(bench: Bench) -> list[Row]:
     """Measure a pipeline of ten GETs and a transaction of ten SETs."""
-    work = {"gets": ("a pipeline of 10 GETs", 6.0), "sets": ("a transaction of 10 SETs", 12.0)}
+    work = {"gets": ("pipeline of 10 GETs", 6.0), "sets": ("transaction of 10 SETs", 12.0)}
     rows = [
         Row(
             id=f"pipeline-{name}",
-            work=f"Python, embedded, {words}: microseconds, beside {REDIS}",
+            work=f"Python, embedded, {words}, in microseconds, compared with {REDIS}",
             at_most=target,
         )
         for name, (words, target) in work.items()
@@ -186,16 +187,16 @@ def pipeline_rows(bench: Bench) -> list[Row]:
             mine, other = (_scaled(name.upper(), found[side], "us") for side in ("ours", "theirs"))
             _absolute(row, mine, other)
         alone = [ours.run("single-gets", 2_000) for _ in range(3)]
-        rows[0].note += f" Ten GETs by themselves take {_scaled('', alone, 'us')}."
+        rows[0].note += f" Ten separate GETs take {_scaled('', alone, 'us')}."
     return rows
 
 
 def collection_rows(bench: Bench) -> list[Row]:
-    """Measure reads of whole collections, and walks over all keys."""
+    """Measure reads of complete collections, and scans of all keys."""
     rows = [
         Row(
             id=f"collection-{name}",
-            work=f"Python {words}, embedded: milliseconds, beside {REDIS}",
+            work=f"Python {words}, embedded, in milliseconds, compared with {REDIS}",
             at_most=target,
         )
         for name, words, target in WHOLE
@@ -212,16 +213,18 @@ def collection_rows(bench: Bench) -> list[Row]:
             if name in ("hgetall", "smembers", "zrange"):
                 own = [ours.run(f"own-{name}", 5) for _ in range(bench.pick(2, 5))]
                 row.note += (
-                    f" To make the same objects by `marshal.loads` takes {_scaled('', own, 'ms')}."
+                    f" Building the same objects with `marshal.loads` takes "
+                    f"{_scaled('', own, 'ms')}."
                 )
     return rows
 
 
 def awaiting_rows(bench: Bench) -> list[Row]:
-    """Measure calls that are awaited one after another, beside the same without asyncio."""
+    """Measure calls awaited one at a time, compared with the same calls without asyncio."""
     row = Row(
         id="await-get",
-        work="Python `await r.get(k)` one after another, embedded: microseconds, beside `r.get(k)`",
+        work="Python `await r.get(k)` one at a time, embedded, in microseconds, compared with "
+        "`r.get(k)`",
         at_most=1.0,
     )
     store = bench.directory() / "store"
@@ -232,12 +235,14 @@ def awaiting_rows(bench: Bench) -> list[Row]:
     figures = [_scaled(name, found[name], "us") for name in ("await", "call")]
     row.ours, row.peer = figures
     row.ratio = row.ours.median
-    row.note = "The target is in us. The event loop of asyncio, keys in the order of their making."
+    row.note = (
+        "Ratio and target are absolute, in us. asyncio's event loop, keys in order of insertion."
+    )
     return [row]
 
 
 def start_rows(bench: Bench) -> list[Row]:
-    """Measure a fresh interpreter that imports, opens and reads, beside one that does nothing."""
+    """Measure fresh interpreters: one imports, opens a store and reads, the other does nothing."""
     store, lmdb = bench.directory() / "store", bench.directory() / "lmdb"
     redis = f"import undercroft; undercroft.Redis({str(store)!r}).get('k')"
     native = f"import undercroft; undercroft.Store({str(store)!r}).get(b'k')"
@@ -260,25 +265,25 @@ def start_rows(bench: Bench) -> list[Row]:
         for peer in ("an empty interpreter", "import lmdb"):
             row = Row(
                 id=f"start-{name.rpartition('.')[2].lower()}-{peer.rpartition(' ')[2]}",
-                work=f"Python, a fresh interpreter: import, open, GET by `{name}`: milliseconds, "
-                f"beside {peer}{', open, get' if 'lmdb' in peer else ''}",
+                work=f"Python, fresh interpreter: import, open, GET by `{name}`, in milliseconds, "
+                f"compared with {peer}{', open, get' if 'lmdb' in peer else ''}",
                 at_most=target,
             )
             rows.append(row)
             if name not in found or peer not in found:
-                row.note = f"not measured: {name if name not in found else peer} is not there"
+                row.note = f"not measured: {name if name not in found else peer} is not available"
                 continue
             row.ours, row.peer = (
                 _scaled(side, [time for time in found[side] if time is not None], "ms")
                 for side in (name, peer)
             )
             row.ratio = row.ours.median
-            row.note = "The target is in ms."
+            row.note = "Ratio and target are absolute, in ms."
     return rows
 
 
 def _started(text: str) -> float | None:
-    """Return the nanoseconds that an interpreter takes for a text; None where it fails."""
+    """Return the nanoseconds that an interpreter takes for a program, or None if it fails."""
     command = ["taskset", "--cpu-list", str(peers.CLIENT_CORE), sys.executable, "-c", text]
     start = time.perf_counter_ns()
     run = subprocess.run(command, capture_output=True, check=False, timeout=60, cwd="/")

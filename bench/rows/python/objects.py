@@ -1,4 +1,4 @@
-"""Rows of objects: arrays and mixed values that one puts and another takes, beside other ways."""
+"""Rows of arrays and mixed values passed between processes, compared with other ways."""
 
 import contextlib
 import dataclasses
@@ -16,18 +16,18 @@ from core.bench import Bench
 from core.report import Figure, Grid, Row
 from core.turns import Loop, interleaved, loop
 
-# Elements of float64 arrays, and how often each side does it in a round (quick, full).
+# The lengths of float64 arrays, each with the repetitions in a round (quick, full).
 SIZES = {1: (300, 1_000), 1_024: (300, 1_000), 65_536: (40, 100), 3_145_728: (3, 8)}
 LARGEST = 25_165_824
 
-STATISTICS = ("min", "median", "max", "95th percentile", "deviation")
-# The most memory of plasma's store, in bytes.
+STATISTICS = ("min", "median", "max", "95th percentile", "standard deviation")
+# The memory limit of plasma's store in bytes.
 PLASMA_MEMORY = 2 << 30
 
 
 @dataclasses.dataclass
 class Times:
-    """The microseconds of one way's every time."""
+    """The microseconds of all repetitions of one way of passing objects."""
 
     put: list[float]
     take: list[float]
@@ -35,12 +35,12 @@ class Times:
 
     @classmethod
     def of(cls, rounds: list[list[list[int]]]) -> "Times":
-        """Return the times of all rounds, which loops have told in nanoseconds."""
+        """Return the times of all rounds, which the loops report in nanoseconds."""
         every = list(itertools.chain.from_iterable(rounds))
         return cls(*([each[part] / 1e3 for each in every] for part in range(3)))
 
     def figures(self) -> list[float | None]:
-        """Return the statistics of all together."""
+        """Return minimum, median, maximum, 95th percentile and standard deviation of the total."""
         whole = sorted(self.whole)
         return [
             whole[0],
@@ -52,7 +52,7 @@ class Times:
 
 
 def rows(bench: Bench) -> list[Row | Grid]:
-    """Measure the whole table."""
+    """Measure put and take of arrays and mixed dictionaries, one and ten at a time."""
     if missing := peers.has("redis-server", "taskset"):
         return [Row(id="objects", work="objects", note=missing)]
     found: list[Row | Grid] = []
@@ -79,7 +79,7 @@ def rows(bench: Bench) -> list[Row | Grid]:
 
 @contextlib.contextmanager
 def _sides(bench: Bench) -> Iterator[dict[str, Loop]]:
-    """Start a loop for every way, and the servers."""
+    """Start the servers, and a loop for every way of passing objects."""
     python = peers.environment("objects")
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(peers.redis_server(bench.directory(), tcp=True))
@@ -104,7 +104,7 @@ def _sides(bench: Bench) -> Iterator[dict[str, Loop]]:
 
 @contextlib.contextmanager
 def plasma_store(bench: Bench, python: Path) -> Iterator[Path]:
-    """Run plasma's store."""
+    """Run plasma's store until the block ends."""
     path = bench.directory() / "plasma.sock"
     command = [str(python.parent / "plasma_store"), "-m", str(PLASMA_MEMORY), "-s", str(path)]
     process = subprocess.Popen(
@@ -116,7 +116,7 @@ def plasma_store(bench: Bench, python: Path) -> Iterator[Path]:
         deadline = time.monotonic() + 30
         while not path.exists():
             if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"plasma_store did not make {path.name}")
+                raise RuntimeError(f"plasma_store did not create {path.name}")
             time.sleep(0.02)
         yield path
     finally:
@@ -125,11 +125,11 @@ def plasma_store(bench: Bench, python: Path) -> Iterator[Path]:
 
 
 def _measure(bench: Bench, sides: dict[str, Loop], operation: str, count: int) -> dict[str, Times]:
-    """Let the ways that can do it take turns."""
+    """Run all ways that support an operation in turns and return their times."""
     able = {
         name: side
         for name, side in sides.items()
-        # These two know nothing but arrays.
+        # The ways with these names support only arrays.
         if operation.startswith("array") or not name.startswith(("redis-raw", "lmdb-raw", "shared"))
     }
     rounds = interleaved(
@@ -144,15 +144,15 @@ def _measure(bench: Bench, sides: dict[str, Loop], operation: str, count: int) -
 
 def _grid(title: str, times: dict[str, Times]) -> Grid:
     return Grid(
-        f"Objects: put and take of {title}",
-        "way",
+        f"Objects: {title}",
+        "way, put and take",
         [f"{name}, us" for name in STATISTICS],
         [(name, each.figures()) for name, each in times.items()],
     )
 
 
 def _best(times: dict[str, Times], names: tuple[str, ...]) -> tuple[str, Figure]:
-    """Return the way among these whose median is least."""
+    """Return which of these ways has the smallest median, and its figure."""
     found = [Figure.of(name, times[name].whole, "us") for name in names if name in times]
     least = min(found, key=lambda figure: figure.median)
     return least.name, least
@@ -161,7 +161,7 @@ def _best(times: dict[str, Times], names: tuple[str, ...]) -> tuple[str, Figure]
 def _ratio(
     id: str, work: str, times: dict[str, Times], names: tuple[str, ...], least: float
 ) -> Row:
-    """Return the row of how much longer the best of these takes."""
+    """Return a row of our speedup over the fastest of these ways."""
     ours = Figure.of("undercroft", times["undercroft"].whole, "us")
     _, peer = _best(times, names)
     return Row(
@@ -177,21 +177,23 @@ def _sockets(times: dict[str, Times]) -> tuple[str, ...]:
 def _small(size: int, batch: int, times: dict[str, Times]) -> list[Row]:
     work = f"{size:,} float64, {batch} at a time"
     return [
-        _ratio(f"{size}-{batch}", f"{work}, beside sockets", times, _sockets(times), 20),
         _ratio(
-            f"{size}-{batch}-memory", f"{work}, beside shared memory", times,
+            f"{size}-{batch}", f"{work}, compared with sockets", times, _sockets(times), 20
+        ),
+        _ratio(
+            f"{size}-{batch}-memory", f"{work}, compared with shared memory", times,
             ("shared-memory", "lmdb-raw", "lmdb"), 1,
         ),
     ]  # fmt: skip
 
 
 def _middle(batch: int, times: dict[str, Times]) -> Row:
-    work = f"65,536 float64, {batch} at a time, beside sockets"
+    work = f"65,536 float64, {batch} at a time, compared with sockets"
     return _ratio(f"65536-{batch}", work, times, _sockets(times), 5)
 
 
 def _large(bench: Bench, sides: dict[str, Loop], times: dict[str, Times]) -> list[Row]:
-    """Return the rows of 24 MiB."""
+    """Return the rows of an array of 24 MiB."""
     size, count = 3_145_728, bench.pick(3, 8)
     ours = sides["undercroft"]
     more = interleaved(
@@ -211,18 +213,20 @@ def _large(bench: Bench, sides: dict[str, Loop], times: dict[str, Times]) -> lis
     create = Figure.of("create, seal, take", parts["create"].whole, "us")
     return [
         Row(
-            id="objects-large-put", work="objects, put of 24 MiB, beside a warm copy", ours=put,
-            peer=copy, ratio=put.median / copy.median, at_most=1.3,
+            id="objects-large-put", work="objects, put of 24 MiB, compared with a warm copy",
+            ours=put, peer=copy, ratio=put.median / copy.median, at_most=1.3,
         ),
         Row(
-            id="objects-large-take", work="objects, take of 24 MiB, microseconds", ours=take,
+            id="objects-large-take", work="objects, take of 24 MiB, in microseconds", ours=take,
             ratio=take.median, at_most=20,
         ),
         Row(
-            id="objects-large-create", work="objects, create, seal, take of 24 MiB, microseconds",
+            id="objects-large-create",
+            work="objects, create, seal, take of 24 MiB, in microseconds",
             ours=create, ratio=create.median, at_most=50,
         ),
-        _ratio("large", "24 MiB, beside views and raw bytes", times, ("plasma", "lmdb-raw"), 2),
-        _ratio("large-redis", "24 MiB, beside redis on a unix socket", times,
+        _ratio("large", "24 MiB, compared with views and raw bytes", times,
+            ("plasma", "lmdb-raw"), 2),
+        _ratio("large-redis", "24 MiB, compared with Redis on a unix socket", times,
             tuple(name for name in _sockets(times) if name.endswith("unix")), 20),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of the table `python`: our client of a server beside the others, and beside a raw socket."""
+"""Rows of the table `python`: our client of a server, other clients, and a raw socket."""
 
 import sys
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ from rows.python import embedded
 
 WORKS = {"get": "GET", "keys": "KEYS * of one key"}
 SOCKETS = {"unix": "unix socket", "tcp": "TCP"}
+OVER = {"unix": "a unix socket", "tcp": "TCP"}
 REDIS = ("redis-5.2", "redis-newest-hiredis", "redis-newest")
 Rounds = dict[Side, list[float]]
 
@@ -33,7 +34,7 @@ def _beside(
     at_most: float | None = None,
     suffix: str = "",
 ) -> Row:
-    """Return a row of one side beside another; ``at_most`` is of our time beside the other's."""
+    """Return a row of two sides; ``at_most`` limits our time relative to the peer's."""
     ours, theirs = (_us(running, side, found[side]) for side in sides)
     of_time = at_most is not None
     name, text = work
@@ -41,9 +42,9 @@ def _beside(
     return Row(
         id=f"{name}-{mine.client}-{mine.flavour}-{other.client}-{other.flavour}{suffix}",
         work=f"{text}, {mine.flavour}{', pure Python' if 'pure' in mine.client else ''}: "
-        + ("our time beside" if of_time else "times faster than")
+        + ("our time compared with" if of_time else "speedup over")
         + f" {theirs.name}"
-        + (", the fastest" if suffix else ""),
+        + (", the fastest peer" if suffix else ""),
         ours=ours,
         peer=theirs,
         ratio=ours.median / theirs.median if of_time else theirs.median / ours.median,
@@ -64,9 +65,12 @@ def _missing(name: str) -> list[Row] | None:
 
 
 def counted(bench: Bench) -> list[Row]:
-    """Count the instructions of a GET, beside redis-py's in the same environment."""
+    """Count the instructions of a GET by our client and by redis-py in the same environment."""
     rows = [
-        Row(id=f"instructions-{flavour}", work=f"instructions of a GET over unix socket, {flavour}")
+        Row(
+            id=f"instructions-{flavour}",
+            work=f"instructions of a GET over a unix socket, {flavour}",
+        )
         for flavour in ALL
     ]
     if missing := peers.has("redis-server") or peers.has("valgrind"):
@@ -94,12 +98,12 @@ def counted(bench: Bench) -> list[Row]:
             peer = f"redis-py {metadata.version('redis')} with hiredis"
             row.peer = Figure(peer, theirs, theirs, theirs, "instructions")
             row.ratio = theirs / ours
-    rows[0].note = f"callgrind, the process of the client: {many:,} calls less {few:,}."
+    rows[0].note = f"callgrind, client process only: {many:,} calls minus {few:,}."
     return rows
 
 
 def _grid(running: Clients, title: str, lines: dict[str, Rounds]) -> Grid:
-    """Return the medians of all clients, a line for each kind of work."""
+    """Return a grid of the medians of all clients, with a line for each kind of work."""
     columns: dict[str, str] = {
         side.client: running.running[side.client].about
         for found in lines.values()
@@ -116,7 +120,7 @@ def _grid(running: Clients, title: str, lines: dict[str, Rounds]) -> Grid:
 
 
 def sequential(bench: Bench) -> list[Row | Grid]:
-    """Measure one call after another, over both kinds of sockets, with every kind of loop."""
+    """Measure sequential calls over both kinds of sockets, without and with event loops."""
     if missing := _missing("sequential"):
         return [*missing]
     rows: list[Row | Grid] = []
@@ -128,15 +132,18 @@ def sequential(bench: Bench) -> list[Row | Grid]:
                     running.sides(ALL, transport), work, bench.pick(300, 1000), bench.pick(3, 7)
                 )
                 rows += _sequential_rows(
-                    running, found, (f"{work}-{transport}", f"{text} over {named}"), transport
+                    running,
+                    found,
+                    (f"{work}-{transport}", f"{text} over {OVER[transport]}"),
+                    transport,
                 )
                 for flavour in ALL:
                     some = {side: found[side] for side in found if side.flavour == flavour}
                     lines[f"{text}, {named}, {flavour}"] = some
-        rows.append(_grid(running, "One call after another", lines))
+        rows.append(_grid(running, "Sequential calls", lines))
     rows[0].note = (
         f"Clients on core {peers.CLIENT_CORE}, the server on core {peers.SERVER_CORE}; "
-        f"{bench.pick(300, 1000)} calls a round."
+        f"{bench.pick(300, 1000)} calls per round."
     )
     return rows
 
@@ -170,7 +177,7 @@ def _sequential_rows(
 
 
 def concurrent(bench: Bench) -> list[Row | Grid]:
-    """Measure many calls at once."""
+    """Measure concurrent GETs over both kinds of sockets."""
     if missing := _missing("concurrent"):
         return [*missing]
     rows: list[Row | Grid] = []
@@ -179,10 +186,10 @@ def concurrent(bench: Bench) -> list[Row | Grid]:
         for many in (50, 1000):
             for transport, named in SOCKETS.items():
                 sides = running.sides(["uvloop"], transport)
-                # Ten groups a round at least.
+                # A round has at least ten groups of concurrent GETs.
                 count = max(2000, 10 * many)
                 found = running.measure(sides, f"get-{many}", count, bench.pick(3, 5))
-                work = f"get-{many}-{transport}", f"{many:,} GETs at once over {named}"
+                work = f"get-{many}-{transport}", f"{many:,} concurrent GETs over {OVER[transport]}"
                 ours = Side("undercroft", "uvloop", transport)
                 others = [Side(client, "uvloop", transport) for client in REDIS]
                 rows += [
@@ -192,13 +199,13 @@ def concurrent(bench: Bench) -> list[Row | Grid]:
                 ]
                 fastest = _fastest(found, found)
                 rows.append(_beside(running, found, work, (ours, fastest), 1.5, suffix="-fastest"))
-                lines[f"{many:,} GETs at once, {named}, uvloop, each"] = found
-        rows.append(_grid(running, "Calls at once", lines))
+                lines[f"{many:,} concurrent GETs, {named}, uvloop, per GET"] = found
+        rows.append(_grid(running, "Concurrent calls", lines))
     return rows
 
 
 def pipelines(bench: Bench) -> list[Row | Grid]:
-    """Measure pipelines of a hundred GETs."""
+    """Measure pipelines of 100 GETs."""
     if missing := _missing("pipelines"):
         return [*missing]
     rows: list[Row | Grid] = []
@@ -208,7 +215,7 @@ def pipelines(bench: Bench) -> list[Row | Grid]:
         for transport, named in SOCKETS.items():
             sides = running.sides(flavours, transport, pipelines=True)
             found = running.measure(sides, "get-pipeline", bench.pick(2000, 10_000), 5)
-            work = f"pipeline-{transport}", f"GET of a pipeline of 100 over {named}"
+            work = f"pipeline-{transport}", f"GET in a pipeline of 100 over {OVER[transport]}"
             for flavour in flavours:
                 ours = Side("undercroft", flavour, transport)
                 rows += [
@@ -217,16 +224,17 @@ def pipelines(bench: Bench) -> list[Row | Grid]:
                     if other in found
                 ]
                 some = {side: found[side] for side in found if side.flavour == flavour}
-                lines[f"GET of a pipeline of 100, {named}, {flavour}"] = some
+                lines[f"GET in a pipeline of 100, {named}, {flavour}"] = some
             ours, raw = (Side(name, "sync", transport) for name in ("undercroft", "raw"))
-            # Without a target: a raw socket makes no objects of its commands and replies.
+            # This row has no target, because a raw socket creates no objects for commands and
+            # replies.
             rows.append(_beside(running, found, work, (ours, raw)))
         rows.append(_grid(running, "Pipelines", lines))
     return rows
 
 
 def replies(bench: Bench) -> list[Row | Grid]:
-    """Measure large replies: parsers alone, and whole calls."""
+    """Measure large replies, by parsers alone and in complete calls."""
     rows: list[Row | Grid] = [*_parsers(bench)]
     lines: dict[str, Rounds] = {}
     if peers.has("redis-server"):
@@ -236,18 +244,18 @@ def replies(bench: Bench) -> list[Row | Grid]:
         sides = [side for side in sides if side.client != "raw"]
         for work, text, count in (
             ("many-keys", "KEYS * of 30,000 keys", 5),
-            ("many-items", "LRANGE of 10,000", 20),
+            ("many-items", "LRANGE of 10,000 items", 20),
             ("long-value", "GET of 10 MB", 3),
         ):
             found = running.measure(sides, work, count, bench.pick(3, 5))
             ours = Side("undercroft", "sync", "unix")
             rows += [
-                _beside(running, found, (work, f"{text}, the whole call"), (ours, other))
+                _beside(running, found, (work, f"{text}, complete call"), (ours, other))
                 for other in (Side(client, "sync", "unix") for client in REDIS)
                 if other in found
             ]
             lines[f"{text}, unix socket, sync"] = found
-        rows.append(_grid(running, "Large replies, the whole call", lines))
+        rows.append(_grid(running, "Large replies, complete calls", lines))
     return rows
 
 
@@ -257,7 +265,7 @@ def _parsers(bench: Bench) -> list[Row]:
     with loop(sys.executable, *names, script="parsers.py") as running:
         for work, text, count in (
             ("many-keys", "KEYS * of 30,000 keys", 10),
-            ("many-items", "LRANGE of 10,000", 30),
+            ("many-items", "LRANGE of 10,000 items", 30),
             ("long-value", "GET of 10 MB", 5),
         ):
             found = interleaved(
@@ -280,17 +288,17 @@ def _parsers(bench: Bench) -> list[Row]:
                 rows.append(
                     Row(
                         id=f"parser-{name}-{work}",
-                        work=f"{text}, the {name} parser alone: times faster than {called}",
+                        work=f"{text}, {name} parser alone: speedup over {called}",
                         ours=ours,
                         peer=theirs,
                         ratio=theirs.median / ours.median,
                         at_least=1,
                     )
                 )
-    rows[0].note = "Replies in memory, fed in pieces of 64 KiB, into lists of bytes."
+    rows[0].note = "Replies in memory, fed in pieces of 64 KiB and parsed into lists of bytes."
     return rows
 
 
 def embedded_gets(bench: Bench) -> list[Row | Grid]:
-    """Measure a GET in this process beside one over a unix socket, of 100,000 keys."""
+    """Measure a GET of 100,000 keys from an embedded store, compared with a unix socket."""
     return [*embedded.redis_rows(bench)]

@@ -1,4 +1,4 @@
-"""Rows of a mosec service whose stages hand images on, beside mosec's own ways."""
+"""Rows of a mosec service whose stages pass on images, through Undercroft and mosec's own ways."""
 
 import contextlib
 import os
@@ -16,14 +16,14 @@ from core.turns import LOOPS, interleaved
 
 from rows.python import objects
 
-# Requests at the same time.
+# The number of concurrent requests.
 CALLERS = 4
-WORK = f"mosec, two stages that hand on an image of 3.5 MiB, {CALLERS} requests at a time"
+WORK = f"mosec, two stages that pass on a 3.5 MiB image, {CALLERS} concurrent requests"
 
 
 def rows(bench: Bench) -> list[Row]:
-    """Measure a service by each way."""
-    rate = Row(id="objects-mosec-rate", work=f"{WORK}: requests", at_least=1)
+    """Measure a mosec service with each way of passing an image."""
+    rate = Row(id="objects-mosec-rate", work=f"{WORK}: requests per second", at_least=1)
     tail = Row(id="objects-mosec-tail", work=f"{WORK}: 99th percentile", at_most=1)
     if missing := peers.has("redis-server", "taskset", "ab"):
         rate.note = tail.note = missing
@@ -57,14 +57,14 @@ def rows(bench: Bench) -> list[Row]:
     tail.ours, tail.peer = tails["undercroft"], tails[least]
     rate.ratio = rate.ours.median / rate.peer.median
     tail.ratio = tail.ours.median / tail.peer.median
-    rate.note = "All: " + ", ".join(f"{name} {each}" for name, each in rates.items())
-    tail.note = "All: " + ", ".join(f"{name} {each}" for name, each in tails.items())
+    rate.note = "All ways: " + ", ".join(f"{name} {each}" for name, each in rates.items()) + "."
+    tail.note = "All ways: " + ", ".join(f"{name} {each}" for name, each in tails.items()) + "."
     return [rate, tail]
 
 
 @contextlib.contextmanager
 def _service(bench: Bench, python: Path, way: str, place: str) -> Iterator[int]:
-    """Run a service until the block ends."""
+    """Run a mosec service until the block ends and yield its port."""
     port, log = peers.free_port(), bench.directory() / f"{way}.log"
     command = [str(python), str(LOOPS / "mosec_service.py")]
     with log.open("wb") as output:
@@ -88,7 +88,7 @@ def _service(bench: Bench, python: Path, way: str, place: str) -> Iterator[int]:
 
 
 def _load(port: int, body: Path, count: int) -> tuple[float, float]:
-    """Return the requests a second, and the 99th percentile in milliseconds."""
+    """Return a service's requests per second and its 99th percentile in milliseconds."""
     options = ["-q", "-n", str(count), "-c", str(CALLERS), "-p", str(body), "-T", "text/plain"]
     url = f"http://127.0.0.1:{port}/inference"
     done = subprocess.run(

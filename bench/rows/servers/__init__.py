@@ -1,7 +1,8 @@
-"""Rows of the server as a whole.
+"""Rows of the server, and of the slowest calls of stores and servers.
 
-- `growth`: rows and a picture of the slowest calls: while a store grows and ends, and in a crowd.
+- `growth`: rows and a picture of the slowest calls over the life of a store, and of eight
+  processes.
 - `loads`: rows of the server under large values, and while its store grows.
-- `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.
-- `served`: rows of the server, under redis-benchmark, beside redis-server.
+- `messages`: rows of latency and rate of messages to embedded subscribers, compared with Redis.
+- `served`: rows of the server under redis-benchmark, compared with redis-server.
 """

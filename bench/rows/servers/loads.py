@@ -8,41 +8,42 @@ from core.report import Figure, Row
 from rows.servers import served
 from rows.servers.served import Load
 
-# How much faster, and how much of the CPU, as `served` has them for the table `core`.
+# The targets of short requests, in the form of `served.TARGETS`.
 TARGETS: served.Targets = {
     1: (1.05, 0.95, 30_000, 100_000),
     16: (2.2, 0.5, 200_000, 800_000),
     64: (3.0, 0.4, 300_000, 1_500_000),
 }
-# How many connections ask for large values, and how many keys hold them.
+# The number of connections that request large values, and of keys that hold the values.
 CLIENTS, KEYS = 8, 32
-# Command, bytes, what they are called, requests a round (quick, full).
+# The large requests: command, bytes, name of the size, and requests in a round (quick, full).
 LARGE = (
     ("get", 100 << 10, "100 KiB", 10_000, 40_000),
     ("set", 1 << 20, "1 MiB", 800, 3_000),
     ("get", 1 << 20, "1 MiB", 800, 3_000),
 )
-# Connections that insert new keys, and the most milliseconds that one of them may wait.
+# The number of connections that insert new keys, and the most milliseconds that one insertion may
+# take.
 MANY, MOST = 50, 5.0
-# Keys are drawn from so many, so that hardly any is drawn twice.
+# The range of random keys, so large that few are drawn twice.
 RANGE = 2 * 10**9
 MISSING = ("redis-server", "redis-benchmark", "taskset")
 
 
 def short_rows(bench: Bench) -> list[Row]:
-    """Measure short requests as the table `core` does, with targets of their own."""
+    """Measure short requests like those of the table `core`, with other targets."""
     return served.rows(bench, TARGETS)
 
 
 def large_rows(bench: Bench) -> list[Row]:
-    """Measure requests for large values, and such that bring them."""
+    """Measure requests that read and write large values."""
     missing = peers.has(*MISSING)
     found = []
     for command, size, name, quick, full in LARGE:
         id = f"server-{command}-{size >> 10}k"
         work = f"server {command.upper()} of {name}, {CLIENTS} connections"
-        throughput = Row(id=f"{id}-throughput", work=f"{work}: requests", at_least=1.1)
-        cpu = Row(id=f"{id}-cpu", work=f"{work}: CPU a request", at_most=1.0)
+        throughput = Row(id=f"{id}-throughput", work=f"{work}: requests per second", at_least=1.1)
+        cpu = Row(id=f"{id}-cpu", work=f"{work}: CPU time per request", at_most=1.0)
         found += [throughput, cpu]
         if missing:
             throughput.note = cpu.note = missing
@@ -62,7 +63,7 @@ def slowest_rows(bench: Bench) -> list[Row]:
     count = bench.pick(1_000_000, 10_000_000)
     row = Row(
         id="server-slowest-insertion",
-        work=f"server, {MANY} connections: the slowest SET while a store grows to {count:,} keys, "
+        work=f"server, {MANY} connections: slowest SET while a store grows to {count:,} keys, in "
         "milliseconds",
         at_most=MOST,
     )
@@ -71,7 +72,7 @@ def slowest_rows(bench: Bench) -> list[Row]:
         return [row]
     loads: list[list[Load]] = [[], []]
     for turn in range(2):
-        # Each round begins with empty servers, and with the other one.
+        # Each round starts with empty servers, and the servers go first in turn.
         with served.both(bench) as servers:
             sides = list(zip(servers, loads, strict=True))
             for server, side in sides if turn % 2 else sides[::-1]:
@@ -83,14 +84,14 @@ def slowest_rows(bench: Bench) -> list[Row]:
     row.ratio = row.ours.median
     rates = [Figure.of("rate", [load.throughput / 1e3 for load in side], "k/s") for side in loads]
     row.note = (
-        f"The target is in ms. As redis-benchmark saw it, at {rates[0]} with ours, {rates[1]} with "
-        f"Redis; both servers from empty to {count:,} keys each round."
+        f"Ratio and target are absolute, in ms. redis-benchmark reached {rates[0]} with ours and "
+        f"{rates[1]} with Redis. Both servers start empty each round."
     )
     return [row]
 
 
 def _grown(server: Server, count: int) -> Load:
-    """Let a server take so many new keys."""
+    """Insert ``count`` new keys into a server and return the figures of redis-benchmark."""
     words = ["SET", "key:__rand_int__", "v" * 64]
     load = served.load(
         server, count, "-c", str(MANY), "-P", "1", "-r", str(RANGE), *words, limit=600

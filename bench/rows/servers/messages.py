@@ -1,4 +1,4 @@
-"""Rows of messages: latency and rate to embedded subscribers, beside Redis."""
+"""Rows of latency and rate of messages to embedded subscribers, compared with Redis."""
 
 import functools
 from typing import Any
@@ -10,10 +10,10 @@ from core.turns import interleaved
 
 from rows.languages.native import measure
 
-# Microseconds between two messages: within the time that a subscriber of ours looks for the
-# next one before it sleeps, and beyond it.
+# Microseconds between two messages. Our subscribers poll longer than the first pause, and sleep
+# during the second.
 SOON, LATE = 300, 2000
-# Messages that are sent at once, by one call or in one pipeline.
+# Messages sent together, by one call or in one pipeline.
 AT_ONCE = 100
 
 
@@ -23,25 +23,25 @@ def rows(bench: Bench) -> list[Row]:
     found = []
     for subscribers in (1, 10):
         named = f"{subscribers} embedded subscriber{'s' if subscribers > 1 else ''}"
-        way = f"one message to {named}, from publish to receipt"
-        many = f"messages of 64 bytes to {named}, as fast as all of them receive"
+        way = f"latency from publish to receipt, {named}"
+        many = f"throughput of 64-byte messages, {named}, all received"
         latency = Row(
             id=f"messages-latency-{subscribers}",
-            work=f"{way}, one every {SOON} us: ours look for it, Redis' sleep",
+            work=f"{way}, one message every {SOON} us: ours poll, Redis' sleep",
             at_least=10,
         )
         asleep = Row(
             id=f"messages-latency-asleep-{subscribers}",
-            work=f"{way}, one every {LATE // 1000} ms: all sleep",
+            work=f"{way}, one message every {LATE // 1000} ms: all sleep",
         )
         rate = Row(
             id=f"messages-rate-{subscribers}",
-            work=f"{many}, `publish_all` of {AT_ONCE} beside pipelines of {AT_ONCE}",
+            work=f"{many}, `publish_all` of {AT_ONCE} compared with pipelines of {AT_ONCE}",
             at_least=10,
         )
         single = Row(
             id=f"messages-rate-single-{subscribers}",
-            work=f"{many}, `publish` of one at a time beside pipelines of {AT_ONCE}",
+            work=f"{many}, `publish` of one at a time compared with pipelines of {AT_ONCE}",
         )
         found += [latency, asleep, rate, single]
         if missing:
@@ -55,7 +55,7 @@ def rows(bench: Bench) -> list[Row]:
 def _measure(
     bench: Bench, subscribers: int, latencies: tuple[Row, Row], rates: tuple[Row, Row]
 ) -> None:
-    """Fill in the rows of so many subscribers."""
+    """Fill in the rows of messages to this number of subscribers."""
     latency, asleep = latencies
     rate, single = rates
     with peers.redis_server(bench.directory()) as server:
@@ -92,20 +92,20 @@ def _measure(
         )
         row.ratio = row.ours.median / row.peer.median
     latency.note = (
-        "Each subscriber is a thread with a handle or a connection of its own, and waits as it "
-        "does by default. At this pace ours look again and again, offering their core to others "
-        "in between, and Redis' sleep in read(): two kinds of wait. The median of all."
+        "Each subscriber is a thread with its own handle or connection and the default way of "
+        "waiting. At this pace our subscribers poll and yield the core, while Redis' sleep in "
+        "read(). Median of all messages."
     )
     asleep.note = (
-        "At this pace ours have gone to sleep, too, and each message wakes them. The median of all."
+        "At this pace our subscribers sleep too, and each message wakes them. Median of all "
+        "messages."
     )
     rate.note = (
-        f"One publisher, {AT_ONCE} messages at once: publish_all, which takes the lock and wakes "
-        f"once for all of them, and Redis in pipelines of {AT_ONCE} with subscribers that parse "
-        "nothing."
+        f"One publisher, {AT_ONCE} messages at a time. `publish_all` takes the lock and wakes "
+        "subscribers once for all messages; Redis' subscribers parse nothing."
     )
     single.note = (
-        "One publisher, a call of publish for each message, beside the same pipelines of Redis."
+        f"One publisher and one call per message, compared with Redis' pipelines of {AT_ONCE}."
     )
 
 

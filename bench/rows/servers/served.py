@@ -1,4 +1,4 @@
-"""Rows of the server, under redis-benchmark, beside redis-server."""
+"""Rows of the server under redis-benchmark, compared with redis-server."""
 
 import contextlib
 import csv
@@ -17,9 +17,10 @@ from core.report import Figure, Row
 
 KEYS = 100_000
 CLIENTS = 50
-# No more rounds of one operation after this long, if three are done.
+# After this many seconds and three rounds, an operation is not measured again.
 SECONDS = 20
-# For each pipeline: how much faster, and how much of the CPU, and requests a round (quick, full).
+# For each pipeline length: the targets for speedup and CPU share, and requests in a round (quick,
+# full).
 Targets = dict[int, tuple[float, float, int, int]]
 TARGETS: Targets = {
     1: (1.0, 0.95, 30_000, 100_000),
@@ -30,18 +31,18 @@ TARGETS: Targets = {
 
 @dataclasses.dataclass
 class Load:
-    """What one run of the load tool showed, per request where it is time."""
+    """The figures of one run of redis-benchmark; CPU times are microseconds per request."""
 
     throughput: float
     user: float
     kernel: float
     tool_busy: float
-    # Of one request, in milliseconds.
+    # The slowest request in milliseconds.
     slowest: float
 
 
 def _load(server: Server, operation: str, pipeline: int, requests: int) -> Load:
-    """Run one of redis-benchmark's own tests once."""
+    """Run one of redis-benchmark's built-in tests once."""
     options = ["-t", operation, "-c", str(CLIENTS), "-P", str(pipeline), "-d", "64"]
     return load(server, requests, *options, "-r", str(KEYS))
 
@@ -66,15 +67,15 @@ def load(server: Server, requests: int, *options: str, limit: float = 120) -> Lo
 
 
 def _children() -> float:
-    """Return the CPU seconds of the children that ended so far."""
+    """Return the CPU seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def rows(bench: Bench, targets: Targets = TARGETS) -> list[Row]:
-    """Measure throughput and CPU for each pipeline length, GET and SET."""
+    """Measure throughput and CPU time for each pipeline length, GET and SET."""
     if missing := peers.has("redis-server", "redis-benchmark", "taskset"):
-        return [Row(id="server", work="server, beside redis-server", note=missing)]
+        return [Row(id="server", work="server, compared with redis-server", note=missing)]
     found = []
     with both(bench) as servers:
         for server in servers:
@@ -82,10 +83,10 @@ def rows(bench: Bench, targets: Targets = TARGETS) -> list[Row]:
         for pipeline, (faster, share, quick, full) in targets.items():
             for operation in ("get", "set"):
                 loads: dict[str, list[Load]] = {server.name: [] for server in servers}
-                # Turn 0 is for warming up.
+                # Turn 0 warms up.
                 started = time.monotonic()
                 for turn in range(bench.pick(2, 7) + 1):
-                    # On a busy machine fewer rounds must do; the spread tells.
+                    # On a busy machine three rounds are enough; their range shows the noise.
                     if turn > 3 and time.monotonic() - started > SECONDS:
                         break
                     requests = bench.pick(quick, full) if turn else 10_000
@@ -108,12 +109,12 @@ def _rows(
     name = f"server {operation.upper()}, -P {pipeline}"
     throughput = Row(
         id=f"server-{operation}-{pipeline}-throughput",
-        work=f"{name}: requests",
+        work=f"{name}: requests per second",
         at_least=targets[0],
     )
     cpu = Row(
         id=f"server-{operation}-{pipeline}-cpu",
-        work=f"{name}: CPU a request",
+        work=f"{name}: CPU time per request",
         at_most=targets[1],
     )
     fill_in(throughput, cpu, [ours, theirs])
@@ -137,7 +138,7 @@ def send(
     many: int = 100,
     clients: int = 1,
 ) -> None:
-    """Send commands, so many at a time from each client; replies each have a mark so often."""
+    """Send commands in batches from each client and wait for ``marks`` marks in each reply."""
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(server.connect()) for _ in range(clients)]
         batches = peers.batched(commands, many)
@@ -157,14 +158,14 @@ def send(
 def take_turns(
     servers: list[Server], rounds: int, requests: int, options: list[str]
 ) -> list[list[Load]]:
-    """Let the servers take turns under one load; the first round is not counted."""
+    """Run redis-benchmark on the servers in turns; the first round is not counted."""
     return take_turns_with([(server, []) for server in servers], rounds, requests, options)
 
 
 def take_turns_with(
     servers: list[tuple[Server, list[str]]], rounds: int, requests: int, options: list[str]
 ) -> list[list[Load]]:
-    """Let the servers take turns, each with words of its own behind the options."""
+    """Run redis-benchmark on the servers in turns, with different arguments for each server."""
     loads: list[list[Load]] = [[] for _ in servers]
     for turn in range(rounds + 1):
         sides = list(zip(servers, loads, strict=True))
@@ -177,7 +178,7 @@ def take_turns_with(
 
 
 def fill_in(throughput: Row | None, cpu: Row, loads: list[list[Load]]) -> None:
-    """Write what ours and theirs showed into a row for each."""
+    """Fill in a row of throughput and a row of CPU time with the figures of both servers."""
     ours, theirs = loads
     if throughput:
         throughput.ours, throughput.peer = (
@@ -186,23 +187,23 @@ def fill_in(throughput: Row | None, cpu: Row, loads: list[list[Load]]) -> None:
         )
         throughput.ratio = throughput.ours.median / throughput.peer.median
         throughput.note = (
-            f"redis-benchmark was busy {busy(ours)} with ours, {busy(theirs)} with Redis."
+            f"redis-benchmark: {busy(ours)} busy with ours, {busy(theirs)} with Redis."
         )
     cpu.ours, cpu.peer = (
         Figure.of("redis-server", [load.user + load.kernel for load in side], "us")
         for side in loads
     )
     cpu.ratio = cpu.ours.median / cpu.peer.median
-    cpu.note = f"ours {parts(ours)}; Redis {parts(theirs)}."
+    cpu.note = f"Microseconds: ours, {parts(ours)}; Redis, {parts(theirs)}."
 
 
 def busy(loads: list[Load]) -> str:
-    """Return how busy the load tool was at most."""
-    return f"{100 * max(load.tool_busy for load in loads):.0f} %"
+    """Return the highest CPU usage of redis-benchmark in any round, as a percentage."""
+    return f"{100 * max(load.tool_busy for load in loads):.0f}%"
 
 
 def parts(loads: list[Load]) -> str:
-    """Return user and kernel time a request, apart."""
-    user = Figure.of("user", [load.user for load in loads], "us user")
-    kernel = Figure.of("kernel", [load.kernel for load in loads], "us kernel")
-    return f"{user} and {kernel}"
+    """Return the user and kernel time per request as text for a note."""
+    user = Figure.of("user", [load.user for load in loads], "us")
+    kernel = Figure.of("kernel", [load.kernel for load in loads], "us")
+    return f"user {user}, kernel {kernel}".replace(" us", "")

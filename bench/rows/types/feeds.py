@@ -1,4 +1,4 @@
-"""Rows of feeds: memory, ranges, insertions, filters, moves, readers, a page of a forum."""
+"""Rows of feeds: memory, ranges, insertions, filters, moves, readers, a forum's page."""
 
 import contextlib
 import statistics
@@ -17,34 +17,34 @@ from rows.types import lists
 
 PLACES = ("first", "middle", "last")
 ENDS = ("head", "middle", "tail")
-# Which share of Redis' user CPU a range at a place may take.
+# The most user CPU time of a range at each place, relative to Redis'.
 SHARES = {"first": 0.35, "middle": 0.1, "last": 0.35}
 RARE = 10_000
 
 
 def longest(bench: Bench) -> int:
-    """Return the power of ten of the items of the longest feed."""
+    """Return the length of the longest feed, as a power of ten."""
     return bench.pick(6, 7)
 
 
 def powers(bench: Bench) -> list[int]:
-    """Return those of all feeds."""
+    """Return the lengths of all feeds, as powers of ten."""
     return list(range(4, longest(bench) + 1))
 
 
 def start_of(place: str, power: int, length: int) -> int:
-    """Return where a range begins."""
+    """Return the index of the first item of a range at the first, middle or last place."""
     return {"first": 0, "middle": 10**power // 2, "last": -length}[place]
 
 
 def program(bench: Bench) -> Path:
-    """Return the program of loops in C."""
+    """Compile the program with the timed loops in C and return its path."""
     return interface.compiled(bench, "feeds")
 
 
 @contextlib.contextmanager
 def filled(bench: Bench, powers: Sequence[int]) -> Iterator[tuple[Loop, Path]]:
-    """Run the loops in C on a store with feeds of so many items."""
+    """Run the loops in C on a store with feeds of these lengths."""
     store = bench.directory() / "store"
     with loop(program(bench), store, script=None) as running:
         for power in powers:
@@ -53,7 +53,7 @@ def filled(bench: Bench, powers: Sequence[int]) -> Iterator[tuple[Loop, Path]]:
 
 
 def embedded_rows(bench: Bench) -> list[Row]:
-    """Measure what C and Python do with a store in their own process."""
+    """Measure calls from C and Python on a store in their own process."""
     store = bench.directory() / "store"
     with loop(program(bench), store, script=None) as c:
         for power in powers(bench)[:-1]:
@@ -75,17 +75,16 @@ def _memory(c: Loop, store: Path, power: int) -> Row:
     each = (taken() - before) / 10**power
     return Row(
         id="feed-memory",
-        work="memory of an item of 12 bytes with attributes 4:3:1, by the growth of the file: "
-        f"{10**power:,} of them",
+        work=f"file growth per 12-byte item with attributes 4:3:1, {10**power:,} items",
         ours=Figure("growth", each, each, each, "bytes"),
         ratio=each,
         at_most=13.5,
-        note="The target is in bytes.",
+        note="Ratio and target are absolute, in bytes.",
     )
 
 
 def _rounds(bench: Bench, side: Loop, operation: str, seconds: float) -> list[float]:
-    """Return the nanoseconds an operation took in some rounds, each of about so long."""
+    """Return the nanoseconds of an operation in rounds of about this many seconds each."""
     count = max(1, int(seconds * 1e9 / side.run(operation, 3)))
     return [side.run(operation, count) for _ in range(bench.pick(3, 7))]
 
@@ -107,24 +106,24 @@ def _ranges(bench: Bench, c: Loop, python: Loop) -> list[Row]:
         )
         row = Row(
             id=f"feed-range-flat-{name.split(',')[0].lower()}",
-            work=f"{name}: a range of 100 at the slowest of all places and sizes, beside the "
+            work=f"{name}: range of 100 at the slowest place and feed size, compared with the "
             "fastest",
             ours=ours,
             peer=peer,
             ratio=ours.median / peer.median,
             at_most=2,
-            note=f"The slowest is the {ours.name}.",
+            note=f"Slowest: {ours.name}.",
         )
         if side is c:
             by_chance = Figure.of("any", at[most, "any"], "ns")
-            row.note += f" At places by chance of the longest: {by_chance}."
+            row.note += f" At random places of the longest feed: {by_chance}."
         rates = [1e3 / rounds for rounds in at[slowest]]
         rate = Figure.of(ours.name, rates, "M/s")
         found += [
             row,
             Row(
                 id=f"feed-range-rate-{name.split(',')[0].lower()}",
-                work=f"{name}: ranges of 100 a second at the slowest of them, in millions",
+                work=f"{name}: million ranges of 100 per second at the slowest place and size",
                 ours=rate,
                 ratio=rate.median,
                 at_least=target,
@@ -135,7 +134,7 @@ def _ranges(bench: Bench, c: Loop, python: Loop) -> list[Row]:
         found.append(
             Row(
                 id=f"feed-range-attributes-{name.lower()}",
-                work=f"{name}: a range of 100 with attributes, the middle of the longest",
+                work=f"{name}: range of 100 with attributes, middle of the longest feed",
                 ours=Figure.of("attrs", rounds, "ns"),
             )
         )
@@ -155,18 +154,18 @@ def _insertions(bench: Bench, c: Loop) -> list[Row]:
     return [
         Row(
             id="feed-insert-flat",
-            work=f"C: an insertion into {10**power:,} items at the slowest of head, middle and "
-            "tail, beside the fastest",
+            work=f"C: insertion into {10**power:,} items at the slowest of head, middle and tail, "
+            "compared with the fastest",
             ours=slowest,
             peer=fastest,
             ratio=slowest.median / fastest.median,
             at_most=2,
             note="; ".join(f"{figure.name} {figure}" for figure in figures)
-            + f"; each at a place by chance {by_chance:,.0f} ns.",
+            + f"; at random places {by_chance:,.0f} ns.",
         ),
         Row(
             id="feed-insert-rate",
-            work="C: insertions a second at the slowest of them, in millions",
+            work="C: million insertions per second at the slowest of head, middle and tail",
             ours=rate,
             ratio=rate.median,
             at_least=1.5,
@@ -177,25 +176,25 @@ def _insertions(bench: Bench, c: Loop) -> list[Row]:
 def _filters(bench: Bench, c: Loop) -> list[Row]:
     found, power = [], longest(bench)
     for operation, words, items in (
-        ("rare", "a range of 50 where 1 item in 10,000 passes", 50 * RARE),
-        ("count", "a count of the items with one of 8 values of an attribute", 10**power),
-        ("both", "a count by two attributes, which looks at all items", 10**power),
+        ("rare", "range of 50 with a filter that 1 item in 10,000 passes", 50 * RARE),
+        ("count", "count of items with one of 8 values of an attribute", 10**power),
+        ("both", "count by two attributes, which examines every item", 10**power),
     ):
         rounds = _rounds(bench, c, f"{operation}-{power}", 0.1)
         rate = Figure.of(operation, [items * 1e3 / one for one in rounds], "M/s")
         found.append(
             Row(
                 id=f"feed-{operation}",
-                work=f"C: {words}, of {10**power:,}: million items passed a second, on one core",
+                work=f"C: {words}, of {10**power:,}: million items covered per second, on one core",
                 ours=rate,
                 ratio=rate.median,
                 at_least=1_000,
-                note=f"{statistics.median(rounds) / 1e6:.3g} ms each, of {items:,} items.",
+                note=f"{statistics.median(rounds) / 1e6:.3g} ms per call over {items:,} items.",
             )
         )
     row = Row(
         id="feed-move",
-        work=f"C: moves to the front by value, of {10**power:,} with INDEX: thousands a second",
+        work=f"C: thousand moves to the front by value per second, {10**power:,} items with INDEX",
         at_least=400,
     )
     try:
@@ -209,7 +208,7 @@ def _filters(bench: Bench, c: Loop) -> list[Row]:
 
 
 def reader_rows(bench: Bench) -> list[Row]:
-    """Measure readers beside a writer, each a process of its own on any core."""
+    """Measure readers next to a writer, all in separate processes on any core."""
     milliseconds, rates = bench.pick(400, 1_000), dict[int, list[float]]()
     power, writes = 6, list[float]()
     with filled(bench, [power]) as (c, store), contextlib.ExitStack() as stack:
@@ -223,24 +222,27 @@ def reader_rows(bench: Bench) -> list[Row]:
             writes.append(1e9 / float(writer.end()))
             each = statistics.mean(1e3 / float(side.end()) for side in some)
             rates.setdefault(len(some), []).append(each)
-    two, one = (Figure.of(name, rates[count], "M/s") for count, name in ((2, "two"), (1, "one")))
+    two, one = (
+        Figure.of(name, rates[count], "M/s")
+        for count, name in ((2, "two readers"), (1, "one reader"))
+    )
     return [
         Row(
             id="feed-readers",
-            work="2 processes that read ranges of 100 beside a writer: million ranges per CPU "
-            "second of a reader",
+            work="2 readers of ranges of 100 next to a writer: million ranges per CPU second of "
+            "each",
             ours=two,
             peer=one,
             ratio=two.median / one.median,
             at_least=0.9,
-            note=f"A feed of a million items. The writer, which sleeps between its writes, made "
+            note="A feed of 1,000,000 items. The writer sleeps between writes: "
             f"{Figure.of('writes', writes, 'a second')}. Processes are not pinned.",
         )
     ]
 
 
 def served_rows(bench: Bench) -> list[Row]:
-    """Measure ranges through the server, beside ranges of Redis' lists."""
+    """Measure ranges through the server, compared with ranges of Redis' lists."""
     power = longest(bench)
     found = [
         row
@@ -248,13 +250,14 @@ def served_rows(bench: Bench) -> list[Row]:
         for row in (
             Row(
                 id=f"server-feed-range-{place}-throughput",
-                work=f"server `FEED.RANGE` of 100 of {10**power:,}, {place}, 10 connections: "
-                "requests, beside LRANGE",
+                work=f"server FEED.RANGE of 100 of {10**power:,}, {place}, 10 connections: "
+                "requests per second, compared with LRANGE",
                 at_least=1.0,
             ),
             Row(
                 id=f"server-feed-range-{place}-cpu",
-                work=f"server `FEED.RANGE` of 100 of {10**power:,}, {place}: user CPU a request",
+                work=f"server FEED.RANGE of 100 of {10**power:,}, {place}: user CPU time per "
+                "request",
                 at_most=share,
             ),
         )
@@ -264,7 +267,7 @@ def served_rows(bench: Bench) -> list[Row]:
             row.note = missing
         return found
     with contextlib.ExitStack() as stack:
-        # The file that `undercroft_server` will serve.
+        # `undercroft_server` serves the store `served` of this directory.
         directory = bench.directory()
         with loop(program(bench), directory / "served", script=None) as c:
             c.run(f"fill-{power}", 1)
@@ -293,13 +296,13 @@ def served_rows(bench: Bench) -> list[Row]:
 
 
 def lrange(power: int, start: int, length: int) -> list[str]:
-    """Return the words of a range of one of Redis' lists."""
+    """Return the command for a range of one of Redis' lists."""
     stop = -1 if start < 0 else start + length - 1
     return ["LRANGE", f"list{power}", str(start), str(stop)]
 
 
 def fill_list(server: peers.Server, power: int) -> None:
-    """Make a list of as many items in Redis."""
+    """Fill a list in Redis with as many items as the feed of this length has."""
     for some in peers.batched(lists.texts(10**power), 100_000):
         name = f"list{power}".encode()
         pushes = (peers.command(b"RPUSH", name, *part) for part in peers.batched(some, 1_000))
@@ -307,7 +310,7 @@ def fill_list(server: peers.Server, power: int) -> None:
 
 
 def page_rows(bench: Bench, c: Loop, server: mariadb.MariaDB | None, note: str) -> list[Row]:
-    """Measure a page of a board as a forum shows it, beside MariaDB's best query for it."""
+    """Measure a page of a forum's board, compared with MariaDB's best query for it."""
     number, power = bench.pick(9_000, 90_000), longest(bench)
     found = []
     for operation, words, where in (
@@ -329,5 +332,5 @@ def page_rows(bench: Bench, c: Loop, server: mariadb.MariaDB | None, note: str) 
         theirs = [server.seconds(query, 1) * 1e6 for _ in range(bench.pick(2, 5))]
         row.peer = Figure.of("MariaDB", theirs, "us")
         row.ratio = row.peer.median / statistics.median(one / 1e3 for one in ours)
-        row.note = "MariaDB has an index of all columns of the query, in their order."
+        row.note = "MariaDB has an index on all columns of the query, in the query's order."
     return found

@@ -1,4 +1,4 @@
-"""The classic table of feeds: every client, at every scale, beside lists and a table."""
+"""The classic table of feeds, at every scale, compared with lists and a MariaDB table."""
 
 import contextlib
 import sys
@@ -16,21 +16,22 @@ from rows.types import feeds
 LENGTHS = (100, 200, 1_000)
 COLUMNS = ("C", "Python, arrays", "Redis, C", "Redis, Python", "MariaDB, C")
 CLIENTS = 10
-# Seconds of one figure; of one of MariaDB's, whose first answer may take as long by itself.
+# Seconds of measuring for a figure, and for a figure of MariaDB, whose first answer alone can take
+# as long.
 SECONDS, PATIENCE = 0.25, 0.5
-# Of the board on which clients and connections are compared.
+# The length, as a power of ten, of the board on which clients and connections are compared.
 POWER = 6
 
 
 class Sides:
-    """All clients and servers, with as many items each."""
+    """All clients and servers of the comparison, each filled with the same numbers of items."""
 
     def __init__(self, bench: Bench, stack: contextlib.ExitStack) -> None:
-        """Start them and fill them."""
+        """Start and fill all sides."""
         self.bench = bench
         self.powers = feeds.powers(bench)
         directory = bench.directory()
-        # The file that ``undercroft_server`` serves.
+        # ``undercroft_server`` serves the store ``served`` of this directory.
         self.store = directory / "served"
         self.program = feeds.program(bench)
         self.c = stack.enter_context(loop(self.program, self.store, script=None))
@@ -55,21 +56,22 @@ class Sides:
                 self.note = bench.without_places(f"not measured: {error}")
 
     def of_loop(self, side: Loop, operation: str) -> float:
-        """Return the microseconds that a loop's operation takes."""
+        """Return the microseconds per operation that a loop reports."""
         seconds = SECONDS / self.bench.pick(4, 1)
         count = max(1, min(100_000, int(seconds * 1e9 / side.run(operation, 2))))
         return side.run(operation, count) / 1e3
 
     def of_redis(self, words: list[str]) -> float:
-        """Return the microseconds that a command of Redis takes one connection."""
+        """Return the microseconds of a Redis command on one connection."""
         options = ["-c", "1", *words]
-        # The load tool's clock has milliseconds: it says nothing of a few that are fast.
+        # redis-benchmark's clock counts milliseconds: 20 fast commands can take none, which has no
+        # rate.
         rate = load(self.redis, 20, *options).throughput or 10_000.0
         count = max(20, int(SECONDS / self.bench.pick(4, 1) * min(rate, 100_000.0)))
         return 1e6 / load(self.redis, count, *options).throughput
 
     def of_mariadb(self, query: str) -> float | None:
-        """Return the microseconds that a statement of MariaDB takes one connection."""
+        """Return the microseconds of a MariaDB statement on one connection."""
         if self.mariadb is None:
             return None
         first = self.mariadb.seconds(query, 1)
@@ -78,7 +80,7 @@ class Sides:
 
 
 def rows(bench: Bench) -> list[Row | Grid]:
-    """Measure all of it, with every side filled once."""
+    """Measure all grids and rows, with every side filled once."""
     if missing := peers.has("redis-server", "redis-benchmark", "taskset", "cc"):
         return [Row(id="feeds-classic", work="the classic table of feeds", note=missing)]
     with contextlib.ExitStack() as stack:
@@ -91,12 +93,11 @@ def rows(bench: Bench) -> list[Row | Grid]:
 
 def _ranges(sides: Sides) -> Grid:
     grid = Grid(
-        "Ranges of feeds, of lists and of a table: one client, one connection that stays",
+        "Ranges of feeds, lists and a table: one client, one persistent connection",
         "items, microseconds",
         list(COLUMNS),
-        note="Redis' C client is redis-benchmark, MariaDB's is mariadb-slap, both on a unix "
-        "socket; Redis' Python client is redis-py 5.2 with hiredis. MariaDB's index holds all "
-        f"columns of the query. {sides.note}".strip(),
+        note="Redis' C client is redis-benchmark and MariaDB's is mariadb-slap, both on a unix "
+        f"socket. Redis' Python client is redis-py 5.2 with hiredis. {sides.note}".strip(),
     )
     for power in sides.powers:
         for place in feeds.PLACES:
@@ -116,11 +117,11 @@ def _ranges(sides: Sides) -> Grid:
 
 def _insertions(sides: Sides) -> Grid:
     grid = Grid(
-        "Insertions into feeds, into lists and into a table, one item at a time",
+        "Insertions into feeds, lists and a table, one item at a time",
         "items, microseconds",
         list(COLUMNS[:3] + COLUMNS[4:]),
-        note="Redis: LPUSH, LINSERT before the item in the middle, RPUSH. MariaDB finds the place "
-        "at an end by its index, and is given one in the middle. "
+        note="Redis: LPUSH, LINSERT before the middle item, RPUSH. MariaDB finds the ends by its "
+        "index; the statement contains the place in the middle. "
         f"{sides.note}".strip(),
     )
     for power in sides.powers:
@@ -146,12 +147,12 @@ def _insertions(sides: Sides) -> Grid:
 def _crowds(sides: Sides) -> Grid:
     columns = ["C", "Python, arrays", "undercroft serve", "Redis, C", "Redis, Python", "MariaDB, C"]
     grid = Grid(
-        f"The first 100 of {10**POWER:,}: clients, and connections that stay or do not",
-        "clients, thousand ranges a second of all together",
+        f"First 100 of {10**POWER:,}: number of clients, persistent and short connections",
+        "clients, thousand ranges per second in total",
         columns,
-        note="A short connection of C and Python is a store that is opened and closed; ten "
-        "clients are ten processes on any core, Redis' and MariaDB's one load tool with ten "
-        f"connections. {sides.note}".strip(),
+        note="A short connection of C or of Python arrays opens and closes the store. Ten clients "
+        "of C or Python are ten processes on any core; the other columns have one load tool with "
+        f"ten connections. {sides.note}".strip(),
     )
     for clients in (1, CLIENTS):
         for short in (False, True):
@@ -170,20 +171,20 @@ def _crowds(sides: Sides) -> Grid:
                 ),
                 _slapped(sides, clients, short),
             ]
-            words = f"{clients}, {'short' if short else 'long'} connections"
+            words = f"{clients}, {'short' if short else 'persistent'} connections"
             grid.rows.append((words, figures))
     return grid
 
 
 def _together(sides: Sides, command: list[Path | str], clients: int, short: bool) -> float:
-    """Return how many thousand ranges a second some processes make together."""
+    """Return the thousand ranges per second that several processes make together."""
     operation = f"short-{POWER}" if short else f"range-{POWER}-100-first"
     script = "feeds.py" if command[0] != sides.program else None
     with contextlib.ExitStack() as stack:
         running = [
             stack.enter_context(loop(*command, script=script, pinned=False)) for _ in range(clients)
         ]
-        # What each does only once, such as importing numpy, is done before.
+        # Do one-time work, such as importing numpy, before the clock starts.
         each = [side.run(operation, 10) for side in running * 2][-1]
         count = max(10, int(SECONDS * 1e9 / each / min(clients, len(peers.CORES))))
         since = time.monotonic()

@@ -1,4 +1,4 @@
-"""Rows of one command with many items, at three sizes and beside redis-py."""
+"""Rows of one command with many items, at three sizes, compared with redis-py."""
 
 import contextlib
 import statistics
@@ -12,13 +12,13 @@ from core.turns import Loop, Renewable, loop
 
 SIZES = (3_000, 30_000, 300_000)
 SMALL, MIDDLE, LARGE = SIZES
-# What sorts may grow by more than what does not.
+# Prefixes of commands that sort, whose time per item may grow more than that of other commands.
 SORTED = ("z", "geo", "sort", "multi-z", "pipeline-z")
 TOGETHER = ("multi-", "pipeline-")
 LINEAR, LINEAR_SORTED, FASTER, FASTER_TOGETHER = 1.5, 2.5, 2.0, 4.0
-# Seconds that an operation may take, and that it may be prepared for.
+# The timeouts in seconds of an operation, and of its preparation.
 LIMIT, PREPARING = 20.0, 60.0
-# What takes longer is measured once only, in quick runs and in whole ones.
+# Operations that take more than this many seconds are measured once, in quick and full runs.
 LONG_QUICK, LONG = 0.3, 2.0
 SCRIPT = "many.py"
 Times = dict[tuple[str, int], list[float]]
@@ -26,19 +26,19 @@ Times = dict[tuple[str, int], list[float]]
 
 @contextlib.contextmanager
 def _ours(bench: Bench) -> Iterator[Loop]:
-    """Run a loop on a new store."""
+    """Run a loop on a new store until the block ends."""
     store = bench.directory() / "store"
     try:
         with loop(sys.executable, "embedded", store, script=SCRIPT) as running:
             yield running
     finally:
-        # What a loop that was killed had put into it would stay in memory for the whole run.
+        # The store of a killed loop would otherwise take up memory for the rest of the run.
         store.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _theirs(bench: Bench) -> Iterator[Loop]:
-    """Run a loop of redis-py beside a server of its own."""
+    """Run a loop of redis-py on a new server until the block ends."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(peers.redis_server(bench.directory()))
         python = peers.environment("redis-5.2")
@@ -46,7 +46,7 @@ def _theirs(bench: Bench) -> Iterator[Loop]:
 
 
 def rows(bench: Bench) -> list[Row | Grid]:
-    """Measure each operation."""
+    """Measure each operation on a store at three sizes, and with redis-py at one size."""
     if missing := peers.has("redis-server"):
         return [Row(id="many", work="one command with many items", note=missing)]
     found: list[Row] = []
@@ -58,9 +58,9 @@ def rows(bench: Bench) -> list[Row | Grid]:
         peer = theirs.open().about
         grid = Grid(
             "One command with many items",
-            "microseconds an item",
+            "microseconds per item",
             [*(f"{size:,} items" for size in SIZES), f"{peer}, {MIDDLE:,} items"],
-            note=f"What would take more than {LIMIT:g} s is cut off, and has no figure.",
+            note=f"A call that would take more than {LIMIT:g} s is stopped and has no figure.",
         )
         for name in names:
             times, notes = _measured(bench, name, {"ours": ours, "redis": theirs})
@@ -76,9 +76,9 @@ def rows(bench: Bench) -> list[Row | Grid]:
 def baseline_rows(bench: Bench) -> list[Row]:
     """Measure how much slower Python's own objects get with more items on this machine."""
     words = {
-        "dict.get": "a look-up of each key",
-        "dict": "a copy of a dictionary",
-        "set": "a set of all keys",
+        "dict.get": "look-up of each key",
+        "dict": "copy of a dictionary",
+        "set": "set of all keys",
     }
     found = []
     with loop(sys.executable, "python", bench.directory(), script=SCRIPT) as side:
@@ -93,12 +93,12 @@ def baseline_rows(bench: Bench) -> list[Row]:
             )
             row = Row(
                 id=f"many-baseline-{name}",
-                work=f"Python's own `{name}`, {words[name]}, each of {LARGE:,}, beside each "
-                f"of {SMALL:,}",
+                work=f"Python's own `{name}`, {words[name]}, time per item of {LARGE:,}, compared "
+                f"with {SMALL:,}",
                 ours=large,
                 peer=small,
                 ratio=large.median / small.median,
-                note="No store: so much more costs memory that is further away, on this machine.",
+                note="No store is involved: large data does not fit the caches of this machine.",
             )
             found.append(row)
     return found
@@ -107,7 +107,7 @@ def baseline_rows(bench: Bench) -> list[Row]:
 def _measured(
     bench: Bench, name: str, sides: dict[str, Renewable]
 ) -> tuple[Times, dict[tuple[str, int], str]]:
-    """Return the microseconds an item took at each size, and why some were not measured."""
+    """Return the microseconds per item at each size, and the reasons for missing figures."""
     times: Times = {}
     notes: dict[tuple[str, int], str] = {}
     again: list[tuple[str, int]] = []
@@ -123,7 +123,7 @@ def _measured(
         except RuntimeError as error:
             notes[key] = f"{size:,} items: {bench.without_places(error)}"
             continue
-        # The first call warms up; one that takes long has to do by itself.
+        # The first call warms up, unless it took so long that it is the only one.
         if first[key] * size / 1e6 > long:
             times[key] = [first[key]]
         else:
@@ -142,23 +142,23 @@ def _measured(
 
 
 def _hopeless(middle: float | None) -> str:
-    """Return why most items are not tried, by the microseconds that each of fewer took."""
+    """Return why the largest size is skipped, given the microseconds per item of the middle one."""
     if middle is None:
-        return f"{LARGE:,} items: not begun, as fewer were not finished"
-    # It grows with the items at least.
+        return f"{LARGE:,} items: not begun, because fewer did not finish"
+    # Time grows at least in proportion to the number of items.
     if middle * LARGE / 1e6 > LIMIT:
-        return f"{LARGE:,} items: not begun, as they would take more than {LIMIT:g} s"
+        return f"{LARGE:,} items: not begun, because they would take more than {LIMIT:g} s"
     return ""
 
 
 def _once(side: Renewable, name: str, size: int) -> float:
-    """Return the microseconds an item takes."""
+    """Prepare an operation, run it once, and return the microseconds per item."""
     side.run(f"prepare:{name}", size, PREPARING)
     return side.run(name, size, LIMIT) / 1e3
 
 
 def _rows(name: str, times: Times, notes: dict[tuple[str, int], str]) -> list[Row]:
-    """Return how it stands beside the peer, and how it grows."""
+    """Return two rows of an operation: the comparison with redis-py, and the growth."""
     figures = {
         key: Figure.of(
             f"{key[1]:,} items" if key[0] == "ours" else name, [each * 1e3 for each in values], "ns"
@@ -167,13 +167,13 @@ def _rows(name: str, times: Times, notes: dict[tuple[str, int], str]) -> list[Ro
     }
     beside = Row(
         id=f"many-{name}",
-        work=f"Python `{name}` of {MIDDLE:,} items, embedded, each, beside redis-py 5.2 with "
-        "hiredis on a unix socket",
+        work=f"Python `{name}` of {MIDDLE:,} items, embedded, time per item, compared with "
+        "redis-py 5.2 with hiredis on a unix socket",
         at_least=FASTER_TOGETHER if name.startswith(TOGETHER) else FASTER,
     )
     growth = Row(
         id=f"many-{name}-growth",
-        work=f"Python `{name}`, embedded, each of {LARGE:,} items, beside each of {SMALL:,}",
+        work=f"Python `{name}`, embedded, time per item of {LARGE:,}, compared with {SMALL:,}",
         at_most=LINEAR_SORTED if name.startswith(SORTED) else LINEAR,
     )
     for row, ours, theirs in (
@@ -185,7 +185,7 @@ def _rows(name: str, times: Times, notes: dict[tuple[str, int], str]) -> list[Ro
             row.ratio = row.ours.median / row.peer.median
             if row is beside:
                 row.ratio = 1 / row.ratio
-        # A peer that fails is no fault of ours.
+        # A row fails only if a figure of ours is missing, not if the peer's is.
         row.failed = row.ours is None or (row is growth and row.peer is None)
         row.note = "; ".join(notes[key] for key in (ours, theirs) if key in notes)
     return [beside, growth]

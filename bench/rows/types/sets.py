@@ -1,4 +1,4 @@
-"""Rows of sorted sets, hashes and sets through the server, beside redis-server."""
+"""Rows of sorted sets, hashes and sets through the server, compared with redis-server."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -14,19 +14,20 @@ from rows.servers import served
 MEMBERS = 1_000_000
 FIELDS = (b"name", b"mail", b"city", b"born", b"points")
 PIPELINE = 16
-# What redis-benchmark replaces by a number of 12 digits below MEMBERS.
+# redis-benchmark replaces this word with a number of 12 digits below MEMBERS.
 CHANCE = "__rand_int__"
 
 
 @dataclasses.dataclass
 class Kind:
-    """A type: how it is filled, what is asked of it, and what it may take of Redis'."""
+    """A type of values: its commands, its requests, and its target memory relative to Redis'."""
 
     name: str
     what: str
+    each: str
     fill: Callable[[], Iterator[bytes]]
     memory: float
-    # Words of a command, and requests a round.
+    # For each name of a request: its command, and the requests in a round.
     work: dict[str, tuple[str, int]]
 
 
@@ -65,53 +66,56 @@ KINDS = [
     Kind(
         "zset",
         f"a sorted set of {MEMBERS:,} members",
+        "member",
         _sorted_set,
         0.7,
         {
             "ZRANGE of 100": (f"ZRANGE zset {MIDDLE}", 20_000),
             "ZRANK": (f"ZRANK zset m:{CHANCE}", 150_000),
             "ZRANGEBYSCORE of 100": (f"ZRANGEBYSCORE zset {MIDDLE}", 20_000),
-            "ZADD of a member that is there": (f"ZADD zset {CHANCE} m:{CHANCE}", 100_000),
+            "ZADD of an existing member": (f"ZADD zset {CHANCE} m:{CHANCE}", 100_000),
         },
     ),
     Kind(
         "hash",
         f"a hash of {MEMBERS:,} fields",
+        "field",
         _hash,
         0.75,
         {
             "HGET": (f"HGET hash f:{CHANCE}", 200_000),
-            "HSET of a field that is there": (f"HSET hash f:{CHANCE} v:{CHANCE}", 200_000),
+            "HSET of an existing field": (f"HSET hash f:{CHANCE} v:{CHANCE}", 200_000),
         },
     ),
     Kind(
         "set",
         f"a set of {MEMBERS:,} members",
+        "member",
         _set,
         0.75,
         {
             "SISMEMBER": (f"SISMEMBER set m:{CHANCE}", 200_000),
-            "SADD of a member that is there": (f"SADD set m:{CHANCE}", 200_000),
+            "SADD of an existing member": (f"SADD set m:{CHANCE}", 200_000),
         },
     ),
-    Kind("small-hashes", f"{MEMBERS:,} hashes of five fields", _small_hashes, 0.8, {}),
+    Kind("small-hashes", f"{MEMBERS:,} hashes of five fields", "hash", _small_hashes, 0.8, {}),
 ]
 
 
 def rows(bench: Bench) -> list[Row]:
-    """Measure CPU a request and memory of each type."""
+    """Measure the CPU time per request and the memory of each type."""
     missing = peers.has("redis-server", "redis-benchmark", "taskset")
     found = []
     for kind in KINDS:
         memory = Row(
             id=f"memory-{kind.name}",
-            work=f"memory of {kind.what}, each",
+            work=f"memory per {kind.each} of {kind.what}",
             at_most=kind.memory,
         )
         work = {
             words: Row(
                 id=f"server-{kind.name}-{words.split()[0].lower()}",
-                work=f"server `{name}`, {kind.what}, -P {PIPELINE}: CPU a request",
+                work=f"server {name}, {kind.what}, -P {PIPELINE}: CPU time per request",
                 at_most=0.7,
             )
             for name, (words, _) in kind.work.items()
@@ -132,7 +136,7 @@ def rows(bench: Bench) -> list[Row]:
 
 
 def taken(server: Server) -> float:
-    """Return the bytes of memory that a server's data takes, all in."""
+    """Return the bytes of memory that a server's data takes in total."""
     memory = server.info("memory")
     if "store_free" not in memory:
         return float(memory["used_memory"])

@@ -1,4 +1,4 @@
-"""Rows of streams: memory, requests through the server, calls from Python, entries to readers."""
+"""Rows of streams: memory, requests, calls from Python, entries to blocked readers."""
 
 import functools
 import statistics
@@ -20,45 +20,45 @@ from rows.types.sets import taken
 SCRIPT = "streams.py"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
 STREAM, GROUP, CONSUMER = b"stream", b"group", b"consumer"
-# Entries of the long stream, whose ids are their numbers; and of them those that are pending.
+# The number of entries of the long stream, whose ids are numbers, and how many are pending.
 ENTRIES, PENDING = 1_000_000, 100_000
 PIPELINE = 16
-# Connections that read from groups.
+# The number of connections that read from groups.
 CLIENTS = 20
-# What redis-benchmark replaces by a number of 12 digits below ENTRIES.
+# redis-benchmark replaces this word with a number of 12 digits below ENTRIES.
 CHANCE = "__rand_int__"
-# Requests through the server: their name, the words, and how many in a round.
+# Requests through the server: name, command, and requests in a round.
 SERVED = (
     ("XADD", f"XADD grown * sensor {CHANCE} temperature 21 place cellar", 200_000),
     ("XRANGE of 100", f"XRANGE stream {CHANCE} + COUNT 100", 20_000),
     ("XREAD of 100", f"XREAD COUNT 100 STREAMS stream {CHANCE}", 20_000),
 )
-# Readers that are blocked, and microseconds between two entries.
+# The number of blocked readers, and the microseconds between two entries.
 READERS, PAUSE = 10, 3000
 
 
 def entry(number: int) -> tuple[bytes, ...]:
-    """Return the fields of an entry: their names repeat, their values seldom do."""
+    """Return the fields of an entry; the names repeat, and most values differ."""
     temperature = b"%d" % (15 + number * 7919 % 20)
     return (b"sensor", b"%d" % number, b"temperature", temperature, b"place", b"cellar")
 
 
 def entries() -> Iterator[bytes]:
-    """Return the commands that make the long stream."""
+    """Yield the commands that fill the long stream."""
     for number in range(1, ENTRIES + 1):
         yield command(b"XADD", STREAM, b"%d" % number, *entry(number))
 
 
 def memory_rows(bench: Bench) -> list[Row]:
-    """Measure the memory of many entries, and of many pending ones."""
+    """Measure the memory of many entries, and of many pending entries."""
     whole = Row(
         id="streams-memory",
-        work=f"memory of {ENTRIES:,} entries of 3 fields that repeat, each",
+        work=f"memory per entry, {ENTRIES:,} entries of 3 fields with repeating names",
         at_most=0.7,
     )
     pending = Row(
         id="streams-memory-pending",
-        work=f"memory of {PENDING:,} pending entries of them, each",
+        work=f"memory per pending entry, {PENDING:,} of them pending",
         at_most=0.7,
     )
     if missing := peers.has("redis-server"):
@@ -84,19 +84,20 @@ def memory_rows(bench: Bench) -> list[Row]:
 
 
 def served_rows(bench: Bench) -> list[Row]:
-    """Measure CPU a request of each command."""
+    """Measure the CPU time per request of each stream command through the server."""
     found = [
         Row(
             id=f"streams-served-{name.split()[0].lower()}",
-            work=f"server `{name}`, a stream of {ENTRIES:,} entries, -P {PIPELINE}: CPU a request",
+            work=f"server {name}, a stream of {ENTRIES:,} entries, -P {PIPELINE}: CPU time per "
+            "request",
             at_most=0.6,
         )
         for name, *_ in SERVED
     ]
     shared = Row(
         id="streams-served-xreadgroup",
-        work=f"server `XREADGROUP` of one entry and its `XACK`, {PIPELINE // 2} of each in a "
-        "pipeline: CPU a pair",
+        work=f"server XREADGROUP of one entry and its XACK, pipelines of {PIPELINE // 2} pairs: "
+        "CPU time per pair",
         at_most=0.6,
     )
     if missing := peers.has("redis-server", "redis-benchmark", "taskset"):
@@ -116,12 +117,14 @@ def served_rows(bench: Bench) -> list[Row]:
         rounds = interleaved(bench.pick(2, 5), sides)
     shared.ours, shared.peer = (Figure.of(name, side, "us") for name, side in rounds.items())
     shared.ratio = shared.ours.median / shared.peer.median
-    shared.note = f"By {CLIENTS} connections with a group each, that wait for their pipelines."
+    shared.note = (
+        f"{CLIENTS} connections, each with its own group, wait for all replies to a pipeline."
+    )
     return [*found, shared]
 
 
 def _handed_on(server: Server, pairs: int) -> float:
-    """Deliver and acknowledge the first entries, and return the microseconds of CPU of each."""
+    """Deliver and acknowledge entries one by one; return the CPU microseconds per pair."""
     groups = [b"group:%d" % number for number in range(CLIENTS)]
     for change, mark, more in ((b"DESTROY", b":", ()), (b"CREATE", b"+OK", (b"0",))):
         changes = [command(b"XGROUP", change, STREAM, group, *more) for group in groups]
@@ -132,7 +135,7 @@ def _handed_on(server: Server, pairs: int) -> float:
         words = (b"GROUP", group, CONSUMER, b"COUNT", b"1", b"STREAMS", STREAM, b">")
         return command(b"XREADGROUP", *words) + command(b"XACK", STREAM, group, b"%d-0" % number)
 
-    # A turn of each connection after the other, as they are dealt out.
+    # Interleave the batches of the connections, in the order in which `send` sends them.
     commands = (
         pair(group, number)
         for first in range(1, each + 1, turn)
@@ -145,14 +148,18 @@ def _handed_on(server: Server, pairs: int) -> float:
 
 
 def python_rows(bench: Bench) -> list[Row]:
-    """Measure calls from Python, beside redis-py."""
+    """Measure calls from Python, compared with redis-py."""
     works = (
         ("xadd", "`xadd` of 3 fields", 60),
         ("xread", "`xread` of one entry", 60),
         ("xread-100", "`xread` of 100 entries", None),
     )
     rows = [
-        Row(id=f"streams-python-{name}", work=f"Python {work}, beside {REDIS}", at_least=target)
+        Row(
+            id=f"streams-python-{name}",
+            work=f"Python {work}, compared with {REDIS}",
+            at_least=target,
+        )
         for name, work, target in works
     ]
     counts = bench.pick(2_000, 20_000), bench.pick(500, 5_000)
@@ -160,16 +167,16 @@ def python_rows(bench: Bench) -> list[Row]:
 
 
 def reader_rows(bench: Bench) -> list[Row]:
-    """Measure how long an entry takes to readers that are blocked."""
+    """Measure the latency of an entry to blocked readers."""
     row = Row(
         id="streams-readers",
-        work=f"one entry from `xadd` to {READERS} processes blocked in `xread`, one every "
-        f"{PAUSE // 1000} ms: latency, all readers",
+        work=f"latency from `xadd` to {READERS} processes blocked in `xread`, one entry every "
+        f"{PAUSE // 1000} ms, all readers",
         at_most=0.2,
     )
     floor = Row(
         id="streams-readers-floor",
-        work=f"the same without a store: {READERS} processes that are woken by an eventfd each",
+        work=f"latency without a store: {READERS} processes, each woken through an eventfd",
     )
     if missing := peers.has("redis-server"):
         row.note = floor.note = missing
@@ -191,8 +198,8 @@ def reader_rows(bench: Bench) -> list[Row]:
     for each in (row, floor):
         each.peer = Figure.of(REDIS, rounds["redis"], "us")
         each.ratio = each.ours.median / each.peer.median
-    row.note = f"Processes are not pinned, on {len(peers.CORES)} cores."
-    floor.note = "What the processes take to be woken and to look at the clock, one after another."
+    row.note = f"Processes are not pinned and run on {len(peers.CORES)} cores."
+    floor.note = "The processes wake and read the clock one after another."
     return [row, floor]
 
 
@@ -201,6 +208,6 @@ def _latency(way: str, python: str | Path, place: Path, count: int) -> float:
     words = ["readers", way, place, READERS, count, PAUSE]
     command = [str(word) for word in (python, script, *words)]
     run = subprocess.run(command, capture_output=True, check=True, text=True, timeout=300)
-    # A client of a server says first what it is.
+    # Skip the version line that a client of a server prints first.
     lines = [line for line in run.stdout.splitlines() if not line.startswith("redis-py")]
     return statistics.median(map(float, lines))

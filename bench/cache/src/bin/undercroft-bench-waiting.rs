@@ -1,7 +1,8 @@
-//! Prints, as one JSON object, how many bytes each client holds while callers wait on one connection: the growth of the
-//! heap from before it is connected to when all of them wait, and what one caller's task takes by itself.
+//! Prints, as one JSON object, how many bytes each client holds while callers wait on one
+//! connection: the heap's growth from before the connection until all callers wait, and the size of
+//! one caller's task.
 //!
-//! It is a program of its own as counting costs time.
+//! This is a separate program, because counting allocations takes time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,16 +22,16 @@ static HEAP: PeakAlloc = PeakAlloc;
 struct Arguments {
     #[command(flatten)]
     server: Server,
-    /// Where the store is, or will be.
+    /// The path of the store, which is created if missing.
     #[arg(long)]
     store: PathBuf,
     /// The file that holds the value.
     #[arg(long)]
     value: PathBuf,
-    /// How many callers wait.
+    /// The number of waiting callers.
     #[arg(long, default_value_t = 1000)]
     callers: usize,
-    /// The clients.
+    /// The clients to measure.
     #[arg(long, required = true)]
     client: Vec<String>,
 }
@@ -54,7 +55,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The bytes that were not held before, while the server answers nobody.
+/// Returns how many bytes the client holds beyond `before` while the server withholds its replies.
 async fn held<C: Client>(
     client: &Arc<C>,
     callers: usize,
@@ -75,7 +76,8 @@ async fn held<C: Client>(
     tokio::time::sleep(Duration::from_millis(100)).await;
     let held = HEAP.current_usage() - before;
     while let Some(ended) = tasks.join_next().await {
-        // Some clients have given up on a slow machine, behind the count.
+        // Ignore failed calls: on a slow machine some time out, but only after the bytes were
+        // counted.
         drop(ended?);
     }
     Ok(held)
