@@ -1,5 +1,6 @@
 """The runner of `make test` and `make soak`.
 
+- `error_texts`: lists all texts that users read.
 - `jobs`: the list of jobs.
 - `lanes`: runs several jobs at a time.
 - `oldest`: the job that tests the oldest redis-py.

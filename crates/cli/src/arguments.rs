@@ -87,7 +87,7 @@ fn names_two_stores(given: &ArgMatches) -> bool {
     typed("store") && (typed("store-option") || two_words())
 }
 
-/// What to do.
+/// The subcommand to run.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Serve(Box<Serve>),

@@ -1,8 +1,7 @@
 """Feeds: the typed object that every client's ``feed(key)`` returns.
 
-This module builds the words of commands and converts their replies, which is the same for all
-clients. Each client decides whether to run a command at once, await it, or queue it. numpy is
-imported only when an array is requested.
+This module builds commands and converts their replies; each client runs, awaits or queues them.
+numpy is imported only when an array is requested.
 """
 
 from __future__ import annotations
@@ -408,10 +407,7 @@ class _Feed:
         return made
 
     def add(self, position: int | str, *values: Any, attributes: Any = None) -> Any:
-        """Insert values before the item at a position, all with the same attributes.
-
-        Returns the number of items in the feed.
-        """
+        """Insert values before a position, with the same attributes. Returns the feed's length."""
         rows = None if attributes is None else [_attributes(attributes)] * len(values)
         items = _Given(list(values), rows)
         return self._run(("FEED.ADD", self.key, position, *items.words()))

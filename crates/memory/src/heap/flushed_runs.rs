@@ -2,8 +2,8 @@
 //! without looking at their content.
 //!
 //! Each run of a shard bears the shard's *age* at the time of its grant. Emptying a shard raises
-//! its age and resets its lists and counts, so only the age of a run tells whether it was left
-//! behind. Upkeep goes through the extents, some at a time, and frees every run that bears another
+//! its age and resets its lists and counts, so only the age of a run tells whether the run is
+//! stale. Upkeep goes through the extents, some at a time, and frees every run that bears another
 //! age, at a few nanoseconds a page. If the shard is emptied again meanwhile, upkeep goes on for
 //! one more round from its current place, so that no extent waits for longer than one round.
 //!
