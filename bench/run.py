@@ -1,4 +1,4 @@
-"""Measure a table beside its peers on this machine.
+"""Measure a table and its peers on this machine.
 
 Writes the table as Markdown to standard output and everything that was measured as
 JSON to ``bench/results/``. Progress goes to standard error.
