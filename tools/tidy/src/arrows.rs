@@ -173,7 +173,6 @@ fn inside(path: &str, directory: &str) -> bool {
 
 fn repo_of(from: &str, to: &str, dev: bool) -> Repo {
     Repo {
-        files: Vec::new(),
         packages: vec![Package {
             directory: from.to_owned(),
             dependencies: vec![Dependency {
@@ -181,6 +180,7 @@ fn repo_of(from: &str, to: &str, dev: bool) -> Repo {
                 dev,
             }],
         }],
+        ..Repo::default()
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) const CIRCLES: Rule = Rule {
                 file("a", "pub struct A; fn f() { crate::b::g(); }"),
                 file("b", "use crate::A; pub(crate) fn g() {}"),
             ],
-            packages: Vec::new(),
+            ..Repo::default()
         }
     },
 };

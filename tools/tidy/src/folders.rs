@@ -19,7 +19,7 @@ pub(crate) const FOLDERS: Rule = Rule {
                 text: String::new(),
             })
             .collect(),
-        packages: Vec::new(),
+        ..Repo::default()
     },
 };
 

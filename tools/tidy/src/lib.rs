@@ -9,10 +9,12 @@
 //! - `cells`: state that bodies of reads can change has a reason.
 //! - `circles`: files of a crate do not use each other in a cycle.
 //! - `cited`: every numbered rule that is cited is defined, and the tests that guard it exist.
+//! - `commits`: subjects and bodies of commits.
 //! - `documents`: links and the changelog.
 //! - `folders`: no folder has more source files than a reader can survey.
 //! - `maps`: every source file is in a map, and files that comments name exist.
 //! - `modules`: which files of a crate use which others.
+//! - `prose`: comments and documents avoid wordings that a reader must decode.
 //! - `repo`: the snapshot that the rules examine.
 //! - `sources`: `unsafe`, lengths, leftovers, ASCII.
 
@@ -20,14 +22,16 @@ mod arrows;
 mod cells;
 mod circles;
 mod cited;
+mod commits;
 mod documents;
 mod folders;
 mod maps;
 mod modules;
+mod prose;
 mod repo;
 mod sources;
 
-pub use repo::{Dependency, File, Package, Repo};
+pub use repo::{Commit, Dependency, File, Package, Repo};
 
 /// A rule of the repository.
 #[derive(Debug, Clone, Copy)]
@@ -77,4 +81,6 @@ pub const RULES: &[Rule] = &[
     documents::LINKED,
     documents::RESOLVE,
     documents::CHANGELOG,
+    prose::PROSE,
+    commits::COMMITS,
 ];

@@ -406,7 +406,7 @@ mod tests {
                     text: (*text).to_owned(),
                 })
                 .collect(),
-            packages: Vec::new(),
+            ..Repo::default()
         };
         let short = |path: &str| path["a/src/".len()..].replace(".rs", "");
         let modules = Modules::read(&repo, "a/src").expect("a crate");

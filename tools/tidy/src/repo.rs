@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::process::Command;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 use ignore::WalkBuilder;
@@ -13,6 +14,19 @@ pub struct Repo {
     pub files: Vec<File>,
     /// Every crate of the workspace.
     pub packages: Vec<Package>,
+    /// The commits since the rule for commits was added, newest first.
+    pub commits: Vec<Commit>,
+}
+
+/// A commit without its changes.
+#[derive(Debug)]
+pub struct Commit {
+    /// The abbreviated hash.
+    pub hash: String,
+    /// The first line of the message.
+    pub subject: String,
+    /// The message after the subject.
+    pub body: String,
 }
 
 /// A text file.
@@ -53,6 +67,7 @@ impl Repo {
         Ok(Repo {
             files: read_files(&root)?,
             packages: read_packages(&root)?,
+            commits: read_commits(&root),
         })
     }
 
@@ -69,7 +84,7 @@ impl Repo {
                 path: path.to_owned(),
                 text: text.into(),
             }],
-            packages: Vec::new(),
+            ..Repo::default()
         }
     }
 }
@@ -135,6 +150,35 @@ fn read_packages(root: &Path) -> Result<Vec<Package>, Box<dyn Error>> {
         });
     }
     Ok(packages)
+}
+
+/// Reads the commits made after the rule for commits was added. Returns none without git's history,
+/// and only the fetched commits in a shallow clone.
+fn read_commits(root: &Path) -> Vec<Commit> {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(words).output();
+        let output = output.ok().filter(|output| output.status.success());
+        output.map_or_else(String::new, |output| {
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        })
+    };
+    let rule = "tools/tidy/src/commits.rs";
+    let added = git(&["log", "--diff-filter=A", "--format=%H", "--", rule]);
+    let Some(first) = added.lines().last() else {
+        return Vec::new();
+    };
+    let separated = "--format=%h%x00%s%x00%b%x00%x01";
+    let log = git(&["log", "--no-merges", separated, &format!("{first}..HEAD")]);
+    log.split('\u{1}')
+        .filter_map(|entry| {
+            let mut parts = entry.trim_start().split('\0').map(str::to_owned);
+            Some(Commit {
+                hash: parts.next().filter(|hash| !hash.is_empty())?,
+                subject: parts.next()?,
+                body: parts.next()?,
+            })
+        })
+        .collect()
 }
 
 /// Returns `path` relative to `root`, with `/` as separator; unchanged if it is outside.
