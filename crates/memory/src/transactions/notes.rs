@@ -45,6 +45,7 @@ impl Transaction<'_> {
     pub fn count_up(&mut self, setting: Setting) -> Result<(), Error> {
         debug_assert!(CACHE_COUNTS.contains(&setting));
         self.segment.count_up(setting)?;
+        fault::step();
         self.rare().counted.push(setting);
         Ok(())
     }

@@ -460,6 +460,9 @@ impl<'a> Transaction<'a> {
         in_order();
         fault::step();
         self.forget_logs();
+        if self.rare.is_some() {
+            self.count_after_commit();
+        }
         let mut buried = 0;
         self.for_each(|shard| {
             counter::make_even(shard.word::<{ shard::COUNTER }>());
