@@ -56,14 +56,14 @@ static void other_limits(const char *path)
     options.max_memory = 1 << 21;
     EXPECT_OK(uc_open(path, &options, &again));
     warning = uc_store_warning(again);
-    EXPECT(warning != NULL && strstr(warning, "maxmemory 1048576, not 2097152") != NULL);
+    EXPECT(warning != NULL && strstr(warning, "maxmemory 1048576, not the requested 2097152") != NULL);
     EXPECT_OK(uc_close(again));
     EXPECT_OK(uc_open(path, &options, &again));
     EXPECT(uc_store_warning(again) == NULL);
     EXPECT_OK(uc_close(again));
     options.strict = 1;
     EXPECT_STATUS(uc_open(path, &options, &again), UC_MISUSE);
-    EXPECT(strstr(uc_error_message(), "maxmemory 1048576, not 2097152") != NULL);
+    EXPECT(strstr(uc_error_message(), "maxmemory 1048576, not the requested 2097152") != NULL);
     /* A program that was built before the field `strict` existed can open the store. */
     options.size = offsetof(uc_options, strict);
     EXPECT_OK(uc_open(path, &options, &again));

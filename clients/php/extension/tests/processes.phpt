@@ -97,7 +97,7 @@ set_error_handler(function (int $level, string $text) use (&$warning): bool {
 }, E_WARNING);
 same('nothing', substr(thrown(fn () => open_store(['maxmemory' => 8 << 20])), 0, 7), 'another maxmemory');
 restore_error_handler();
-same(true, str_contains($warning, 'has maxmemory 4194304, not 8388608'), "another maxmemory: $warning");
+same(true, str_contains($warning, 'has maxmemory 4194304, not the requested 8388608'), "another maxmemory: $warning");
 foreach ([['db' => 16], ['db' => -1], ['db' => '1'], ['maxmemory' => -2], ['policy' => 'none'], ['timeout' => 0],
     ['timeout' => NAN], ['nosuch' => 1], [1]] as $options) {
     $why = thrown(fn () => open_store($options));

@@ -61,7 +61,7 @@ fn nonempty_store_is_replaced_only_on_request() {
     let line = fail(&["import", &file, "--store", &other], 1);
     assert_eq!(
         line,
-        format!("undercroft: {other} has 1 key already; --replace removes them first")
+        format!("undercroft: {other} already has 1 key; --replace removes them first")
     );
     assert_eq!(succeed(&["exec", "--store", &other, "GET", "mine"]), "v\n");
     succeed(&["import", &file, "--store", &other, "--replace"]);
@@ -114,7 +114,7 @@ fn lack_of_room_is_reported_before_any_change() {
     );
     assert_eq!(
         line,
-        "undercroft: the file holds 97.7 KiB and the store takes 50.0 KiB at most; raise it with --maxmemory"
+        "undercroft: the file holds 97.7 KiB, but the store accepts at most 50.0 KiB; raise the limit with --maxmemory"
     );
     assert_eq!(succeed(&["exec", "--store", &small, "GET", "mine"]), "v\n");
 }
@@ -135,7 +135,7 @@ fn file_errors_are_reported() {
         "{line}"
     );
     let line = fail(&["import", "/dev/null", "--store", &store], 1);
-    assert!(line.contains("expected a file"), "{line}");
+    assert!(line.contains("expected a regular file"), "{line}");
     let empty = place.path("empty");
     fs::write(&empty, b"").expect("room");
     let line = fail(&["import", &empty, "--store", &store], 1);

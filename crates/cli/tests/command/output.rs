@@ -267,7 +267,7 @@ fn clients_are_never_cut_off_without_a_log_line() {
     assert!(limit(&mut client, "normal 1mb 0 0") < 302);
     server.signal(Signal::TERM);
     let (_, log) = server.wait();
-    let told = "more than its limit of 1048576 bytes (client-output-buffer-limit)";
+    let told = "more than the limit of 1048576 bytes (client-output-buffer-limit)";
     assert_eq!(log.matches(told).count(), 1, "{log}");
 }
 
@@ -339,7 +339,7 @@ fn open_address_without_password_is_warned_about() {
     for (more, told) in [
         (&[][..], Some("are refused because no password is set")),
         (&["--requirepass", "secret"], None),
-        (&["--config", &file], Some("may run every command here")),
+        (&["--config", &file], Some("can run every command here")),
     ] {
         let port = spare_port().to_string();
         let mut arguments = vec!["--port", &port, "--bind", "0.0.0.0"];

@@ -213,7 +213,7 @@ fn slow_scripts_beyond_the_thread_limit_are_refused() {
         })
         .collect();
     let first = found.recv().expect("a reply");
-    assert_eq!(first, "-BUSY too many scripts take long");
+    assert_eq!(first, "-BUSY too many long scripts are running");
     kill(&mut other);
     for thread in waiting {
         thread.join().expect("a reply");

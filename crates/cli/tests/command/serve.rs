@@ -222,7 +222,7 @@ fn settings_without_effect_from_containers_are_accepted() {
     }
     let refused = client.call("CONFIG SET appendonly yes");
     assert!(
-        refused.contains("there is no append-only file yet"),
+        refused.contains("append-only files are not supported"),
         "{refused}"
     );
 }

@@ -487,7 +487,7 @@ fn different_capacity_for_an_existing_store_is_an_error() {
     let path = place.store("store", &[("k", "v")]);
     let line = fail(&["serve", &path, "--port", "0", "--capacity", "1gb"], 1);
     assert!(
-        line.contains("a capacity of 268435456, not 1073741824"),
+        line.contains("a capacity of 268435456, not the requested 1073741824"),
         "{line}"
     );
 }

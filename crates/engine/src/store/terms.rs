@@ -165,7 +165,8 @@ mod tests {
             path.display()
         );
         assert!(
-            text.contains("maxmemory 1073741824, not 1048576") && text.ends_with(&set),
+            text.contains("maxmemory 1073741824, not the requested 1048576")
+                && text.ends_with(&set),
             "{text}"
         );
         let text = told(Terms {
