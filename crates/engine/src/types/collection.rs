@@ -1,5 +1,5 @@
-//! The `Object` implementation for types whose objects consist only of a dictionary: large hashes
-//! and sets.
+//! Implements [`Object`] for large hashes and large sets, whose objects consist only of a
+//! dictionary.
 
 use undercroft_memory::{Pool, Transaction, View};
 
@@ -10,7 +10,7 @@ use crate::structures::elements::Elements;
 use crate::structures::entry::Entry;
 use crate::types::contract::Object;
 
-/// Implements [`Object`] for types whose objects are only a dictionary of elements.
+/// Implements [`Object`] for the types whose objects consist only of a dictionary of elements.
 pub(crate) struct Collections;
 
 impl Object for Collections {

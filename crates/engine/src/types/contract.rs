@@ -1,5 +1,5 @@
-//! The interface that every value type implements. Code outside a type's folder goes through it to
-//! rename, copy, measure, check, export and dump values without knowing the types by name.
+//! Defines the interface that every value type implements. Code outside a type's folder uses this
+//! interface to rename, copy, measure, check, export and dump values of any type.
 //! `docs/new-type.md` explains how to add a type.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
@@ -15,17 +15,17 @@ use crate::transaction::writer::Writer;
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
-/// The properties of a value type, for code that treats all types alike.
+/// The properties of a value type, for code that handles every type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The name that the TYPE command returns.
     pub name: &'static str,
-    /// The plural noun for values of this type.
+    /// The plural noun for values of this type, as used in messages.
     pub plural: &'static str,
-    /// The number of items per element in a value's flat list: two for a field and its value or a
-    /// member and its score.
+    /// The number of items that represent one element in a flat list: two for a field and its value
+    /// or for a member and its score, otherwise one.
     pub width: usize,
-    /// Whether the order of the elements is part of the value.
+    /// Whether two values that differ only in the order of their elements are different.
     pub ordered: bool,
     /// Whether the first item of every element is unique within the value.
     pub unique: bool,
@@ -44,8 +44,8 @@ pub(crate) trait Contract: Sync {
     /// Appends the complete value to `out` as a flat list; see [`Entry::append_items`]. O(value).
     fn append_items(&self, view: &View<'_>, entry: &Entry, out: &mut Ranges) -> Result<(), Error>;
 
-    /// Adds items of a flat list to the value at `place`, creating the key if it does not exist.
-    /// O(items).
+    /// Adds items of a flat list to the value of the key at `place`, which is the database and the
+    /// key. Creates the key if it does not exist. O(items).
     fn add_items(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -57,28 +57,28 @@ pub(crate) trait Contract: Sync {
     /// Returns the RDB type bytes that encode values of this type.
     fn rdb_kinds(&self) -> &'static [u8];
 
-    /// Writes `items` as a value in RDB format, the way Redis 7.0 writes a value with this
-    /// encoding.
+    /// Writes `items` as a value in RDB format. The bytes are the ones that Redis 7.0 writes for a
+    /// value with this encoding.
     fn dump(&self, encoding: Encoding, items: &Ranges, out: &mut Output);
 
     /// Parses an RDB value whose type byte is one of [`rdb_kinds`](Self::rdb_kinds) and appends its
-    /// items. The input is untrusted: returns `None` if it is malformed.
+    /// items. The input is untrusted, so this function returns `None` if it is malformed.
     fn restore(&self, kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()>;
 
-    /// Returns the operations on objects of this type, or `None` if its values never span several
-    /// blocks.
+    /// Returns the operations on objects of this type, or `None` if a value of this type never
+    /// spans several blocks.
     fn object(&self) -> Option<&'static dyn Object>;
 }
 
-/// The operations that a type implements on its objects: values whose entry holds only root words
-/// ([`Form::Object`]).
+/// The operations that a type implements for its objects. An object is a value whose entry contains
+/// only root words, which refer to further blocks ([`Form::Object`]).
 pub(crate) trait Object: Sync {
-    /// Returns the pool that an object's memory comes from: its own arena (H4), or the shard's
-    /// slabs.
+    /// Returns the memory pool of an object: the object's own arena (a separate set of pages, H4)
+    /// or the shard's slabs.
     fn pool(&self, view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error>;
 
-    /// Queues the memory of an object without an arena to be freed later in small steps (W8). The
-    /// caller frees the entry. O(1).
+    /// Queues the memory of an object without an arena, so that it is freed later in small steps
+    /// (W8). The caller frees the entry. O(1).
     fn discard(
         &self,
         transaction: &mut Transaction<'_>,
@@ -86,7 +86,8 @@ pub(crate) trait Object: Sync {
         entry: &Entry,
     ) -> Result<(), Error>;
 
-    /// Copies an object of `shard` into `pool` and returns the copy's root words. O(value).
+    /// Copies an object of `shard` into the memory pool `pool` and returns the copy's root words.
+    /// O(value).
     fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -96,30 +97,30 @@ pub(crate) trait Object: Sync {
     ) -> Result<Vec<u64>, Error>;
 
     /// Returns the number of bytes that an object uses in addition to its entry. If elements have
-    /// separate blocks, the result is extrapolated from about `samples` elements, or exact if
+    /// separate blocks, the number is estimated from about `samples` elements, or exact if
     /// `samples` is 0.
     fn memory_usage(&self, view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error>;
 
-    /// Visits every block of an object and reports damage. The caller has already visited the
-    /// object's arena.
+    /// Visits every block of an object and reports damage. The caller must have visited the
+    /// object's arena already.
     fn check(&self, check: &mut Check<'_>, entry: &Entry) -> Result<(), Error>;
 
-    /// Returns the operations on trees that belong to this type's objects, or `None` if its objects
-    /// have no trees.
+    /// Returns the operations for freeing this type's trees, or `None` if its objects contain no
+    /// trees.
     fn tree(&self) -> Option<&'static dyn DyingTree> {
         None
     }
 }
 
-/// The operations that a type implements on a tree that is being freed.
+/// The operations that a type implements for a tree that is being freed leaf by leaf.
 pub(crate) trait DyingTree: Sync {
-    /// Returns the number that identifies the tree's type in the records of the graveyard: 2, 3, or
-    /// at least 5. It never changes.
+    /// Returns the number that identifies the tree's type in the graveyard, the queue of large
+    /// values to free. The number is 2, 3, or at least 5, and never changes.
     fn number(&self) -> u64;
 
-    /// Frees the next leaf together with everything it refers to. Returns the new progress, or
-    /// `None` if the tree is now completely freed, and the number of blocks freed in addition to
-    /// the leaf.
+    /// Frees the next leaf and everything that it refers to. Returns the new progress, or `None` if
+    /// the tree is now completely freed. Also returns the number of blocks freed in addition to the
+    /// leaf.
     fn free_next_leaf(
         &self,
         transaction: &mut Transaction<'_>,
@@ -128,7 +129,7 @@ pub(crate) trait DyingTree: Sync {
         progress: u64,
     ) -> Result<(Option<u64>, usize), Error>;
 
-    /// Visits every block of the tree that has not been freed yet.
+    /// Visits every block of the tree that has not been freed yet, and reports damage.
     fn check_left(
         &self,
         view: &View<'_>,

@@ -1,12 +1,12 @@
-//! Size limits up to which collections stay packed.
+//! Defines the size limits up to which collections stay packed in one block.
 
-/// The size up to which a collection stays packed in one block. Packing saves memory and is fast
-/// only for small collections.
+/// The size up to which a collection stays packed in one block. Packing saves memory, but
+/// operations on a packed collection are fast only while it is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedLimits {
-    /// Maximum number of fields or members.
+    /// The maximum number of fields or members.
     pub entries: u64,
-    /// Maximum length of each field, value or member in bytes.
+    /// The maximum length of each field, value or member in bytes.
     pub value: u64,
 }
 
@@ -27,14 +27,14 @@ impl PackedLimits {
     }
 }
 
-/// The sizes up to which collections of each type stay packed.
+/// The sizes up to which collections stay packed in one block, for each type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Limits for hashes.
+    /// The limits for hashes.
     pub hash: PackedLimits,
-    /// Maximum number of members in an integer set.
+    /// The maximum number of members of an integer set.
     pub integers: u64,
-    /// Limits for sorted sets.
+    /// The limits for sorted sets.
     pub sorted: PackedLimits,
 }
 

@@ -1,16 +1,16 @@
-//! The value types. Each type has a folder, and commands call into it to work on values. Only the
-//! folders from `keyspace` upwards depend on this one.
+//! Implements the value types. Each type has a folder, whose operations the commands call. Only
+//! `keyspace` and the folders above it depend on this folder.
 //!
 //! - `collection`: the object operations that hashes and sets share.
 //! - `contract`: the interface that every type implements.
-//! - `feed`: fixed-size values with attributes, and a mark that hides them.
+//! - `feed`: fixed-size values with attributes, and a mark bit that hides a value.
 //! - `hash`: fields with their values.
-//! - `limits`: size limits up to which collections stay packed.
+//! - `limits`: the size limits up to which collections stay packed.
 //! - `list`: items addressed by position.
 //! - `registry`: maps each type to its implementation.
-//! - `set`: members, and the operations on several sets.
+//! - `set`: members, and operations that combine sets.
 //! - `sorted`: members ordered by score.
-//! - `stream`: entries ordered by id, and consumer groups.
+//! - `stream`: entries ordered by ID, and consumer groups.
 //! - `string`: texts, integers and bits.
 //! - `value_type`: the enum of types and their numbers.
 //! - `value`: operations on values of any type: lookup, storage and disposal.

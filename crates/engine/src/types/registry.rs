@@ -28,7 +28,8 @@ impl ValueType {
         }
     }
 
-    /// Returns the operations on this type's trees, or `None` if its objects have no trees.
+    /// Returns the operations for freeing this type's trees, or `None` if its objects contain no
+    /// trees.
     pub(crate) fn tree(self) -> Option<&'static dyn DyingTree> {
         self.contract().object()?.tree()
     }
@@ -51,8 +52,8 @@ impl Entry {
         Ok(self.value_type()?.contract().encoding(self.header, form))
     }
 
-    /// Returns the dictionary of the value for reading, whatever the value's type, or `None` if the
-    /// value has no dictionary. The entry may hold further words after those of the dictionary.
+    /// Returns the value's dictionary of elements for reading, or `None` if the value has none. The
+    /// entry can contain more words after the dictionary's root words.
     pub(crate) fn elements(&self) -> Option<Elements> {
         let has_one = self.header.form() == Some(Form::Object)
             && self.header.value_length() >= ELEMENTS_WORDS as u64 * 8

@@ -1,5 +1,5 @@
-//! Operations that all collection types share: looking up a key of one type, storing a value, and
-//! discarding it.
+//! Operations that all collection types share: looking up a key of a given type, storing a value,
+//! and discarding a value.
 
 use undercroft_memory::{Offset, Report, Transaction, View};
 
@@ -18,7 +18,8 @@ use crate::types::string::write::Stored;
 use crate::types::value_type::ValueType;
 
 impl Entry {
-    /// Appends the bytes of a packed collection to `out`. Returns false if the value is an object.
+    /// Appends the bytes of a packed collection to `out`. Returns `false` if the value is an
+    /// object.
     pub(crate) fn append_packed(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
         let at = match self.header.form() {
             Some(Form::Inline) => self.value_at(),
@@ -26,20 +27,20 @@ impl Entry {
             Some(Form::Object) => return Ok(false),
             _ => return Err(self.fault().into()),
         };
-        // R3: recheck first, because a torn length must not cause a huge allocation.
+        // Revalidate the view first, because a torn length could cause a huge allocation (R3).
         view.recheck()?;
         view.append_to(at, self.header.value_length(), out)?;
         Ok(true)
     }
 
-    /// Appends the complete value to `out` as a flat list. The list holds the string itself, the
-    /// items of a list, the alternating fields and values of a hash, the members of a set, or the
-    /// members of a sorted set in order, each followed by its score as text. O(value).
+    /// Appends the complete value to `out` as a flat list. The list consists of the string itself,
+    /// the items of a list, the alternating fields and values of a hash, the members of a set, or
+    /// the members of a sorted set in order, each followed by its score as text. O(value).
     pub fn append_items(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
         self.value_type()?.contract().append_items(view, self, out)
     }
 
-    /// Returns the object operations of this value's type. The value must be an object.
+    /// Returns the object operations of this value's type. The value must be stored as an object.
     pub(crate) fn object(&self) -> Result<&'static dyn Object, Error> {
         let object = self.value_type()?.contract().object();
         object.ok_or_else(|| self.fault().into())
@@ -55,7 +56,8 @@ impl Entry {
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a key and fails with [`Error::WrongType`] if its value has a different type.
+    /// Looks up a key. Fails with [`Error::WrongType`] if the key exists and its value has a
+    /// different type.
     pub(crate) fn find_type(
         &self,
         database: usize,
@@ -70,7 +72,8 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a key and fails with [`Error::WrongType`] if its value has a different type.
+    /// Looks up a key. Fails with [`Error::WrongType`] if the key exists and its value has a
+    /// different type.
     pub(crate) fn find_type(
         &mut self,
         database: usize,
@@ -84,10 +87,11 @@ impl Writer<'_, '_> {
     }
 
     /// Replaces the value of a key with the flat list `items`, in the format of
-    /// [`Entry::append_items`]. A collection without items removes the key. O(value).
+    /// [`Entry::append_items`]. If the type is a collection and `items` is empty, the key is
+    /// removed. O(value).
     ///
     /// # Panics
-    /// If the last field of a hash has no value.
+    /// Panics if the last field of a hash has no value.
     pub fn put_items(
         &mut self,
         database: usize,
@@ -106,10 +110,10 @@ impl Writer<'_, '_> {
     }
 
     /// Adds `items`, part of a flat list, to the collection at a key, creating the key if it does
-    /// not exist. A string is overwritten instead. O(items).
+    /// not exist. If the type is a string, its value is replaced instead. O(items).
     ///
     /// # Panics
-    /// If the last field of a hash has no value.
+    /// Panics if the last field of a hash has no value.
     pub fn add_items(
         &mut self,
         database: usize,
@@ -155,8 +159,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Queues the memory of an object to be freed later in small steps (W8). An arena is queued as one
-/// unit.
+/// Queues the memory of an object, so that it is freed later in small steps (W8). If the object has
+/// an arena, the arena is queued as one unit.
 pub(crate) fn discard_object(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -170,9 +174,9 @@ pub(crate) fn discard_object(
     object.discard(transaction, pool, entry)
 }
 
-/// Returns the root words under which another key takes over an object (`take`) or holds a copy of
-/// it. O(1) if the object is taken and either stays in its shard or has an arena, otherwise
-/// O(elements).
+/// Returns the root words for another key that takes over an object (if `take` is set) or receives
+/// a copy. O(1) if the key takes over the object and either stays in the same shard or the object
+/// has an arena, otherwise O(elements).
 pub(crate) fn hand_over(
     writer: &mut Writer<'_, '_>,
     entry: &Entry,
@@ -186,7 +190,7 @@ pub(crate) fn hand_over(
     let object = entry.object()?;
     let source = object.pool(writer.view(), from, entry)?;
     if take && source.arena() != 0 {
-        // The root words stay valid: they name the arena, not its shard.
+        // The root words stay valid because they refer to the arena, not to its shard.
         detached::transfer_arena(writer.transaction, source, to)?;
         return words_of(writer.view(), entry);
     }
@@ -202,7 +206,7 @@ pub(crate) fn hand_over(
     Ok(to_bytes(&words))
 }
 
-/// Returns the root words of an object as bytes.
+/// Returns the bytes of an object's root words.
 fn words_of(view: &View<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
     let mut words = Vec::new();
     view.append_to(entry.value_at(), entry.header.value_length(), &mut words)?;
@@ -215,8 +219,8 @@ fn to_bytes(words: &[u64]) -> Vec<u8> {
 }
 
 /// Calls `reach` with every block of an object that has no arena, except the blocks of its entry.
-/// The caller must hold the shard's lock, because the walk trusts what it reads. Visits at most 64
-/// KiB, as larger objects have arenas.
+/// The caller must hold the shard's lock, because the walk does not detect concurrent changes. The
+/// blocks total at most 64 KiB, because a larger object has an arena.
 ///
 /// # Errors
 /// Fails if the object is damaged.

@@ -1,4 +1,4 @@
-//! The value types and the numbers that identify them in the store file.
+//! Defines the value types and the numbers that identify them in the store file.
 
 use crate::error::Error;
 use crate::structures::detached;
@@ -6,18 +6,18 @@ use crate::structures::entry::{Entry, Header, Kind};
 
 macro_rules! value_types {
     ($($(#[$meta:meta])* $name:ident = $number:literal,)*) => {
-        /// The type of the value that a key holds.
+        /// The type of a key's value.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ValueType {
             $($(#[$meta])* $name = $number,)*
         }
 
         impl ValueType {
-            /// All types, ordered by number.
+            /// All value types, ordered by number.
             pub const ALL: [ValueType; [$(ValueType::$name),*].len()] = [$(ValueType::$name),*];
 
-            /// Returns the type whose [`number`](Self::number) is `number`, or `None` if no type
-            /// has it.
+            /// Returns the type whose [`number`](Self::number) is `number`, or `None` if there is
+            /// no such type.
             #[inline(always)]
             pub fn of_number(number: u64) -> Option<ValueType> {
                 match number {
@@ -42,7 +42,7 @@ value_types! {
     Hash = 4,
     /// A feed: fixed-size values with attributes, addressed by position.
     Feed = 5,
-    /// A stream: entries ordered by id.
+    /// A stream: entries ordered by ID.
     Stream = 6,
 }
 
@@ -53,8 +53,8 @@ impl ValueType {
         self as u64
     }
 
-    /// Returns the kind that an entry's header records for this type, with `detail` in the five
-    /// bits that each type may use freely.
+    /// Returns the kind that an entry's header stores for this type. `detail` occupies the five
+    /// bits whose meaning each type defines.
     pub(crate) const fn kind(self, detail: u64) -> Kind {
         Kind {
             number: self.number(),
@@ -62,8 +62,9 @@ impl ValueType {
         }
     }
 
-    /// Returns the number that identifies the type in records of detached parts. Lists have the
-    /// number 0, because they were once the only type with parts.
+    /// Returns the number that identifies the type in the records of detached parts, which are
+    /// freed later. Lists have the number 0, because they were originally the only type with
+    /// detached parts.
     pub(crate) fn number_of_parts(self) -> u64 {
         match self {
             ValueType::List => detached::LIST,
@@ -73,7 +74,7 @@ impl ValueType {
 }
 
 impl Header {
-    /// Returns the type of the value, or `None` if the type number is unknown.
+    /// Returns the value's type, or `None` if the type number is unknown.
     #[inline(always)]
     pub(crate) fn value_type(self) -> Option<ValueType> {
         ValueType::of_number(self.type_number())
@@ -81,19 +82,19 @@ impl Header {
 }
 
 impl Entry {
-    /// Returns the type of the value.
+    /// Returns the value's type.
     pub fn value_type(&self) -> Result<ValueType, Error> {
         self.header.value_type().ok_or_else(|| self.fault().into())
     }
 }
 
-/// The encoding of a value as OBJECT ENCODING names it. The names describe Redis' structures; the
-/// structures here are different but switch at the same limits.
+/// The encoding of a value, as reported by OBJECT ENCODING. The names are those of Redis' data
+/// structures. The data structures here are different, but the encoding changes at the same limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// A 64-bit integer.
+    /// A string that represents a 64-bit integer.
     Integer,
-    /// A string of at most 44 bytes that has never been changed in place.
+    /// A string of at most 44 bytes that was never changed in place.
     Embedded,
     /// Any other string.
     Raw,
@@ -101,13 +102,13 @@ pub enum Encoding {
     ListPack,
     /// A large hash, or a set that is not a packed integer set.
     HashTable,
-    /// A small set that holds only integers.
+    /// A small set that contains only integers.
     IntSet,
     /// A large sorted set.
     SkipList,
     /// A list.
     QuickList,
-    /// A feed, a type that Redis does not have.
+    /// A feed, which is a type that Redis does not have.
     Feed,
     /// A stream.
     Stream,

@@ -1,4 +1,5 @@
-//! Integrity checks of feeds: the counts and notes of the tree, and the words of the index.
+//! Checks the integrity of feeds: the counts and notes in the tree, and the words in the index. A
+//! note is the summary of a subtree that its parent node stores.
 
 use undercroft_memory::{Offset, View};
 
@@ -12,26 +13,26 @@ use crate::error::Error;
 use crate::structures::key::hash;
 use crate::structures::tree::{HEIGHT_MAX, Node, Subtree, for_each_left};
 
-/// State that the check carries from leaf to leaf.
+/// The state that the check passes from one leaf to the next.
 #[derive(Default)]
 struct Before {
-    /// The last value, in a sorted feed.
+    /// The previous leaf's last value, if the feed is sorted.
     value: Option<Vec<u8>>,
-    /// The label of the last leaf, in a feed with an index.
+    /// The label of the previous leaf, if the feed has an index.
     label: Option<u64>,
-    /// The sum of all words that the index must contain. Each word is hashed first, so that two
-    /// errors do not cancel each other out.
+    /// The sum of the hashes of all words that the index must contain. The words are hashed so that
+    /// two errors do not cancel each other out.
     words: u64,
 }
 
-/// Returns a hash of an index word.
+/// Returns the hash of an index word.
 fn mixed(word: u64) -> u64 {
     hash([word, 0], &[])
 }
 
 impl Feed {
-    /// Calls `reach` for every block of the feed, and checks the tree and the index against the
-    /// items.
+    /// Calls `reach` for every block of the feed, and verifies that the tree and the index match
+    /// the items.
     pub(super) fn check(
         &self,
         view: &View<'_>,
@@ -76,8 +77,8 @@ impl Feed {
             let (child, count) = node.child(view, index)?;
             let (counted, note) = self.check_below(view, (child, level - 1), reach, before)?;
             let noted = node.note(view, index)?;
-            // A note may name attribute values that no longer occur, but it must name every value
-            // that does.
+            // A note, the summary of a subtree, can list attribute values that no longer occur, but
+            // it must list every attribute value that does.
             if counted != count || note[0] != noted[0] || join(note, noted)[1..] != noted[1..] {
                 return Err(fault(child));
             }
@@ -116,8 +117,8 @@ impl Feed {
         Ok((leaf.count as u64, note))
     }
 
-    /// Checks that the values of a leaf are valid and in order, also with respect to the last value
-    /// of the previous leaf. Always succeeds if the feed is not sorted.
+    /// Verifies that the values of a leaf are valid and in order, and that they follow the previous
+    /// leaf's last value. Always succeeds if the feed is not sorted.
     fn check_values(&self, image: &Image, last: &mut Option<Vec<u8>>) -> Option<()> {
         let order = self.schema.order();
         if order.sorted_by().is_none() {
@@ -137,7 +138,7 @@ impl Feed {
     }
 }
 
-/// Visits the remaining blocks of a tree that is being freed.
+/// Visits the remaining blocks of a tree that is being freed leaf by leaf.
 pub(super) fn check_left(
     view: &View<'_>,
     subtree: Subtree,

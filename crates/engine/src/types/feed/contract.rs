@@ -1,6 +1,6 @@
-//! The implementation of the type interface for feeds.
+//! Implements the type interface for feeds.
 //!
-//! The flat list of a feed begins with a row that describes its schema ([`Schema::row`]), followed
+//! The flat list of a feed starts with a row that describes the schema ([`Schema::row`]), followed
 //! by a row for each item ([`Schema::item_row`]).
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
@@ -23,8 +23,8 @@ use crate::types::contract::{Contract, Description, DyingTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
-/// The RDB type byte of feeds, a type that Redis does not have. The number is far from those that
-/// Redis may still assign.
+/// The RDB type byte of feeds, which Redis does not have. The number is much higher than the
+/// numbers that Redis is likely to assign next.
 const RDB_FEED: u8 = 128;
 
 /// Implements [`Contract`] for feeds.

@@ -1,8 +1,8 @@
-//! Changes to the leaves of a feed: inserting, removing and marking items.
+//! Changes the leaves of a feed: inserts, removes and hides items.
 //!
-//! Items that are added at an end of a leaf go to unused space, and only the leaf's header is
-//! logged. An insertion inside a leaf moves the items on one side of it, and these are logged. A
-//! leaf that becomes too full is split, and a leaf with few items is joined with its neighbor.
+//! Items that are added at an end of a leaf are written to unused space, so that only the leaf's
+//! header is logged. An insertion inside a leaf moves and logs the items on one side of it. An
+//! overfull leaf is split, and a leaf with few items is merged with its neighbor.
 
 use smallvec::{SmallVec, smallvec};
 use undercroft_memory::{Pool, Transaction};
@@ -20,14 +20,14 @@ use super::schema::Schema;
 use crate::error::Error;
 use crate::structures::tree::{Child, Place};
 
-/// Maximum number of items that one step inserts, measured in full leaves. The resulting leaves
-/// must fit in one splice.
+/// The maximum number of items that one step inserts, in full leaves. The new leaves must be
+/// inserted into the tree in one splice.
 const STEP_LEAVES: usize = 32;
-/// Number of leaves that a removal in parts changes before the transaction may end the part.
+/// The number of leaves after which a removal that commits in parts can end a part.
 const LEAVES_IN_A_PART: usize = 1;
 
 impl Feed {
-    /// Loads the leaf at a place in the tree.
+    /// Loads the leaf at a location in the tree.
     fn leaf(
         &self,
         transaction: &Transaction<'_>,
@@ -37,7 +37,8 @@ impl Feed {
         load_leaf(view, place.leaf, &self.full, &self.schema, place.count)
     }
 
-    /// Inserts items before the item at `position`, or at the end. O(log n + items).
+    /// Inserts items before the item at `position`, or at the end if there is no such item. O(log n
+    /// + items).
     pub(super) fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -46,11 +47,11 @@ impl Feed {
     ) -> Result<(), Error> {
         let step = self.full.places * STEP_LEAVES;
         let at_end = position >= self.tree.count();
-        // The end of the feed moves with each step, so address it as the maximum position.
+        // Each step moves the end of the feed, so use the maximum position to refer to the end.
         let position = if at_end { u64::MAX } else { position };
         while !todo.is_empty() {
-            // At the end, insert the first items first. Elsewhere, insert the last items first, so
-            // that every step inserts at the same position.
+            // At the end of the feed, insert the first items first. Elsewhere, insert the last
+            // items first, so that every step inserts at the same position.
             let some = if at_end {
                 todo.start..todo.end.min(todo.start + step)
             } else {
@@ -69,7 +70,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Inserts a batch of items whose leaves fit in one splice. `more` is the note of the batch.
+    /// Inserts a batch of items whose leaves fit in one splice of the tree. `more` is the note of
+    /// the batch, which summarizes its items.
     pub(super) fn insert_step(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -90,8 +92,8 @@ impl Feed {
         }
     }
 
-    /// Inserts items before the first item or after the last one. `more` is the note of the new
-    /// items.
+    /// Inserts items before the first item or after the last item of the feed. `more` is the note
+    /// of the new items, which summarizes them.
     fn insert_at_end(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -136,7 +138,8 @@ impl Feed {
         let leaf = self.leaf(transaction, &place)?;
         let image = Image::load(transaction.view(), &leaf)?;
         if leaf.layout.size < self.full.size {
-            // A leaf below full size is the feed's only leaf; replace it.
+            // A leaf that is smaller than full size is the feed's only leaf, so replace it with
+            // larger leaves.
             let mut parts = [(&image, image.places()), (rows, some)];
             if !right {
                 parts.reverse();
@@ -163,7 +166,7 @@ impl Feed {
         self.splice(transaction, &place, 1, &leaves, Some((old, right)))
     }
 
-    /// Updates the tree's counts and notes for items that were added to a leaf.
+    /// Updates the counts and notes in the tree after items were added to a leaf.
     fn grow(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -213,8 +216,8 @@ impl Feed {
         self.splice(transaction, &place, 1, &leaves, None)
     }
 
-    /// Inserts items into a full leaf and splits the leaf. Half of its items stay in place, because
-    /// the index must be updated for every item that moves to another leaf.
+    /// Inserts items into a full leaf and splits the leaf. Half of the items stay in the old leaf,
+    /// because the index must be updated for every item that moves to another leaf.
     fn split(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -255,8 +258,8 @@ impl Feed {
         self.splice(transaction, place, 1, &right, Some((stays, true)))
     }
 
-    /// Replaces `remove` leaves with new ones. If `stays` is given, one old leaf remains, as the
-    /// first leaf if the flag is true, otherwise as the last.
+    /// Replaces `remove` leaves with new leaves. If `stays` is given, the old leaf in it is kept,
+    /// as the first leaf if the flag is true, otherwise as the last leaf.
     fn splice(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -281,27 +284,27 @@ impl Feed {
             .splice(transaction, self.pool, &place.path, remove, &children)
     }
 
-    /// Removes items, given in feed order. O(leaves * log n).
+    /// Removes items, which must be given in feed order. O(leaves * log n).
     pub(super) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
         found: &[Found],
     ) -> Result<(), Error> {
-        // Start with the last leaf, so that the positions of earlier leaves stay valid.
+        // Start with the last leaf, so that the positions of earlier items stay valid.
         for (before, found) in found.iter().enumerate().rev() {
             let place = self.tree.find(transaction.view(), found.before)?;
             let leaf = self.leaf(transaction, &place)?;
             let old = Image::load(transaction.view(), &leaf)?;
             self.take(transaction, place, (&leaf, old), &found.masks, before == 0)?;
         }
-        // Update the index once for all leaves, because the words of a single leaf are scattered
-        // over many index blocks.
+        // Update the index only once, after all leaves, because the words of a single leaf are
+        // scattered over many index blocks.
         self.tell_index(transaction)
     }
 
-    /// Joins neighboring leaves that fit into one leaf, starting from the first. The current part
-    /// of the transaction may end after each join. This compacts a feed when the store has no room
-    /// for a second copy of it. O(leaves * log n).
+    /// Merges neighboring leaves that fit in one leaf, starting at the head. After each merge, the
+    /// transaction can commit a part of its changes. This compacts a feed if the store has no room
+    /// for a second copy. O(leaves * log n).
     pub(super) fn join_in_parts(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let mut position = 0;
         while position < self.items() {
@@ -334,8 +337,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Removes items like [`remove`](Self::remove). If the transaction commits in parts, a part may
-    /// end after every [`LEAVES_IN_A_PART`] leaves.
+    /// Removes items like [`remove`](Self::remove). If the transaction commits in parts, it can
+    /// commit a part after every [`LEAVES_IN_A_PART`] leaves.
     pub(super) fn remove_in_parts(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -351,8 +354,9 @@ impl Feed {
         Ok(())
     }
 
-    /// Removes items from one leaf. A leaf that becomes sparse is joined with the next one. If
-    /// `last` is set, no other removal follows, and the leaf may be joined with the previous one.
+    /// Removes items from one leaf. If few items remain, merges the leaf with the next one. If
+    /// `last` is set, no other leaf changes afterwards, so the leaf can also be merged with the
+    /// previous one.
     pub(super) fn take(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -377,7 +381,8 @@ impl Feed {
                 .tree
                 .splice(transaction, self.pool, &place.path, 1, &[]);
         };
-        // Contiguous items stay where they are, and only the leaf's start and count change.
+        // If the remaining items are contiguous, they are not moved, and only the leaf's start and
+        // count change.
         let new = if kept.len() == 1 {
             let mut new = old.clone();
             (new.start, new.count) = (first.start, first.len());
@@ -419,7 +424,8 @@ impl Feed {
         let note = if kept.len() == 1 {
             new.store_fill(transaction, shard, leaf.at)?;
             transaction.note_cut();
-            // Keep the attribute bits of the old note: they may name values that no longer occur.
+            // Keep the attribute bits of the old note, because a note can list attribute values
+            // that no longer occur.
             let hidden = new.note(&self.schema, new.places())[0];
             place
                 .note(transaction.view())?
@@ -438,8 +444,8 @@ impl Feed {
         }
     }
 
-    /// Changes the attributes or marks of items. `change` receives the image of a leaf and the
-    /// place of an item.
+    /// Changes the attributes or the hidden bits of items. `change` is called with the image of a
+    /// leaf and an item's place in the leaf.
     pub(super) fn change(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -471,8 +477,8 @@ impl Feed {
     }
 }
 
-/// Returns the place of the only item in the masks of a leaf, or `None` if the masks select several
-/// items. There is one mask for each block.
+/// Returns the place of the only item that `masks` select in a leaf, or `None` if `masks` do not
+/// select exactly one item. Each mask covers one block of the leaf's items.
 fn only_one(masks: &[u64]) -> Option<usize> {
     let mut blocks = masks.iter().enumerate().filter(|(_, mask)| **mask != 0);
     match (blocks.next(), blocks.next()) {
@@ -483,7 +489,7 @@ fn only_one(masks: &[u64]) -> Option<usize> {
     }
 }
 
-/// Counts the hidden items among those that the masks select.
+/// Counts the hidden items among the items that `masks` select.
 fn hidden_of(image: &Image, masks: &[u64]) -> u64 {
     let hidden = masks.iter().enumerate().map(|(block, mask)| {
         let word = image.word(image.layout.word(HIDDEN, block));
@@ -493,7 +499,7 @@ fn hidden_of(image: &Image, masks: &[u64]) -> u64 {
 }
 
 impl Image {
-    /// Copies the image into the layout of a full-size leaf, for a feed with several leaves.
+    /// Converts the image to the layout of a full-size leaf, which a feed with several leaves uses.
     fn enlarged(self, full: &Layout, grows: Grows) -> Image {
         if self.layout == *full {
             return self;
@@ -510,8 +516,8 @@ impl Image {
     }
 }
 
-/// Adds items at an end of a leaf that has room for them. The space is unused, so it is not logged
-/// (W4).
+/// Adds items at an end of a leaf that has room for them. The space is unused, so its old contents
+/// are not logged (W4).
 fn fill_end(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -548,8 +554,7 @@ fn fill_end(
     Ok(transaction.store(shard, leaf.at, header)?)
 }
 
-/// Writes bytes to unused space of a leaf. Keeps the neighboring bytes that share the first and the
-/// last word.
+/// Writes bytes to unused space in a leaf. Preserves the other bytes of the first and last words.
 fn fill_part(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -568,13 +573,13 @@ fn fill_part(
     Ok(transaction.fill_slack(shard, at, &words)?)
 }
 
-/// Packs items into consecutive full leaves.
+/// Packs items into new leaves, filling each leaf before starting the next one.
 pub(super) struct Packer<'p> {
     schema: &'p Schema,
     pool: Pool,
     image: Image,
     builder: FeedBuilder,
-    /// Number of leaves created so far.
+    /// The number of leaves created so far.
     leaves: u64,
     /// The index words of all items, if the feed has an index.
     words: Vec<u64>,
@@ -628,7 +633,7 @@ impl<'p> Packer<'p> {
         Ok(())
     }
 
-    /// Completes the tree and the index, and returns their root words.
+    /// Completes the tree and the index and returns the root words of both.
     pub(super) fn finish(mut self, transaction: &mut Transaction<'_>) -> Result<Made, Error> {
         if self.image.count == 0 && self.leaves == 0 {
             return Ok(Made::default());

@@ -1,5 +1,5 @@
-//! Feeds with an index: recording index changes when items move between leaves, and looking up
-//! items by value.
+//! Implements feeds with an index: records index changes when items move between leaves, and looks
+//! up items by value.
 
 use undercroft_memory::{Offset, Transaction, View};
 
@@ -14,7 +14,7 @@ use super::root::{Feed, Words};
 use crate::error::Error;
 use crate::structures::key::hash;
 
-/// Maximum number of leaves that a lookup by value prefetches.
+/// The maximum number of leaves that a lookup by value prefetches.
 const ASKED: usize = 2;
 
 /// Appends the index words of the items at the given places of a leaf to `words`.
@@ -32,7 +32,8 @@ pub(super) fn words_of(
 }
 
 impl Feed {
-    /// Records the index words of items that were added to a leaf, to be inserted later.
+    /// Records index words for items that were added to a leaf. [`tell_index`](Self::tell_index)
+    /// adds these words to the index later.
     pub(super) fn came(
         &mut self,
         transaction: &Transaction<'_>,
@@ -47,7 +48,8 @@ impl Feed {
         words_of(secret, image, places, leaf, &mut self.words.come)
     }
 
-    /// Records the index words of items that were removed from a leaf, to be removed later.
+    /// Records index words for items that were removed from a leaf.
+    /// [`tell_index`](Self::tell_index) removes these words from the index later.
     pub(super) fn went(
         &mut self,
         transaction: &Transaction<'_>,
@@ -62,8 +64,8 @@ impl Feed {
         words_of(secret, image, places, leaf, &mut self.words.gone)
     }
 
-    /// Records that the items selected by `masks` were removed from a leaf. There is one mask for
-    /// each block.
+    /// Records index words for the items that `masks` select, which were removed from a leaf. Each
+    /// mask covers one block of the leaf's items.
     pub(super) fn went_of(
         &mut self,
         transaction: &Transaction<'_>,
@@ -94,8 +96,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Applies the recorded changes of one moved item to the index. If `word` is given, the item's
-    /// word is replaced in place where possible.
+    /// Applies the recorded changes for one moved item to the index. If `word` is given, the item's
+    /// index word is overwritten in place if possible.
     pub(super) fn tell_index_of_move(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -111,7 +113,7 @@ impl Feed {
         self.tell_index(transaction)
     }
 
-    /// Collects the items that a query by value selects, using the index. O(log n) for each leaf
+    /// Uses the index to collect the items that a query by value selects. O(log n) for each leaf
     /// that contains one of the values.
     pub(super) fn collect_indexed(
         &self,
@@ -128,7 +130,7 @@ impl Feed {
         leaves.dedup();
         let (mut found, mut scratch) = (Vec::new(), Scratch::default());
         for at in leaves {
-            // R3: recheck, so that a loop over torn data ends soon.
+            // Revalidate the view, so that a loop over torn data stops early (R3).
             view.recheck()?;
             let place = self.place_of_leaf(view, at)?;
             let leaf = load_leaf(view, at, &self.full, &self.schema, place.count)?;
@@ -143,8 +145,8 @@ impl Feed {
         Ok(found)
     }
 
-    /// Finds the first item with a value, using the index. O(log n) for each leaf before it that
-    /// may contain the value.
+    /// Uses the index to find the first item with a value. O(log n) for each preceding leaf that
+    /// could contain the value.
     pub(super) fn first_indexed(
         &self,
         view: &View<'_>,
@@ -158,7 +160,8 @@ impl Feed {
                 .for_each(|line| view.prefetch(leaf.wrapping_add(line)));
         }
         if leaves.len() > 1 {
-            // Leaf labels ascend, so they give the order of the leaves.
+            // The labels of the leaves ascend in feed order, so sorting by label restores the order
+            // of the leaves.
             let labels = leaves
                 .iter()
                 .map(|&leaf| Ok((Leaf::label(view, leaf)?, leaf)));
@@ -167,7 +170,7 @@ impl Feed {
             leaves = labels.into_iter().map(|(_, leaf)| leaf).collect();
         }
         for at in leaves {
-            // R3: recheck, so that a loop over torn data ends soon.
+            // Revalidate the view, so that a loop over torn data stops early (R3).
             view.recheck()?;
             let place = self.place_of_leaf(view, at)?;
             let leaf = load_leaf(view, at, &self.full, &self.schema, place.count)?;

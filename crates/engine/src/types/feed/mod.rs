@@ -1,18 +1,19 @@
-//! Feeds: long lists of fixed-size values. Each value has attributes of a few bits and a mark that
-//! hides it. `types/registry` uses the contract; commands call the other operations.
+//! Implements feeds: long lists of fixed-size values. Each value has attributes of a few bits each
+//! and a bit that hides the value. `types/registry` uses `contract`; commands call the other
+//! modules.
 //!
-//! A feed of any length is a counted tree of packed leaves. For each child, an inner node notes the
-//! number of hidden items and the attribute values that may occur. Positions therefore count only
-//! the items that a query selects, and subtrees without possible matches are skipped.
+//! A feed of any length is a tree of packed leaves that counts items. For each child, an inner node
+//! stores a note: the number of hidden items and the attribute values that can occur. A query can
+//! therefore count only the items that it selects, and skip subtrees without a possible match.
 //!
 //! - `leaves`: reads, changes and summarizes the leaves of a feed.
 //! - `check`: integrity checks.
 //! - `contract`: the implementation of the type interface.
-//! - `edit`: inserts, removes and marks items in leaves.
-//! - `index`: maps values to leaves with a tree of sorted words.
+//! - `edit`: inserts, removes and hides items in leaves.
+//! - `index`: maps values to leaves, using a tree of sorted words.
 //! - `indexed`: feeds with an index: index updates, and lookups by value.
-//! - `order`: the orders of a feed, and comparison of the values of a sorted feed.
-//! - `query`: selects items of a feed and finds the way to them.
+//! - `order`: the possible orders of a feed, and comparisons of values in a sorted feed.
+//! - `query`: selects items of a feed and locates them.
 //! - `read`: reads feeds, optimistically or under a lock.
 //! - `root`: loads a feed from its root words.
 //! - `schema`: the value size, attributes and order of a feed.

@@ -1,4 +1,4 @@
-//! Operations on complete feeds: copying, rebuilding, moving to an arena and discarding.
+//! Copies, rebuilds and discards complete feeds, and moves them to arenas.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,13 @@ use crate::structures::elements::OUTGROWN;
 use crate::structures::graveyard;
 use crate::structures::tree::Child;
 
-/// The number that identifies the trees of feeds in the records of the graveyard.
+/// The number that identifies feed trees in the records of the graveyard, the queue of large values
+/// to free.
 pub(super) const TREE: u64 = 5;
 
 impl Feed {
-    /// Prepares a feed for `more` new items. Moves it to an arena if it outgrows its shard's slabs
-    /// (H4). Moves at most [`OUTGROWN`] bytes.
+    /// Prepares a feed for `more` new items. If the feed would outgrow its shard's slabs, moves it
+    /// to an arena (H4). At most [`OUTGROWN`] bytes are moved.
     pub(super) fn settle(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -48,8 +49,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Queues the trees of a feed without an arena to be freed later in small steps. A tree of one
-    /// leaf is freed at once.
+    /// Queues the trees of a feed without an arena, so that they are freed later in small steps. A
+    /// tree with a single leaf is freed immediately.
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let index = self.index.as_ref().map(Index::root);
         for tree in [Some((self.tree.root(), self.tree.height())), index] {
@@ -65,7 +66,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Copies the feed to another pool and returns the copy's root words. O(n).
+    /// Copies the feed to another memory pool and returns the copy's root words. O(n).
     pub(super) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -102,8 +103,8 @@ impl Feed {
         Ok(Feed::root_words(&self.schema, made, self.hidden, to))
     }
 
-    /// Copies the feed to another pool without the items `without`, which are given in feed order.
-    /// Returns the root words of the copy, whose leaves are full. O(n).
+    /// Copies the feed to another memory pool, except the items `without`, which must be given in
+    /// feed order. The leaves of the copy are full. Returns the copy's root words. O(n).
     pub(super) fn make_anew(
         &self,
         transaction: &mut Transaction<'_>,

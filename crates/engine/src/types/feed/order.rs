@@ -1,23 +1,23 @@
-//! The orders of a feed: by position, or by values of a certain type.
+//! Defines the orders of a feed: by position, or by values of a given type.
 
 use std::cmp::Ordering;
 
-/// The lowest number of a sorted order. The number of the value type is added, and `UNIQUE` if
-/// values are unique.
+/// The lowest number of a sorted order. The number of the value type is added to it, and also
+/// `UNIQUE` if values are unique.
 const SORTED: u8 = 16;
-/// Added to the number of a sorted order whose values are unique.
+/// The number that is added to the number of a sorted order if values are unique.
 const UNIQUE: u8 = 8;
 
 /// The order of the items of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By position. Items can be inserted and removed anywhere.
+    /// By position. Items can be inserted and removed at any position.
     List,
-    /// By position. Items can only be inserted at the ends or moved there.
+    /// By position. Items can be inserted only at the ends, and moved only to the ends.
     Queue,
-    /// By value. Items with equal values stay in insertion order.
+    /// By value. Items with equal values are in insertion order.
     Sorted {
-        /// The type of the values.
+        /// The type of the values, which determines how values are compared.
         of: FeedType,
         /// Whether values are unique.
         unique: bool,
@@ -25,7 +25,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Returns the name of the order in commands.
+    /// Returns the name of the order as used in commands.
     pub fn name(self) -> &'static str {
         match self {
             Order::List => "list",
@@ -34,7 +34,7 @@ impl Order {
         }
     }
 
-    /// Returns the value type of a sorted order, or `None` for an order by position.
+    /// Returns the value type of a sorted order, or `None` if the order is by position.
     pub fn sorted_by(self) -> Option<FeedType> {
         match self {
             Order::Sorted { of, .. } => Some(of),
@@ -68,30 +68,30 @@ impl Order {
     }
 }
 
-/// The type of the values of a sorted feed. Numbers are stored in little-endian byte order.
+/// The type of the values in a sorted feed. Numbers are stored in little-endian byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedType {
-    /// Signed integers of 4 bytes.
+    /// Signed 4-byte integers.
     Int32 = 0,
-    /// Unsigned integers of 4 bytes.
+    /// Unsigned 4-byte integers.
     Uint32 = 1,
-    /// Signed integers of 8 bytes.
+    /// Signed 8-byte integers.
     Int64 = 2,
-    /// Unsigned integers of 8 bytes.
+    /// Unsigned 8-byte integers.
     Uint64 = 3,
-    /// Floating-point numbers of 4 bytes, except NaN and -0.
+    /// 4-byte floating-point numbers, except NaN and -0.
     Float32 = 4,
-    /// Floating-point numbers of 8 bytes, except NaN and -0.
+    /// 8-byte floating-point numbers, except NaN and -0.
     Float64 = 5,
     /// Bytes, compared lexicographically.
     Bytes = 6,
-    /// Texts without zero bytes that are at most as long as a value. Zero bytes fill the rest of
-    /// the value.
+    /// Texts without zero bytes, at most as long as the value size. A shorter text is padded with
+    /// zero bytes.
     Text = 7,
 }
 
 impl FeedType {
-    /// All types, ordered by number.
+    /// All value types of sorted feeds, ordered by number.
     pub const ALL: [FeedType; UNIQUE as usize] = [
         FeedType::Int32,
         FeedType::Uint32,
@@ -103,7 +103,7 @@ impl FeedType {
         FeedType::Text,
     ];
 
-    /// Returns the name of the type in commands.
+    /// Returns the name of the type as used in commands.
     pub fn name(self) -> &'static str {
         match self {
             FeedType::Int32 => "int32",
@@ -117,7 +117,8 @@ impl FeedType {
         }
     }
 
-    /// Returns the size of a number in bytes, or `None` if values of the type may have any size.
+    /// Returns the size in bytes of a number of this type, or `None` if values of this type can
+    /// have any size.
     pub fn size(self) -> Option<u8> {
         match self {
             FeedType::Int32 | FeedType::Uint32 | FeedType::Float32 => Some(4),
@@ -126,8 +127,8 @@ impl FeedType {
         }
     }
 
-    /// Returns whether bytes of the right length are a valid value. Valid values that compare equal
-    /// are identical bytes.
+    /// Returns whether bytes of the correct length are a valid value. If two valid values compare
+    /// equal, their bytes are identical.
     pub fn holds(self, value: &[u8]) -> bool {
         let is_sound =
             |number: f64| !number.is_nan() && (number != 0.0 || number.is_sign_positive());
@@ -141,8 +142,8 @@ impl FeedType {
         }
     }
 
-    /// Compares two values. For [`FeedType::Bytes`] and [`FeedType::Text`], a range limit may have
-    /// a different length than the values.
+    /// Compares two values. For [`FeedType::Bytes`] and [`FeedType::Text`], `one` or `other` can be
+    /// a range limit whose length differs from the value size.
     #[inline]
     pub fn compare(self, one: &[u8], other: &[u8]) -> Ordering {
         match self {
@@ -176,7 +177,7 @@ fn by<const N: usize, T: Ord>(one: &[u8], other: &[u8], number: fn([u8; N]) -> T
     array(one).map(number).cmp(&array(other).map(number))
 }
 
-/// Returns a text without the zero bytes that pad its value.
+/// Returns a text value without the zero bytes that pad it.
 pub(super) fn text(value: &[u8]) -> &[u8] {
     let end = value.iter().rposition(|&byte| byte != 0);
     &value[..end.map_or(0, |last| last + 1)]

@@ -1,4 +1,4 @@
-//! Read operations on feeds, used optimistically or under a lock.
+//! Reads feeds, either optimistically or under a lock.
 
 use std::ops::{Bound, Range};
 
@@ -21,38 +21,38 @@ use crate::structures::ranges::Ranges;
 use crate::structures::tree::Node;
 use crate::types::value_type::ValueType;
 
-/// Bytes of values that are prefetched before the leaf's header is read.
+/// The number of bytes of values that are prefetched before the leaf's header is read.
 const AHEAD: u64 = 256;
 
-/// The range of items to return.
+/// The options of a read that select a range of items.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedRange {
-    /// Position of the first item to return, among the items that the query selects. A negative
+    /// The position of the first item to return, among the items that the query selects. A negative
     /// position counts from the last item.
     pub from: i64,
-    /// Maximum number of items to return.
+    /// The maximum number of items to return.
     pub count: u64,
-    /// Whether to return the items in reverse order. `from` then counts from the last item.
+    /// Whether items are returned in reverse order. If so, `from` counts from the last item.
     pub reverse: bool,
-    /// Whether to return attributes.
+    /// Whether attributes are returned.
     pub attributes: bool,
 }
 
-/// Structural statistics of a feed.
+/// Statistics about the structure of a feed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedInfo {
-    /// Number of leaves.
+    /// The number of leaves.
     pub leaves: u64,
-    /// Number of inner nodes.
+    /// The number of inner nodes.
     pub nodes: u64,
-    /// Bytes used in addition to the entry.
+    /// The number of bytes used in addition to the entry.
     pub bytes: u64,
-    /// Number of items that the leaves have room for.
+    /// The number of items for which the leaves have room.
     pub places: u64,
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a key that must hold a feed.
+    /// Looks up the feed at a key. Fails if the value has another type.
     pub fn feed(&self, database: usize, key: &Key<'_>) -> Result<Option<Feed>, Error> {
         match self.find_type(database, key, ValueType::Feed)? {
             Some(entry) => Feed::load(self.view(), key.shard, &entry).map(Some),
@@ -61,14 +61,15 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Lower and upper limit of the values in a range of a sorted feed. The limits are byte strings of
+/// The lower and upper limits of a range of values in a sorted feed. Each limit is a byte string of
 /// the value size.
 pub(super) type Between<'l> = (Bound<&'l [u8]>, Bound<&'l [u8]>);
 
 impl Feed {
-    /// Counts the items that a query selects. O(log n) if only marks matter, or if every subtree
-    /// with possible matches is unchanged since it was tallied ([`Access::make_tallies`]).
-    /// Otherwise, searches the nodes and leaves that may contain matches.
+    /// Counts the items that a query selects. O(log n) if the query depends only on whether items
+    /// are hidden, or if every subtree with possible matches has not changed since
+    /// [`Access::make_tallies`]. Otherwise, the nodes and leaves with possible matches are
+    /// searched.
     ///
     /// [`Access::make_tallies`]: crate::Access::make_tallies
     pub fn count_of(
@@ -80,8 +81,8 @@ impl Feed {
         self.count(view, selection, 0..u64::MAX, untallied)
     }
 
-    /// Counts the items of a sorted feed that a query selects and whose values lie within limits.
-    /// Locating the limits is O(log n).
+    /// Counts the items of a sorted feed that a query selects and whose values are within limits.
+    /// Locating the limits takes O(log n).
     pub fn count_between(
         &self,
         view: &View<'_>,
@@ -93,7 +94,7 @@ impl Feed {
         self.count(view, selection, positions, untallied)
     }
 
-    /// Returns the positions of the items of a sorted feed whose values lie within limits.
+    /// Returns the positions of the items of a sorted feed whose values are within limits.
     pub(super) fn positions_between(
         &self,
         view: &View<'_>,
@@ -103,8 +104,8 @@ impl Feed {
         self.between(view, of, limits)
     }
 
-    /// Replaces the contents of `out` with a range of the items that a query selects, with
-    /// attributes if the range asks for them.
+    /// Fills `out` with a range of the items that a query selects, including attributes if
+    /// requested.
     pub fn range(
         &self,
         view: &View<'_>,
@@ -115,9 +116,9 @@ impl Feed {
         self.range_within(view, selection, 0..u64::MAX, range, out)
     }
 
-    /// Replaces the contents of `out` with a range of the selected items of a sorted feed,
-    /// considering only items whose values lie within limits. Positions count from the first of
-    /// these items. Locating the limits is O(log n).
+    /// Fills `out` with a range of the selected items of a sorted feed, considering only items
+    /// whose values are within limits. Positions count from the first of these items. Locating the
+    /// limits takes O(log n).
     pub fn range_between(
         &self,
         view: &View<'_>,
@@ -176,8 +177,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Appends a range of items to `out` when the query selects all items. The tree's counts lead
-    /// to the first item, and the rest is read leaf by leaf.
+    /// Appends a range of items to `out` for a query that selects all items. The tree's counts
+    /// locate the first item, and the rest is read leaf by leaf.
     fn range_of_all(
         &self,
         view: &View<'_>,
@@ -202,8 +203,8 @@ impl Feed {
         };
         let mut place = self.tree.find(view, first)?;
         let mut index = first.wrapping_sub(place.before);
-        // Prefetch the values together with the header, on the guess that the leaf begins at its
-        // first place, as most leaves do.
+        // Prefetch the values together with the header, assuming that the leaf's items start at the
+        // first place, as in most leaves.
         let guess = self
             .full
             .value_at(index.min(self.full.places as u64) as usize);
@@ -226,7 +227,7 @@ impl Feed {
             if left == 0 {
                 break;
             }
-            // R3: recheck, so that a loop over torn data ends soon.
+            // Revalidate the view, so that a loop over torn data stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Err(fault(place.leaf));
@@ -239,9 +240,9 @@ impl Feed {
         Ok(())
     }
 
-    /// Returns the position of the first item with a value among the items that `seen` selects, or
-    /// `None` if `seen` excludes that item or no item has the value. O(n), or O(log n) in a sorted
-    /// or indexed feed.
+    /// Returns the position of the first item with a value, among the items that `seen` selects.
+    /// Returns `None` if no item has the value or `seen` excludes that item. O(n), or O(log n) in a
+    /// sorted or indexed feed.
     pub fn position(
         &self,
         view: &View<'_>,
@@ -317,7 +318,7 @@ impl Feed {
         level: usize,
         info: &mut FeedInfo,
     ) -> Result<(), Error> {
-        // R3: recheck, so that a walk over torn data ends soon.
+        // Revalidate the view, so that a walk over torn data stops early (R3).
         view.recheck()?;
         if level == 0 {
             info.leaves += 1;
@@ -336,7 +337,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Appends the schema's row and then a row for each item to `out`.
+    /// Appends the row of the schema to `out`, followed by a row for each item.
     pub(super) fn append_rows(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
         out.push(&self.schema.row());
         self.for_each_leaf(&mut { view }, |_, leaf, _, _| {
@@ -354,7 +355,7 @@ impl Feed {
     }
 }
 
-/// Returns the position of the first selected item of a leaf.
+/// Returns the position of the first item that `found` selects in a leaf.
 fn position_of(leaf: &Leaf, found: &Found) -> u64 {
     let blocks = found.masks.iter().enumerate();
     let mut places = blocks.filter(|(_, mask)| **mask != 0);

@@ -1,4 +1,5 @@
-//! A feed loaded from its root words: its counts, its schema and its leaves in order.
+//! Loads a feed from its root words, which contain the counts and the schema, and iterates over its
+//! leaves.
 
 use std::cell::Cell;
 
@@ -12,31 +13,31 @@ use crate::error::Error;
 use crate::structures::entry::Entry;
 use crate::structures::tree::Builder;
 
-/// Number of root words of a feed without an index.
+/// The number of root words of a feed without an index.
 const WORDS: usize = 5 + SCHEMA_WORDS;
 const ARENA: u64 = 24;
 const HIDDEN_ITEMS: u64 = 32;
 const SCHEMA: u64 = 40;
 pub(super) const INDEX: u64 = WORDS as u64 * 8;
 
-/// Builds the tree of a feed.
+/// A builder for the tree of a feed.
 pub(super) type FeedBuilder = Builder<NOTE_WORDS, Sums>;
 
-/// A feed that was looked up.
+/// The result of looking up a feed.
 #[derive(Debug)]
 pub struct Feed {
-    /// Offset of the root words.
+    /// The offset of the root words.
     pub(super) at: Offset,
     pub(super) tree: FeedTree,
     pub(super) schema: Schema,
-    /// Layout of a full-size leaf, used if the feed has several leaves.
+    /// The layout of a full-size leaf. All leaves use it if the feed has several leaves.
     pub(super) full: Layout,
-    /// Number of hidden items.
+    /// The number of hidden items.
     pub(super) hidden: u64,
-    /// The pool that the feed's memory comes from.
+    /// The memory pool of the feed: its shard's slabs, or its arena.
     pub(super) pool: Pool,
     pub(super) index: Option<Index>,
-    /// Index changes that are recorded but not applied yet.
+    /// Changes to the index that are recorded but not yet applied.
     pub(super) words: Words,
 }
 
@@ -48,16 +49,17 @@ pub(super) fn fault(at: Offset) -> Error {
     .into()
 }
 
-/// A schema's words, with the schema and the leaf layout that they describe.
+/// The words that encode a schema, with the decoded schema and leaf layout.
 type Known = ([u64; SCHEMA_WORDS], (Schema, Layout));
 
 thread_local! {
-    /// Caches the last schema, because most programs use few feeds at a time.
+    /// Caches the schema that was decoded last, because most programs use few schemas at the same
+    /// time.
     static LAST: Cell<Option<Known>> = const { Cell::new(None) };
 }
 
-/// Decodes a schema and returns it with the layout of its full-size leaves. Returns `None` if the
-/// words are invalid.
+/// Decodes a schema and returns it together with the layout of a full-size leaf. Returns `None` if
+/// the words are invalid.
 fn known(words: [u64; SCHEMA_WORDS]) -> Option<(Schema, Layout)> {
     match LAST.get() {
         Some((last, known)) if last == words => Some(known),
@@ -75,14 +77,14 @@ fn root_length(schema: &Schema) -> usize {
     WORDS + if schema.is_indexed() { 3 } else { 0 }
 }
 
-/// Index words to remove and to add.
+/// The words to remove from the index and the words to add to it.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     pub(super) gone: Vec<u64>,
     pub(super) come: Vec<u64>,
 }
 
-/// The root words of a newly built tree and its index.
+/// The root words of a newly built tree and of its index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Made {
     pub(super) tree: [u64; 3],
@@ -90,8 +92,7 @@ pub(super) struct Made {
 }
 
 impl Feed {
-    /// Loads the feed of an entry. `shard` is the entry's shard; a caller that only reads may pass
-    /// any shard.
+    /// Loads the feed of an entry. `shard` must be the entry's shard, unless the caller only reads.
     pub(super) fn load(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Feed, Error> {
         if entry.header.value_length() < WORDS as u64 * 8 {
             return Err(entry.fault().into());
@@ -135,7 +136,7 @@ impl Feed {
         &self.schema
     }
 
-    /// Returns the number of items, including hidden ones.
+    /// Returns the number of items, including hidden items.
     pub fn items(&self) -> u64 {
         self.tree.count()
     }
@@ -157,14 +158,14 @@ impl Feed {
         Ok(())
     }
 
-    /// Estimates the number of bytes that `items` items use.
+    /// Estimates the number of bytes that `items` items occupy.
     pub(super) fn bytes_of(&self, items: u64) -> u64 {
         let bits = self.schema.value_size() * 8 + self.schema.planes();
         items.saturating_mul(bits as u64) / 8
     }
 
-    /// Visits all leaves in order, with the number of items before each leaf. Also passes the
-    /// leaf's note if the leaf has a parent node.
+    /// Visits all leaves in order, with the number of items before each leaf. If the leaf has a
+    /// parent node, also passes the leaf's note, the summary that the parent stores.
     pub(super) fn for_each_leaf<V: AsView>(
         &self,
         viewer: &mut V,
@@ -179,7 +180,7 @@ impl Feed {
             let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
             let note = place.note(view)?;
             visit(viewer, &leaf, place.before, note)?;
-            // R3: recheck, so that a loop over torn data ends soon.
+            // Revalidate the view, so that a loop over torn data stops early (R3).
             viewer.as_view().recheck()?;
             if !place.step(viewer.as_view(), true)? {
                 return Ok(());
@@ -187,9 +188,9 @@ impl Feed {
         }
     }
 
-    /// Returns the number of bytes used in addition to the entry: the arena, or the leaves and
-    /// inner nodes of a feed without an arena. O(1) with an arena,
-    /// O([`OUTGROWN`](crate::structures::elements::OUTGROWN)) without.
+    /// Returns the number of bytes used in addition to the entry. This is the size of the feed's
+    /// arena, or the total size of its leaves and inner nodes. O(1) with an arena,
+    /// O([`OUTGROWN`](crate::structures::elements::OUTGROWN)) without an arena.
     pub(super) fn memory_usage(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.pool.arena() != 0 {
             return Ok(view.arena_bytes(self.pool.arena())?);
@@ -206,7 +207,7 @@ impl Feed {
             let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
             let own = place.nodes_begun() + block_size(leaf.layout.size);
             bytes = bytes.saturating_add(own);
-            // R3: recheck, so that a loop over torn data ends soon.
+            // Revalidate the view, so that a loop over torn data stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(bytes);
@@ -215,7 +216,8 @@ impl Feed {
     }
 }
 
-/// Access to a view: either a plain view, or a transaction that changes other data during a walk.
+/// Provides a view. Implemented by views and by transactions, so that a transaction can change
+/// other data during a walk.
 pub(super) trait AsView {
     fn as_view(&self) -> &View<'_>;
 }

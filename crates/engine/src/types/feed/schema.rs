@@ -1,20 +1,21 @@
-//! The schema of a feed: the size of its values, the widths of its attributes, and its order.
+//! Defines the schema of a feed: the size of its values, the widths of its attributes, and its
+//! order.
 
 use super::order::{FeedType, Order};
 
-/// Maximum number of attributes.
+/// The maximum number of attributes.
 pub const ATTRIBUTES_MAX: usize = 16;
-/// Number of root words that encode the schema.
+/// The number of root words that encode the schema.
 pub(super) const SCHEMA_WORDS: usize = 3;
-/// The first byte of the schema's row. The rows of items begin with 0, or with 1 if the item is
-/// hidden.
+/// The first byte of the schema's row. The row of an item instead starts with 0, or with 1 if the
+/// item is hidden.
 pub(super) const SCHEMA_ROW: u8 = 2;
-/// A bit in the order's byte, set if the feed has an index.
+/// The bit of the order byte that is set if the feed has an index.
 const INDEXED: u8 = 64;
-/// Maximum width of an attribute in bits.
+/// The maximum width of an attribute in bits.
 const WIDTH_MAX: u8 = 32;
 
-/// The schema of a feed's items. It never changes.
+/// The schema of a feed's items. The schema of a feed never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
     size: u8,
@@ -26,8 +27,8 @@ pub struct Schema {
 
 impl Schema {
     /// Creates a schema with values of `size` bytes and attributes of `widths` bits. Returns `None`
-    /// if `size` is 0 or is not the size of the numbers by which the feed is sorted, if a width is
-    /// not in 1..=32, or if there are more than [`ATTRIBUTES_MAX`] attributes.
+    /// if `size` is 0 or does not match the number type of a sorted order, if a width is not in
+    /// 1..=32, or if there are more than [`ATTRIBUTES_MAX`] attributes.
     pub fn new(size: u8, widths: &[u8], order: Order) -> Option<Schema> {
         let number = order.sorted_by().and_then(FeedType::size);
         let sound = size > 0
@@ -47,15 +48,15 @@ impl Schema {
         })
     }
 
-    /// Adds an index from values to items. Returns `None` for a sorted feed, which finds values
-    /// without an index.
+    /// Adds an index that maps values to items. Returns `None` if the feed is sorted, because a
+    /// sorted feed looks up values without an index.
     pub fn with_index(self) -> Option<Schema> {
         let indexed = true;
         let sorted = self.order.sorted_by().is_some();
         (!sorted).then_some(Schema { indexed, ..self })
     }
 
-    /// Returns whether the feed has an index from values to items.
+    /// Returns whether the feed has an index that maps values to items.
     pub fn is_indexed(&self) -> bool {
         self.indexed
     }
@@ -70,7 +71,7 @@ impl Schema {
         self.order
     }
 
-    /// Returns whether `value` is a valid value under this schema.
+    /// Returns whether `value` is valid under this schema.
     pub fn takes(&self, value: &[u8]) -> bool {
         let order = self.order.sorted_by();
         value.len() == self.value_size() && order.is_none_or(|of| of.holds(value))
@@ -81,23 +82,23 @@ impl Schema {
         &self.widths[..usize::from(self.attributes)]
     }
 
-    /// Returns the largest value of an attribute.
+    /// Returns the maximum value of an attribute.
     ///
     /// # Panics
-    /// If the schema has no such attribute.
+    /// Panics if the schema has no such attribute.
     pub fn greatest(&self, attribute: usize) -> u32 {
         u32::MAX >> (32 - self.widths()[attribute])
     }
 
-    /// Returns whether `attributes` has the right length and each attribute fits its width.
+    /// Returns whether `attributes` has the right length and each attribute fits in its width.
     pub fn has_room_for(&self, attributes: &[u32]) -> bool {
         let mut widths = self.widths().iter().zip(attributes);
         attributes.len() == self.widths().len()
             && widths.all(|(&width, &attribute)| u64::from(attribute) >> width == 0)
     }
 
-    /// Returns the number of bits that an item has in addition to its value: the hidden mark and
-    /// the attributes.
+    /// Returns the number of bits of an item in addition to its value: the hidden bit and the
+    /// attribute bits.
     pub(super) fn planes(&self) -> usize {
         1 + self
             .widths()
@@ -106,7 +107,8 @@ impl Schema {
             .sum::<usize>()
     }
 
-    /// Returns the index of each attribute's first bit among the bits of an item.
+    /// Returns the index of each attribute's first bit among the bits of an item, where bit 0 is
+    /// the hidden bit.
     pub(super) fn first_planes(&self) -> impl Iterator<Item = usize> {
         self.widths().iter().scan(1, |next, &width| {
             let first = *next;
@@ -149,7 +151,8 @@ impl Schema {
         self.order.number() | if self.indexed { INDEXED } else { 0 }
     }
 
-    /// Returns the first row of a feed's flat list: `2 | size | order | widths`, one byte each.
+    /// Returns the first row of a feed's flat list: `2 | size | order | widths`, with one byte for
+    /// each number.
     pub fn row(&self) -> Vec<u8> {
         let mut row = vec![SCHEMA_ROW, self.size, self.order_byte()];
         row.extend_from_slice(self.widths());
@@ -164,8 +167,8 @@ impl Schema {
         }
     }
 
-    /// Returns the row of an item: one byte that is 1 if the item is hidden and otherwise 0, the
-    /// value, and each attribute as little-endian bytes.
+    /// Returns the row of an item: one byte that is 1 if the item is hidden, otherwise 0, followed
+    /// by the value and the little-endian bytes of each attribute.
     pub fn item_row(&self, value: &[u8], attributes: &[u32], hidden: bool) -> Vec<u8> {
         let mut row = Vec::new();
         self.append_item_row(value, attributes.iter().copied(), hidden, &mut row);
@@ -188,8 +191,8 @@ impl Schema {
         }
     }
 
-    /// Decodes the value, attributes and hidden mark of an item from its row, or returns `None` if
-    /// the row is invalid.
+    /// Decodes an item's row into the value, the attributes and whether the item is hidden. Returns
+    /// `None` if the row is invalid.
     pub(super) fn of_item_row<'r>(
         &self,
         row: &'r [u8],

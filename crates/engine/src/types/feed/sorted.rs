@@ -1,8 +1,8 @@
-//! Sorted feeds: lookups by value, and insertion in order.
+//! Implements sorted feeds: lookups by value, and insertion in order.
 //!
-//! Inner nodes keep no values, so they are as small as those of other feeds. The first value of a
-//! subtree is read from its first leaf, a few cache lines away. A lookup reads O(log n) such
-//! values.
+//! The inner nodes do not contain values, so they are as small as in other feeds. Instead, the
+//! first value of a subtree is read from its first leaf, which costs a few cache misses. A lookup
+//! reads O(log n) such values.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
@@ -22,8 +22,8 @@ use crate::error::Error;
 use crate::structures::tree::Node;
 
 impl Feed {
-    /// Counts the items whose value satisfies `before`, which must hold for a prefix of the items
-    /// and for no other item. Calls `before` O(log n) times.
+    /// Counts the items whose values satisfy `before`. These items must be the first items of the
+    /// feed. Calls `before` O(log n) times.
     fn items_before(
         &self,
         view: &View<'_>,
@@ -80,7 +80,7 @@ impl Feed {
         load_value(view, &leaf, leaf.start, value)
     }
 
-    /// Returns the positions of the items of a sorted feed whose values lie within limits.
+    /// Returns the positions of the items of a sorted feed whose values are within limits.
     pub(super) fn between(
         &self,
         view: &View<'_>,
@@ -101,7 +101,7 @@ impl Feed {
         Ok(from..to.max(from))
     }
 
-    /// Returns the positions of the items with a value.
+    /// Returns the positions of the items with the given value.
     pub(super) fn with_value(
         &self,
         view: &View<'_>,
@@ -130,7 +130,7 @@ impl Feed {
             let untallied = &mut Untallied::default();
             self.walk(view, selection, wanted, untallied, &mut |_, more| {
                 match found.last_mut() {
-                    // Neighboring values share a leaf.
+                    // Merge the masks if the item is in the same leaf as the previous one.
                     Some(last) if last.before == more.before => {
                         let masks = last.masks.iter_mut().zip(&more.masks);
                         masks.for_each(|(all, more)| *all |= more);
@@ -143,7 +143,7 @@ impl Feed {
         Ok(found)
     }
 
-    /// Returns items sorted by value. If the feed's values are unique, omits duplicates and values
+    /// Returns items sorted by value. If values are unique in the feed, omits duplicates and values
     /// that the feed already contains.
     pub(super) fn in_order(
         &self,
@@ -167,8 +167,8 @@ impl Feed {
         Ok(rows.of_places(&places, &self.schema))
     }
 
-    /// Inserts items, given in order, at the positions that their values determine. O(items * log
-    /// n).
+    /// Inserts items, which must be sorted by value, at the positions that their values determine.
+    /// O(items * log n).
     pub(super) fn insert_sorted(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -184,8 +184,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Returns the position in the feed where the first of the sorted items belongs, and the end of
-    /// the run of items that belong at that position.
+    /// Returns the position in the feed at which the first of the sorted items must be inserted,
+    /// and the end of the range of items that must be inserted at the same position.
     pub(super) fn gap(
         &self,
         view: &View<'_>,
@@ -220,8 +220,8 @@ impl Feed {
         Ok((gap, end))
     }
 
-    /// Merges sorted items with a copy of the feed in another pool, and returns the copy's root
-    /// words. Its leaves are full. O(n + items).
+    /// Merges sorted items with a copy of the feed in another memory pool, and returns the copy's
+    /// root words. The leaves of the copy are full. O(n + items).
     pub(super) fn merge_anew(
         &self,
         transaction: &mut Transaction<'_>,
@@ -235,7 +235,7 @@ impl Feed {
             let image = Image::load(transaction.view(), leaf)?;
             let mut done = image.start;
             while next < rows.end() && done < image.end() {
-                // Existing items come before new items with an equal value.
+                // Existing items precede new items with an equal value.
                 let is_before = |place: &usize| {
                     of.compare(image.value(*place), rows.value(next)) != Ordering::Greater
                 };
@@ -262,7 +262,7 @@ impl Feed {
 }
 
 impl Order {
-    /// Returns whether `value` may follow `before` in a feed of this order.
+    /// Returns whether `value` can directly follow `before` in a feed with this order.
     pub(super) fn may_follow(self, before: &[u8], value: &[u8]) -> bool {
         match self {
             Order::List | Order::Queue => true,
@@ -275,7 +275,7 @@ impl Order {
     }
 }
 
-/// Loads the value at a place of a leaf.
+/// Loads the value at the given place of a leaf.
 fn load_value(
     view: &View<'_>,
     leaf: &Leaf,

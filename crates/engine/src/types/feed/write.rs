@@ -1,4 +1,4 @@
-//! Operations that change feeds.
+//! Implements the operations that change feeds.
 
 use super::FEED;
 use super::edit::Packer;
@@ -23,11 +23,13 @@ use crate::transaction::writer::{self, Writer};
 use crate::types::list::End;
 use crate::types::value_type::ValueType;
 
-/// A removal that affects more than one in this many leaves rebuilds the feed.
+/// A removal rebuilds the complete feed if more than one in `MADE_ANEW` leaves contains an item to
+/// remove.
 const MADE_ANEW: u64 = 4;
 
-/// Converts an index to a position. A non-negative index means before that item. A negative index
-/// means after an item counted from the end, so that -1 is the end of the feed.
+/// Converts an index to an insertion position. A non-negative index refers to the position before
+/// that item. A negative index refers to the position after an item counted from the end, so -1 is
+/// the end of the feed.
 fn resolve(position: i64, count: u64) -> u64 {
     match u64::try_from(position) {
         Ok(position) => position.min(count),
@@ -36,7 +38,7 @@ fn resolve(position: i64, count: u64) -> u64 {
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a key that must hold a feed.
+    /// Looks up the feed at a key. Fails if the value has another type.
     pub fn feed(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Feed>, Error> {
         Ok(self.find_feed(database, key)?.map(|(_, feed)| feed))
     }
@@ -53,13 +55,13 @@ impl Writer<'_, '_> {
         Ok(Some((found, feed)))
     }
 
-    /// Records that a feed was changed and emits an event.
+    /// Records that a feed changed and emits an event.
     fn feed_changed(&mut self, database: usize, key: &Key<'_>, event: KeyEvent) {
         self.changed(database, key, Effect::Changed);
         self.tell(event, database, key);
     }
 
-    /// Creates an empty feed. Returns false and does nothing if the key already exists.
+    /// Creates an empty feed. Returns `false` and does nothing if the key already exists.
     pub fn feed_create(
         &mut self,
         database: usize,
@@ -77,8 +79,8 @@ impl Writer<'_, '_> {
 
     /// Inserts items of the feed's schema before the item at `position`, or at the end. Returns the
     /// new number of items, or `None` if the feed does not exist. A sorted feed ignores `position`
-    /// and inserts items by value. If its values are unique, items that already exist stay
-    /// unchanged. O(log n + items).
+    /// and inserts items by value; if values are unique, it ignores items whose values already
+    /// exist. O(log n + items).
     pub fn feed_add(
         &mut self,
         database: usize,
@@ -94,10 +96,10 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Inserts visible items from two buffers, like [`feed_add`](Self::feed_add). `items` receives
-    /// the feed's schema and returns the concatenated values and the attributes of all items. The
-    /// attributes may be empty if all are 0. Returns `None` if the feed does not exist, if `items`
-    /// returns `None`, or if the items do not match the schema.
+    /// Inserts visible items from two buffers, like [`feed_add`](Self::feed_add). `items` is called
+    /// with the feed's schema and returns the concatenated values and the attributes of all items.
+    /// The attributes can be empty if all are 0. Returns `None` if the feed does not exist, if
+    /// `items` returns `None`, or if the items do not match the schema.
     pub fn feed_add_visible<'i>(
         &mut self,
         database: usize,
@@ -151,9 +153,9 @@ impl Writer<'_, '_> {
         Ok(feed.items().max(more))
     }
 
-    /// Inserts items, given in order, at the positions that their values determine. Returns the new
-    /// number of items. If there are more items than leaves and they do not all belong at one
-    /// position, the feed is rebuilt, so that no leaf is changed repeatedly.
+    /// Inserts items, which must be sorted by value, at the positions that their values determine.
+    /// Returns the new number of items. If there are more items than leaves and not all items
+    /// belong at the same position, the feed is rebuilt, so that no leaf is changed repeatedly.
     fn feed_add_sorted(
         &mut self,
         database: usize,
@@ -184,8 +186,8 @@ impl Writer<'_, '_> {
         Ok(there + more)
     }
 
-    /// Removes the items that a query selects. Returns the number of items removed. O(n) at most:
-    /// subtrees whose notes rule out a match are skipped.
+    /// Removes the items that a query selects. Returns the number of items removed. At most O(n),
+    /// because subtrees are skipped if their notes rule out a match.
     pub fn feed_remove(
         &mut self,
         database: usize,
@@ -195,8 +197,8 @@ impl Writer<'_, '_> {
         self.feed_remove_among(database, key, selection, None)
     }
 
-    /// Removes the items of a sorted feed that a query selects and whose values lie within limits.
-    /// Returns the number of items removed. Locating the limits is O(log n).
+    /// Removes the items of a sorted feed that a query selects and whose values are within limits.
+    /// Returns the number of items removed. Locating the limits takes O(log n).
     pub fn feed_remove_between(
         &mut self,
         database: usize,
@@ -240,7 +242,7 @@ impl Writer<'_, '_> {
         Ok(items)
     }
 
-    /// Rebuilds the feed at a key with full leaves, without the items `without`.
+    /// Rebuilds the feed at a key with full leaves, omitting the items `without`.
     fn make_feed_anew(
         &mut self,
         database: usize,
@@ -270,7 +272,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Removes up to `count` visible items from one end and puts them into `out`. Returns whether
+    /// Removes up to `count` visible items from one end and fills `out` with them. Returns whether
     /// the feed exists. O(log n + items).
     pub fn feed_pop(
         &mut self,
@@ -308,7 +310,8 @@ impl Writer<'_, '_> {
     }
 
     /// Moves the first item with a value to a position among the other items. Returns whether an
-    /// item has the value. Fails for a sorted feed, whose items cannot be moved.
+    /// item has the value. Fails if the feed is sorted, because items of a sorted feed cannot be
+    /// moved.
     pub fn feed_move(
         &mut self,
         database: usize,
@@ -333,7 +336,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Sets attributes of all items with a value. An attribute given as `None` stays unchanged.
+    /// Sets attributes of all items with a value. An attribute given as `None` does not change.
     /// Returns the number of items with the value.
     pub fn feed_set_attributes(
         &mut self,
@@ -358,8 +361,8 @@ impl Writer<'_, '_> {
         Ok(found.iter().map(Found::items).sum())
     }
 
-    /// Hides the items that a query selects, or shows them again. Returns the number of items whose
-    /// mark changed.
+    /// Hides the items that a query selects, or makes them visible again. Returns the number of
+    /// items whose visibility changed.
     pub fn feed_hide(
         &mut self,
         database: usize,

@@ -1,4 +1,4 @@
-//! The implementation of the type interface for hashes.
+//! Implements the type interface for hashes.
 
 use undercroft_memory::View;
 

@@ -1,7 +1,7 @@
-//! Hashes: fields with their values.
+//! Implements hashes: fields with their values.
 //!
-//! A small hash is packed: fields and values alternate, in insertion order. A large hash is a
-//! dictionary.
+//! In a small hash, which is packed in one block, fields and values alternate in insertion order. A
+//! large hash is a dictionary.
 
 use smallvec::SmallVec;
 use undercroft_memory::{ShardSet, View, removing};
@@ -27,20 +27,20 @@ use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
 
 const HASH: Kind = ValueType::Hash.kind(0);
-/// Maximum length of a packed collection in bytes, whatever limits are configured.
+/// The maximum length of a packed collection in bytes, regardless of the configured limits.
 pub(crate) const PACKED_MAX: usize = 64 * 1024;
-/// Maximum number of items that are added to a packed collection one at a time. Larger batches
-/// rebuild the collection, so that each item is visited only once.
+/// The maximum number of items that are added to a packed collection one by one. A larger batch
+/// rebuilds the collection, so that each item is visited only once.
 pub(crate) const FEW: usize = 16;
 
-/// The parts of a hash to return: HKEYS, HVALS or HGETALL.
+/// The parts of a hash that are returned, as in HKEYS, HVALS and HGETALL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// Only the fields.
+    /// Returns only the fields.
     Fields,
-    /// Only the values.
+    /// Returns only the values.
     Values,
-    /// Each field followed by its value.
+    /// Returns each field, followed by its value.
     Both,
 }
 
@@ -54,7 +54,7 @@ impl Parts {
     }
 }
 
-/// A hash that was looked up. Read it with the view of that lookup.
+/// The result of looking up a hash. It can be read only with the view of the lookup.
 #[derive(Debug)]
 pub struct Hash(Body);
 
@@ -93,7 +93,8 @@ impl Hash {
         }
     }
 
-    /// Prefetches upcoming fields. Call it with each position while walking over `fields`.
+    /// Prefetches the fields that follow `position`. The caller passes each position in turn while
+    /// iterating over `fields`.
     #[inline(always)]
     pub fn warm_ahead(&self, view: &View<'_>, fields: &[Key<'_>], position: usize) {
         if let Body::Elements(elements) = &self.0 {
@@ -152,7 +153,7 @@ impl Hash {
     }
 
     /// Appends the next batch of a scan over the hash to `out`, as alternating fields and values;
-    /// see [`Store::scan`]. A small hash is returned in one batch.
+    /// see [`Store::scan`]. A small hash is returned in a single batch.
     pub fn scan(
         &self,
         view: &View<'_>,
@@ -172,7 +173,7 @@ impl Hash {
         }
     }
 
-    /// Appends randomly chosen fields and their values to `out`, alternating. A positive `count`
+    /// Appends randomly chosen fields, each followed by its value, to `out`. A positive `count`
     /// selects up to `count` distinct fields. A negative `count` selects exactly `-count` fields,
     /// possibly with repetitions.
     pub fn sample(
@@ -223,7 +224,7 @@ fn append_packed(bytes: &[u8], parts: Parts, out: &mut Ranges) -> Result<(), Err
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a key that must hold a hash.
+    /// Looks up the hash at a key. Returns `None` if the key does not exist.
     pub fn hash(&self, database: usize, key: &Key<'_>) -> Result<Option<Hash>, Error> {
         match self.find_type(database, key, ValueType::Hash)? {
             Some(entry) => Ok(Some(Hash::of(self.view, &entry)?)),
@@ -251,7 +252,8 @@ impl Reader<'_, '_> {
             }
             return Ok(Some(found.is_some()));
         }
-        // Copy the complete packed hash to the end of `out`, then trim the copy to the value.
+        // Copy the complete packed hash to the end of `out`, and then trim the copy to the field's
+        // value.
         let start = out.len();
         entry.append_packed(self.view, out)?;
         let place = packed::find_paired(&out[start..], &packed::form(field.bytes))?;
@@ -275,7 +277,7 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a key that must hold a hash.
+    /// Looks up the hash at a key. Returns `None` if the key does not exist.
     pub fn hash(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Hash>, Error> {
         match self.find_type(database, key, ValueType::Hash)? {
             Some(found) => Ok(Some(Hash::of(self.view(), &found.entry)?)),
@@ -283,11 +285,11 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Sets fields of a hash, creating the key if it does not exist. `pairs` holds alternating
+    /// Sets fields of a hash, creating the key if it does not exist. `pairs` contains alternating
     /// fields and values. Returns the number of new fields.
     ///
     /// # Panics
-    /// If the last field has no value.
+    /// Panics if the last field has no value.
     pub fn hash_set(
         &mut self,
         database: usize,
@@ -337,7 +339,8 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Sets fields of a packed hash and converts it to a dictionary if it outgrows the limits.
+    /// Sets fields of a packed hash, and converts the hash to a dictionary if it outgrows the
+    /// limits.
     fn set_packed(
         &mut self,
         database: usize,
@@ -386,8 +389,8 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Removes fields of a hash, and the key if no field is left. Returns the number of fields
-    /// removed.
+    /// Removes fields of a hash, and removes the key if no field is left. Returns the number of
+    /// fields removed.
     pub fn hash_delete(
         &mut self,
         database: usize,
@@ -467,8 +470,9 @@ fn replace(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) -> Result<bool, Erro
 }
 
 impl Store {
-    /// Fills `out` with the value of a hash field, or leaves it empty if the field does not exist.
-    /// Returns whether the field exists. O(length) for a large hash, O(fields) for a small one.
+    /// Fills `out` with the value of a hash field, or leaves `out` empty if the field does not
+    /// exist. Returns whether the field exists. O(length) for a large hash, O(fields) for a small
+    /// hash.
     pub fn hash_get(
         &self,
         database: usize,
@@ -485,7 +489,7 @@ impl Store {
     }
 
     /// Sets a field of a hash, creating the key if it does not exist. Returns whether the field is
-    /// new. O(1) for a large hash, O(fields) for a small one.
+    /// new. O(1) for a large hash, O(fields) for a small hash.
     pub fn hash_set(
         &self,
         database: usize,

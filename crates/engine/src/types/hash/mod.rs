@@ -1,5 +1,5 @@
-//! Hashes: fields with their values. `types/registry` uses the contract; commands call the
-//! operations on fields.
+//! Implements hashes: fields with their values. `types/registry` uses `contract`; commands call
+//! `fields`.
 //!
 //! - `contract`: the implementation of the type interface.
 //! - `fields`: reads, sets and removes fields in both encodings, packed and large.

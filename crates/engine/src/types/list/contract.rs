@@ -1,4 +1,4 @@
-//! The implementation of the type interface for lists.
+//! Implements the type interface for lists.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -21,10 +21,11 @@ const RDB_LIST: u8 = 1;
 const RDB_ZIPLIST: u8 = 10;
 const RDB_QUICKLIST: u8 = 14;
 const RDB_QUICKLIST_2: u8 = 18;
-/// Kinds of quicklist node in an RDB payload: a single item, or a listpack.
+/// The kinds of quicklist nodes in an RDB payload. A plain node contains a single item, and a
+/// packed node contains a listpack.
 const NODE_PLAIN: usize = 1;
 const NODE_PACKED: usize = 2;
-/// Approximate size of a quicklist node in bytes, as in Redis' default configuration.
+/// The approximate size of a quicklist node in bytes, as in Redis' default configuration.
 const NODE_BYTES: usize = 8192;
 
 /// Implements [`Contract`] for lists.
@@ -65,10 +66,10 @@ impl Contract for Lists {
         &[RDB_LIST, RDB_ZIPLIST, RDB_QUICKLIST, RDB_QUICKLIST_2]
     }
 
-    /// Writes quicklist nodes of about the size that Redis uses.
+    /// Writes the items in quicklist nodes of about the same size as Redis' nodes.
     fn dump(&self, _encoding: Encoding, items: &Ranges, out: &mut Output) {
         let mut nodes: Vec<Vec<&[u8]>> = Vec::new();
-        // Start as if the current node were full, so that the first item opens a node.
+        // Start with a size that counts as full, so that the first item opens a node.
         let mut size = NODE_BYTES;
         for item in items.iter() {
             let room = size + item.len() <= NODE_BYTES && item.len() <= NODE_BYTES;

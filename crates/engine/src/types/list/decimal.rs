@@ -4,24 +4,25 @@ use undercroft_memory::Fault;
 
 use crate::structures::ranges::Ranges;
 
-/// Length of the longest decimal text of an `i64`, in bytes.
+/// The length in bytes of the longest decimal text of an `i64`.
 const TEXT_MAX: usize = 20;
-/// The number of integers that are formatted into a buffer before it is copied to the output.
+/// The number of integers that are formatted in a buffer before the buffer is copied to the output.
 pub(super) const GATHERED: usize = 32;
-/// Numbers below this have at most four digits.
+/// The exclusive upper bound of the numbers with at most four digits.
 const FOUR: u64 = 10_000;
-/// Numbers below this have at most eight digits.
+/// The exclusive upper bound of the numbers with at most eight digits.
 const EIGHT: u64 = 100_000_000;
 /// The text `00000000` as a word.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Returns the digits of a number below [`EIGHT`], one per byte, with the first digit in the lowest
-/// byte. Each step halves all groups of digits at once: fours into twos, twos into ones.
+/// byte. The first division splits the number into groups of four digits. Each further step splits
+/// every group in half.
 #[inline(always)]
 fn digits(number: u64) -> u64 {
     let fours = (number / FOUR) | ((number % FOUR) << 32);
-    // Multiply and shift in place of a division: exact below 10,000 for hundreds and below 100 for
-    // tens.
+    // A multiplication and a shift replace each division. They are exact for hundreds of numbers
+    // below 10,000 and for tens of numbers below 100.
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = hundreds | ((fours - hundreds * 100) << 16);
     let tens = ((twos * 103) >> 10) & 0xf_000f_000f_000f;
@@ -45,7 +46,8 @@ struct Texts {
 }
 
 impl Texts {
-    /// Writes eight bytes and keeps the first `length`. The next write overwrites the rest.
+    /// Writes eight bytes, of which the first `length` bytes count. The next write overwrites the
+    /// remaining bytes.
     #[inline(always)]
     fn put(&mut self, bytes: u64, length: usize) {
         self.bytes[self.length..self.length + 8].copy_from_slice(&bytes.to_le_bytes());
@@ -60,7 +62,7 @@ impl Texts {
         } else {
             (digits(number), 56)
         };
-        // Mark the last digit as nonzero, so that the number 0 keeps one digit.
+        // Treat the last digit as nonzero, so that the number 0 keeps one digit.
         let zeros = (digits | 1 << last).trailing_zeros() / 8;
         let length = (last as usize / 8 + 1) - zeros as usize;
         self.put((digits | ZEROS) >> (zeros * 8), length);

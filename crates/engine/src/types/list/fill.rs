@@ -1,4 +1,4 @@
-//! Building leaves and changing them in place.
+//! Builds leaves and changes them in place.
 
 use undercroft_memory::{Offset, Pool, Transaction};
 
@@ -37,7 +37,7 @@ impl End {
     }
 }
 
-/// Statistics of a run of items, from which their packing is chosen.
+/// Statistics of a sequence of items, which determine how the items are packed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     count: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Shape {
     longest: u64,
     /// Whether all items have the same length and none is a reference.
     one_length: bool,
-    /// The least and the greatest integer, if all items are integers.
+    /// The smallest and the largest integer, if all items are integers.
     integers: Option<(i64, i64)>,
     /// The value of the last item, or 0 if it is not an integer.
     last: i64,
@@ -85,8 +85,9 @@ impl Shape {
         u64::from(64 - distance.leading_zeros()).div_ceil(8).max(1)
     }
 
-    /// Returns a base from which all integers can be encoded, with spare room for later ones. Most
-    /// of the room is below if the last integer is the least, and above if it is the greatest.
+    /// Returns a base from which all integers can be encoded, with spare range for integers that
+    /// are added later. Most of the spare range is below the smallest integer if the last integer
+    /// is the smallest, and above the largest integer if the last integer is the largest.
     fn base(&self, least: i64, greatest: i64, width: u64) -> i64 {
         let spare = mask(width) - greatest.wrapping_sub(least) as u64;
         let below = match (self.last == least, self.last == greatest) {
@@ -101,8 +102,8 @@ impl Shape {
         if self.longest < 0xff { 1 } else { 2 }
     }
 
-    /// Returns the tightest packing and the size of the leaf in bytes. The boundary of a text
-    /// packing is left 0.
+    /// Returns the most compact packing and the size of the leaf in bytes. For a text packing, the
+    /// caller must still set the boundary, which is 0.
     pub(crate) fn best(&self) -> (Packing, u64) {
         let width = self.length_width();
         let boundary = 0;
@@ -116,8 +117,8 @@ impl Shape {
             let width = Shape::integer_width(least, greatest);
             let base = self.base(least, greatest, width);
             let bytes = INTEGERS_HEADER + self.count * width;
-            // Accept up to 8 extra bytes, the size of the base: the next integer may have one more
-            // digit, which a fixed-width leaf could not hold.
+            // Prefer integers even if they need up to 8 more bytes, the size of the base. The next
+            // integer can have one more digit, which does not fit in a leaf of fixed-width texts.
             if bytes <= best.1 + 8 {
                 best = (Packing::Integers { width, base }, bytes);
             }
@@ -132,17 +133,17 @@ impl Shape {
 }
 
 impl ListItems {
-    /// Returns the shape of the items at `indexes`. The last index must be the item at the end
-    /// where the list grows.
+    /// Returns the statistics of the items at `indexes`. The last index must be the item at the end
+    /// of the list to which items are added.
     pub(crate) fn shape(&self, indexes: impl Iterator<Item = usize>) -> Shape {
         let mut shape = Shape::new();
         indexes.for_each(|index| shape.add(&self.get(index)));
         shape
     }
 
-    /// Builds a leaf of the items in `range`, which must fit in a single leaf. Free space is left
-    /// at the end `grows`. Set `alone` if the leaf is the only one of its list, because only that
-    /// leaf may be small.
+    /// Builds a leaf from the items in `range`, which must fit in a single leaf. Leaves free space
+    /// at the end `grows`. Set `alone` if the leaf is the list's only leaf, because only such a
+    /// leaf can be smaller than [`LEAF_MAX`].
     pub(crate) fn make_leaf(
         &self,
         transaction: &mut Transaction<'_>,
@@ -173,8 +174,8 @@ impl ListItems {
         let spare = size - used;
         if let Packing::Texts { width, .. } = packing {
             let lengths = leaf.count * width;
-            // Divide the free space in proportion, so that lengths and data fill up at the same
-            // time.
+            // Divide the free space in proportion to the used space, so that the areas of the
+            // lengths and of the data become full at the same time.
             let spare_lengths = spare * lengths / (used - HEADER).max(1);
             let boundary = HEADER + lengths + spare_lengths;
             leaf.packing = Packing::Texts { width, boundary };
@@ -243,11 +244,11 @@ fn length_code(element: &ListItem<'_>, width: u64) -> u64 {
     }
 }
 
-/// Largest write, in bytes, that uses the small stack buffer.
+/// The maximum length of a write, in bytes, that uses the small stack buffer.
 const SHORT: usize = 64;
 
-/// Writes bytes at any position in a block and preserves the neighboring bytes of the words it
-/// touches. With `log`, the old bytes are saved in the undo log.
+/// Writes bytes at any position in a block, preserving the other bytes of the words that it
+/// overwrites. If `log` is set, the undo log saves the old words.
 pub(crate) fn write_part(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -262,7 +263,8 @@ pub(crate) fn write_part(
         return Ok(());
     }
     let skip = (position - first) as usize;
-    // Most items are short, and zeroing a buffer for the longest item takes time.
+    // Use a small buffer for short items, because most items are short and zeroing the large buffer
+    // takes longer.
     let (mut short, mut long);
     let words = if whole <= SHORT {
         short = [0; SHORT];
@@ -287,8 +289,8 @@ pub(crate) fn write_part(
 }
 
 impl Leaf {
-    /// Encodes an item the way this leaf stores it and returns the length, or `None` if the packing
-    /// cannot represent the item.
+    /// Encodes an item in the packing of this leaf and returns the encoded length, or `None` if the
+    /// packing cannot represent the item.
     fn code(&self, element: &ListItem<'_>, buffer: &mut [u8; 8]) -> Option<usize> {
         match self.packing {
             Packing::Fixed { width } => {
@@ -308,13 +310,14 @@ impl Leaf {
         }
     }
 
-    /// Returns whether the packing of this leaf can represent the item, regardless of free space.
+    /// Returns whether the packing of this leaf can represent the item, regardless of how much
+    /// space is free.
     pub(crate) fn accepts(&self, element: &ListItem<'_>) -> bool {
         self.code(element, &mut [0; 8]).is_some()
     }
 
-    /// Adds an item at one end of the leaf. Returns `false` if it does not fit. The caller must
-    /// call [`store_fill`](Self::store_fill) after the last item.
+    /// Adds an item at one end of the leaf. Returns `false` if the item does not fit. The caller
+    /// must call [`store_fill`](Self::store_fill) after the last item.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -378,8 +381,8 @@ impl Leaf {
         Ok(true)
     }
 
-    /// Removes items at one end of the leaf without freeing the blocks they refer to. The caller
-    /// must call `store_fill` afterwards.
+    /// Removes items at one end of the leaf. Does not free the blocks to which the items refer. The
+    /// caller must call [`store_fill`](Self::store_fill) afterwards.
     pub(crate) fn drop_items(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -413,8 +416,8 @@ impl Leaf {
         Ok(transaction.store(shard, self.at + 8, fill)?)
     }
 
-    /// Overwrites an item with another one of the same size. Returns `false` if the sizes differ or
-    /// either item is a reference.
+    /// Overwrites an item with another item of the same size. Returns `false` if the sizes differ
+    /// or either item is a reference to a block.
     pub(crate) fn overwrite(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,4 +1,4 @@
-//! The list calls that embedded clients make most often.
+//! The list operations that embedded clients call most often.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -8,7 +8,7 @@ use crate::handle::store::Store;
 use crate::structures::ranges::Ranges;
 
 impl Store {
-    /// Pushes items at one end of a list, one after the other, and creates the list if it does not
+    /// Pushes items at one end of a list in the given order, creating the list if it does not
     /// exist. Returns the new length. O(items).
     #[inline]
     pub fn list_push(
@@ -27,8 +27,8 @@ impl Store {
         Ok(length)
     }
 
-    /// Pops up to `count` items from one end of a list and replaces the contents of `out` with
-    /// them. Returns whether the key existed. O(items).
+    /// Pops up to `count` items from one end of a list and fills `out` with them. Returns whether
+    /// the key existed. O(items).
     #[inline]
     pub fn list_pop(
         &self,
@@ -47,9 +47,9 @@ impl Store {
         Ok(found)
     }
 
-    /// Replaces the contents of `out` with items `start..=stop` of a list. Negative positions count
-    /// from the tail, and an empty range leaves `out` empty. Returns whether the key existed. O(log
-    /// n + items).
+    /// Fills `out` with the items at positions `start..=stop` of a list. A negative position counts
+    /// from the tail. If the range is empty, `out` is left empty. Returns whether the key existed.
+    /// O(log n + items).
     #[inline]
     pub fn list_range(
         &self,

@@ -1,20 +1,20 @@
-//! List items outside the store, decoded from leaves or about to be encoded.
+//! Represents list items outside the store, either decoded from a leaf or before they are encoded.
 
 use undercroft_numbers::parse_integer;
 
-/// Length of the longest item stored inline in a leaf or packed list, in bytes. Longer items get a
-/// separate block.
+/// The maximum length in bytes of an item that is stored inline in a leaf or packed list. A longer
+/// item is stored in a separate block.
 pub(crate) const INLINE_ITEM_MAX: usize = 512;
-/// Size of a reference to an item in a separate block, in bytes: the offset of the block and the
-/// length of the item.
+/// The size in bytes of a reference to an item in a separate block. The reference consists of the
+/// block's offset and the item's length.
 pub(crate) const REFERENCE: usize = 16;
 
-/// A list item, or a reference to the block that holds it.
+/// A list item, or a reference to the block in which the item is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListItem<'e> {
     /// The bytes of the item or of the reference.
     pub(crate) bytes: &'e [u8],
-    /// The integer that the item spells in decimal, if known.
+    /// The integer that the item represents in decimal, if known.
     pub(crate) integer: Option<i64>,
     pub(crate) reference: bool,
 }
@@ -123,7 +123,7 @@ impl ListItems {
         self.spans.drain(..range.start);
     }
 
-    /// Moves the items after the first `kept` to the front and reverses their order.
+    /// Moves the items after the first `kept` items to the front and reverses their order.
     pub(crate) fn turn(&mut self, kept: usize) {
         self.spans[kept..].reverse();
         self.spans.rotate_left(kept);
@@ -135,7 +135,7 @@ impl ListItems {
         }
     }
 
-    /// Returns the position of the first inline item equal to `text`, starting at index `from`.
+    /// Returns the index of the first inline item equal to `text`, searching from index `from`.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<usize> {
         (from..self.len()).find(|&index| {
             let element = self.get(index);

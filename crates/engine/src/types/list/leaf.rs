@@ -1,19 +1,19 @@
-//! The layouts of a list leaf, and reading it.
+//! Defines the layouts of a list leaf, and reads leaves.
 //!
 //! ```text
 //! a leaf of 1024, 2048 or 4096 bytes:
 //! | 0, packing, width, size, boundary                    |  8 bytes
 //! | start and end of the data, items, start of lengths   |  8
-//! | the base, where integers are packed                  |  8
-//! | lengths of 1 or 2 bytes each, up to the boundary     |  where texts differ in length
+//! | the base, if the items are integers                  |  8
+//! | lengths of 1 or 2 bytes each, up to the boundary     |  if texts differ in length
 //! | data                                                 |
 //! ```
 //!
-//! Texts of equal length (`width`) follow each other directly. Integers are stored as their
-//! distance from the base, `width` bytes each. Only integers in canonical decimal form are stored
-//! this way, so that decoding restores the exact text. Texts of different lengths keep their
-//! lengths (`width` bytes each) in a separate area, so that both areas can grow at either end. The
-//! highest length value marks a reference to a block that holds the item.
+//! Texts of equal length (`width`) are stored contiguously. Integers are stored as differences from
+//! the base, in `width` bytes each. Only integers in canonical decimal form are stored this way, so
+//! that decoding restores the exact text. If texts differ in length, their lengths are stored in a
+//! separate area, in `width` bytes each, so that both areas can grow at either end. The highest
+//! possible length denotes a reference to a block in which the item is stored.
 
 use undercroft_memory::{Fault, Offset, View};
 
@@ -22,15 +22,16 @@ use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 
-/// Size of the largest leaf in bytes.
+/// The size of the largest leaf in bytes.
 pub(crate) const LEAF_MAX: u64 = 4096;
-/// Leaf sizes in bytes. A list just above the packed limit uses a small leaf.
+/// The possible sizes of a leaf in bytes. A list that has just outgrown the packed form uses a
+/// small leaf.
 pub(crate) const SIZES: [u64; 3] = [1024, 2048, LEAF_MAX];
-/// Size of a leaf header in bytes.
+/// The size of a leaf header in bytes.
 pub(crate) const HEADER: u64 = 16;
-/// Size of the header of an integer leaf in bytes, including the base.
+/// The size in bytes of the header of an integer leaf, including the base.
 pub(crate) const INTEGERS_HEADER: u64 = 24;
-/// Maximum number of items in a leaf. Only leaves of empty items reach it.
+/// The maximum number of items in a leaf. Only a leaf of empty items reaches this limit.
 pub(crate) const ITEMS_MAX: u64 = 4096;
 
 /// The encoding of a leaf's items.
@@ -38,9 +39,10 @@ pub(crate) const ITEMS_MAX: u64 = 4096;
 pub(crate) enum Packing {
     /// Texts of `width` bytes each.
     Fixed { width: u64 },
-    /// Distances from `base`, `width` bytes each.
+    /// Integers stored as differences from `base`, in `width` bytes each.
     Integers { width: u64, base: i64 },
-    /// Texts of any length. Their lengths take `width` bytes each and end at or before `boundary`.
+    /// Texts of any length. The lengths are stored in `width` bytes each, and their area ends at
+    /// `boundary`.
     Texts { width: u64, boundary: u64 },
 }
 
@@ -50,11 +52,11 @@ pub(crate) struct Leaf {
     pub(crate) at: Offset,
     pub(crate) size: u64,
     pub(crate) packing: Packing,
-    /// Offset of the data within the leaf.
+    /// The offset of the data within the leaf.
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) count: u64,
-    /// Offset of the lengths within the leaf.
+    /// The offset of the lengths within the leaf.
     pub(crate) lengths: u64,
 }
 
@@ -66,7 +68,7 @@ fn fault(at: Offset) -> Error {
     .into()
 }
 
-/// A copy of part of a leaf, padded so that a whole word can be read at any position.
+/// A copy of part of a leaf, padded so that a complete word can be read at any position.
 pub(crate) struct Copy {
     bytes: [u8; LEAF_MAX as usize + 16],
     skip: usize,
@@ -79,7 +81,7 @@ impl Copy {
         &self.bytes[self.skip..self.skip + self.length]
     }
 
-    /// Returns the word at any position of the copy. Bytes past the end are unspecified.
+    /// Returns the word at the given position of the copy. Bytes past the end are arbitrary.
     #[inline(always)]
     fn word(&self, position: usize) -> u64 {
         let start = self.skip + position;
@@ -88,20 +90,21 @@ impl Copy {
     }
 }
 
-/// Returns a mask of the low `width` bytes of a word; `width` is 1 to 8.
+/// Returns a mask of the low `width` bytes of a word. `width` must be 1 to 8.
 #[inline(always)]
 pub(crate) const fn mask(width: u64) -> u64 {
     u64::MAX >> (64 - width * 8)
 }
 
 impl Packing {
-    /// Returns the length value that marks a reference.
+    /// Returns the length value that denotes a reference to a block.
     #[inline(always)]
     pub(crate) fn reference_code(width: u64) -> u64 {
         if width == 1 { 0xff } else { 0xffff }
     }
 
-    /// Returns the size of the header, after which lengths or data may start.
+    /// Returns the size of the leaf header in bytes for this packing. Lengths or data can start
+    /// after the header.
     pub(crate) fn header(self) -> u64 {
         match self {
             Packing::Integers { .. } => INTEGERS_HEADER,
@@ -173,7 +176,7 @@ impl Leaf {
         ]
     }
 
-    /// Returns the number of bytes in use, without free space.
+    /// Returns the number of used bytes, which excludes free space.
     pub(crate) fn used(&self) -> u64 {
         let lengths = match self.packing {
             Packing::Texts { width, .. } => width * self.count,
@@ -201,8 +204,9 @@ impl Leaf {
         self.copy(view, self.lengths, self.lengths + self.count * width)
     }
 
-    /// Prefetches the cache lines that probably hold `items` items starting at index `from`.
-    /// `count` is the number of items in the leaf, whose header has not been read yet.
+    /// Prefetches the cache lines that probably contain `items` items, starting at index `from`.
+    /// `count` is the number of items in the leaf. The caller passes `count` because the leaf's
+    /// header has not been read yet.
     #[inline]
     pub(crate) fn prefetch(view: &View<'_>, at: Offset, from: u64, items: u64, count: u64) {
         view.prefetch_range(at, 64);
@@ -214,7 +218,7 @@ impl Leaf {
         }
     }
 
-    /// Appends items `from..to` to `out`.
+    /// Appends the items at indexes `from..to` to `out`.
     #[inline]
     pub(crate) fn append_range(
         &self,
@@ -307,7 +311,7 @@ impl Leaf {
             if code == Packing::reference_code(width) {
                 let copy = self.copy(view, start, start + REFERENCE as u64)?;
                 let (at, length) = (copy.word(0), copy.word(8));
-                // R3: a torn length must not cause a large allocation.
+                // Revalidate the view, because a torn length could cause a huge allocation (R3).
                 view.recheck()?;
                 view.append_to(at, length, &mut out.bytes)?;
                 start += REFERENCE as u64;
@@ -361,7 +365,8 @@ impl Leaf {
         Ok(items)
     }
 
-    /// Returns the number of data bytes before item `index`, which may be one past the last.
+    /// Returns the number of data bytes before the item at `index`, which can be one past the last
+    /// item.
     pub(crate) fn offset_of(&self, view: &View<'_>, index: u64) -> Result<u64, Error> {
         let index = index.min(self.count);
         match self.packing {
@@ -378,7 +383,7 @@ impl Leaf {
         }
     }
 
-    /// Returns the number of data bytes of the last `items` items.
+    /// Returns the number of data bytes that the last `items` items occupy.
     pub(crate) fn bytes_behind(&self, view: &View<'_>, items: u64) -> Result<u64, Error> {
         let items = items.min(self.count);
         match self.packing {
@@ -395,7 +400,8 @@ impl Leaf {
         }
     }
 
-    /// Calls `visit` with the block, length and position of each reference among items `from..to`.
+    /// Calls `visit` with the block, length and position of each reference among the items at
+    /// indexes `from..to`.
     pub(crate) fn for_each_block(
         &self,
         view: &View<'_>,
@@ -427,7 +433,7 @@ impl Leaf {
         Ok(())
     }
 
-    /// Replaces the contents of `found` with the indexes of the items equal to `needle`.
+    /// Fills `found` with the indexes of the items that equal `needle`.
     pub(crate) fn find(
         &self,
         view: &View<'_>,
@@ -446,7 +452,8 @@ impl Leaf {
                 }
                 let copy = self.copy(view, self.start, self.end)?;
                 if let Some((first, rest)) = needle.text.split_first_chunk::<8>() {
-                    // Comparing the first eight bytes rejects nearly all other items.
+                    // Compare the first eight bytes first, because they differ for nearly all other
+                    // items.
                     let texts = copy.bytes().chunks_exact(width as usize);
                     found.extend((0..).zip(texts).filter_map(|(index, text)| {
                         let (head, tail) = text.split_first_chunk::<8>()?;
@@ -517,14 +524,15 @@ impl Leaf {
     }
 }
 
-/// Returns the distance of `value` from `base`, or `None` if it does not fit in `width` bytes.
+/// Returns the difference between `value` and `base`, or `None` if it does not fit in `width`
+/// bytes.
 #[inline(always)]
 pub(crate) fn within(value: i64, base: i64, width: u64) -> Option<u64> {
     let distance = value.wrapping_sub(base) as u64;
     (value >= base && distance <= mask(width)).then_some(distance)
 }
 
-/// A text to search for, with its decoded forms.
+/// The text of a search, also decoded as an integer and as a word.
 pub(crate) struct Needle<'n> {
     text: &'n [u8],
     integer: Option<i64>,
@@ -545,7 +553,7 @@ impl<'n> Needle<'n> {
     }
 }
 
-/// The encoded lengths of a leaf's texts.
+/// The encoded lengths of the texts in a leaf.
 struct Spans<'c> {
     codes: &'c [u8],
     width: u64,

@@ -1,5 +1,5 @@
-//! Rebuilding a leaf with a new set of items: joining it with a neighbor that has few, or splitting
-//! it if they do not fit.
+//! Rebuilds a leaf with new items. Merges it with a neighbor if both have few items, and splits it
+//! if the items do not fit.
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::structures::tree::Place;
 
 impl Sequence {
-    /// Replaces the items of a leaf by rebuilding it. The leaf is joined with a neighbor if both
-    /// have few items, and split if the items do not fit.
+    /// Rebuilds a leaf with new items. Merges it with a neighbor if both have few items, and splits
+    /// it if the items do not fit.
     pub(super) fn put_items(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -56,7 +56,7 @@ impl Sequence {
 }
 
 impl ListItems {
-    /// Splits the items into ranges of similar size that each fit in a leaf.
+    /// Splits the items into ranges of similar size. Each range fits in a leaf.
     fn split(&self) -> Vec<std::ops::Range<usize>> {
         let mut ranges = Vec::new();
         let all = 0..self.len();

@@ -1,5 +1,5 @@
-//! Lists: a packed byte string while small, then a counted tree of packed leaves. `types/registry`
-//! uses the contract; commands call the other operations.
+//! Implements lists. A small list is a packed byte string, and a large list is a tree of packed
+//! leaves that counts items. `types/registry` uses `contract`; commands call the other modules.
 //!
 //! ```text
 //! a packed list:
@@ -9,14 +9,14 @@
 //! - `contract`: the implementation of the type interface.
 //! - `decimal`: formats many integers as decimal text, eight digits at a time.
 //! - `fill`: builds leaves and changes them in place.
-//! - `hot`: the calls that embedded clients make most often.
-//! - `items`: items outside the store, decoded from leaves or about to be encoded.
-//! - `leaf`: the layouts of a leaf, and reading it.
-//! - `leaf_split`: rebuilds a leaf with other items, joining or splitting it as needed.
+//! - `hot`: the operations that embedded clients call most often.
+//! - `items`: items outside the store, decoded from a leaf or not yet encoded.
+//! - `leaf`: the layouts of a leaf, and reading leaves.
+//! - `leaf_split`: rebuilds a leaf with new items, merging or splitting it if necessary.
 //! - `pack`: small lists in a single byte string.
 //! - `read`: reads lists, optimistically or under a lock.
 //! - `remove`: removes items from the ends, by value and by range.
-//! - `sequence`: a large list: the tree with its leaves.
+//! - `sequence`: a large list, which is a tree with leaves.
 //! - `object`: places, copies, frees, checks and measures complete lists.
 //! - `write`: pushes, sets, inserts and moves items.
 
@@ -46,8 +46,8 @@ use crate::types::value_type::ValueType;
 
 const LIST: Kind = ValueType::List.kind(0);
 
-/// Resolves Redis' inclusive range `start..=stop` to a half-open range of positions. Negative
-/// positions count from the end. `count` may be torn.
+/// Converts Redis' inclusive range `start..=stop` to a half-open range of positions. A negative
+/// index counts from the end. `count` can be torn, that is, read during a concurrent change.
 pub(crate) fn clamp(start: i64, stop: i64, count: u64) -> (u64, u64) {
     let count = count as i64;
     let resolve = |index: i64| {
@@ -67,7 +67,8 @@ pub(crate) fn clamp(start: i64, stop: i64, count: u64) -> (u64, u64) {
     (start as u64, stop as u64 + 1)
 }
 
-/// Returns the position that `index` denotes, or `None` if it is out of range.
+/// Converts `index` to a position, counting a negative index from the end. Returns `None` if
+/// `index` is out of range.
 pub(crate) fn resolve(index: i64, count: u64) -> Option<u64> {
     let position = if index < 0 {
         count.checked_sub(index.unsigned_abs())?

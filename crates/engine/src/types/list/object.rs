@@ -1,4 +1,4 @@
-//! Operations on complete lists: placing, copying, freeing, checking and measuring them.
+//! Places, copies, frees, checks and measures complete lists.
 
 use undercroft_memory::{Offset, Pool, Stock, Transaction, View, block_size};
 
@@ -15,14 +15,14 @@ use crate::structures::tree::{Builder, Child, Subtree, for_each_left};
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
-/// The tag of list trees in a graveyard record.
+/// The tag of a list tree in a record of the graveyard, the queue of large values to free.
 pub(super) const TREE: u64 = 2;
 
-/// Offset of the root word that identifies the arena, or is 0 without an arena. The root words
-/// before it belong to the tree.
+/// The offset of the root word that identifies the list's arena. The word is 0 if the list has no
+/// arena. The preceding root words belong to the tree.
 const ARENA: u64 = 24;
 
-/// Returns the pool, slabs or arena, that holds a large list of this shard.
+/// Returns the memory pool of a large list in this shard: the shard's slabs, or the list's arena.
 pub(super) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
     if entry.header.value_length() != WORDS as u64 * 8 {
         return Err(entry.fault().into());
@@ -31,8 +31,8 @@ pub(super) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Po
     Ok(Pool::new(shard, arena))
 }
 
-/// Hands the tree of a list without an arena to the graveyard, which frees it in small steps. A
-/// tree of a single leaf is freed immediately.
+/// Queues the tree of a list without an arena in the graveyard, from which it is freed in small
+/// steps. A tree with a single leaf is freed immediately.
 pub(super) fn discard(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -42,8 +42,8 @@ pub(super) fn discard(
     discard_subtree(transaction, pool, (tree.root(), tree.height()))
 }
 
-/// Queues a subtree that was cut off a list, to be freed in small steps. A single leaf is freed
-/// immediately.
+/// Queues a subtree that was detached from a list, so that it is freed in small steps. A single
+/// leaf is freed immediately.
 pub(super) fn discard_subtree(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -65,7 +65,7 @@ pub(super) fn discard_subtree(
     }
 }
 
-/// Copies a list into another pool and returns the root words of the copy. O(n).
+/// Copies a list into another memory pool and returns the copy's root words. O(n).
 pub(super) fn copy(
     transaction: &mut Transaction<'_>,
     entry: &Entry,
@@ -89,8 +89,9 @@ pub(super) fn copy(
 }
 
 impl Writer<'_, '_> {
-    /// Returns the pool for a list that is about to receive `values`. A list that has outgrown its
-    /// shard's slabs is first moved to an arena (H4). At most [`OUTGROWN`] bytes are moved.
+    /// Returns the memory pool for a list to which `values` will be added. If the list would
+    /// outgrow its shard's slabs, moves it to an arena first (H4). At most [`OUTGROWN`] bytes are
+    /// moved.
     #[inline]
     pub(super) fn settle_list(
         &mut self,
@@ -161,8 +162,8 @@ fn copy_leaf(
     Ok(at)
 }
 
-/// Calls `reach` for every block of a list and verifies the counts in its tree. Returns the number
-/// of items.
+/// Calls `reach` for every block of a list, and verifies the item counts in its tree. Returns the
+/// number of items.
 pub(super) fn check(
     view: &View<'_>,
     entry: &Entry,
@@ -183,7 +184,7 @@ pub(super) fn check(
     Ok(counted)
 }
 
-/// Calls `reach` for every block that is left of a partly freed list tree, and verifies the leaves.
+/// Calls `reach` for every remaining block of a partly freed list tree, and verifies the leaves.
 pub(super) fn check_subtree(
     view: &View<'_>,
     subtree: (Offset, usize),
@@ -228,8 +229,9 @@ fn check_leaf(
     Ok(counted)
 }
 
-/// Returns the number of bytes that a list uses in addition to its entry: the size of its arena, or
-/// the sum of its leaves, item blocks and inner nodes. O(1) with an arena, O([`OUTGROWN`]) without.
+/// Returns the number of bytes that a list uses in addition to its entry. This is the size of the
+/// list's arena, or the total size of its leaves, item blocks and inner nodes. O(1) with an arena,
+/// O([`OUTGROWN`]) without an arena.
 pub(super) fn memory_usage(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
     let arena = pool_of(view, 0, entry)?.arena();
     if arena != 0 {
@@ -247,7 +249,7 @@ pub(super) fn memory_usage(view: &View<'_>, entry: &Entry) -> Result<u64, Error>
         leaf.for_each_block(view, 0, leaf.count, |_, length, _| {
             bytes = bytes.saturating_add(block_size(length));
         })?;
-        // R3: a torn list must not keep this loop running.
+        // Revalidate the view, so that a loop over a torn list stops early (R3).
         view.recheck()?;
         if !place.step(view, true)? {
             return Ok(bytes);

@@ -1,4 +1,4 @@
-//! Packed lists: small lists stored in a single byte string.
+//! Implements packed lists: small lists stored in a single byte string.
 
 use undercroft_memory::{Fault, View};
 
@@ -8,9 +8,9 @@ use crate::structures::entry::{Entry, Form};
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
 
-/// Maximum size of a packed list in bytes.
+/// The maximum size of a packed list in bytes.
 pub(crate) const BYTES_MAX: usize = 512;
-/// Maximum number of items in a packed list.
+/// The maximum number of items in a packed list.
 pub(crate) const ITEMS_MAX: usize = 128;
 
 /// Returns the bytes of a packed list, or `None` if the list is a tree.
@@ -38,7 +38,7 @@ pub(crate) fn count(bytes: &[u8]) -> u64 {
     bytes.first().copied().unwrap_or(0).into()
 }
 
-/// Appends items `from..to` to `out`.
+/// Appends the items at indexes `from..to` to `out`.
 pub(crate) fn append_range(
     bytes: &[u8],
     from: u64,
@@ -65,7 +65,7 @@ pub(crate) fn items(bytes: &[u8]) -> Result<ListItems, Error> {
     Ok(items)
 }
 
-/// Encodes items as a packed list. Returns `None` if they are too many or too long.
+/// Encodes items as a packed list. Returns `None` if the items are too many or too long.
 pub(crate) fn pack(items: &ListItems) -> Option<Vec<u8>> {
     if items.len() > ITEMS_MAX {
         return None;
@@ -80,8 +80,8 @@ pub(crate) fn pack(items: &ListItems) -> Option<Vec<u8>> {
     (bytes.len() <= BYTES_MAX).then_some(bytes)
 }
 
-/// Appends values at the tail of a packed list. Returns whether they fit; if not, `bytes` is
-/// unchanged.
+/// Appends values at the tail of a packed list. Returns whether the values fit; if not, `bytes`
+/// does not change.
 pub(crate) fn extend(bytes: &mut Vec<u8>, values: &[&[u8]]) -> bool {
     let (old, items) = (bytes.len(), usize::from(bytes[0]) + values.len());
     if items > ITEMS_MAX {

@@ -1,4 +1,4 @@
-//! Reading lists, either optimistically or under a lock.
+//! Reads lists, either optimistically or under a lock.
 
 use undercroft_memory::View;
 
@@ -12,15 +12,15 @@ use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::types::value_type::ValueType;
 
-/// The positions that LPOS is asked to return.
+/// The options of LPOS, which select the positions to return.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions {
-    /// The first match to return, counted from 1. A negative rank counts matches from the tail.
-    /// Must not be 0.
+    /// The rank of the first match to return, starting at 1. A negative rank counts matches from
+    /// the tail. The rank must not be 0.
     pub rank: i64,
-    /// The maximum number of positions to return; 0 means all.
+    /// The maximum number of positions to return. 0 means that all positions are returned.
     pub count: u64,
-    /// The maximum number of items to compare; 0 means all.
+    /// The maximum number of items to compare. 0 means that all items are compared.
     pub most: u64,
 }
 
@@ -32,8 +32,8 @@ pub(super) fn length(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
     }
 }
 
-/// Appends a range of existing items to `out`. `choose` receives the number of items and returns
-/// the range `from..to`.
+/// Appends a range of items to `out`. `choose` is called with the number of items and returns the
+/// range `from..to`, which must exist.
 pub(super) fn append_range(
     view: &View<'_>,
     entry: &Entry,
@@ -63,8 +63,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Appends items `start..=stop` of a list to `out`, with LRANGE's meaning of positions. Returns
-    /// whether the key existed. O(log n + items).
+    /// Appends the items at positions `start..=stop` of a list to `out`. Positions have the same
+    /// meaning as in LRANGE. Returns whether the key existed. O(log n + items).
     #[inline]
     pub fn list_range(
         &self,
@@ -81,7 +81,7 @@ impl Reader<'_, '_> {
     }
 
     /// Appends the item at `index` to `out`. A negative index counts from the tail. Returns whether
-    /// the key existed and whether the item did. O(log n).
+    /// the key existed and whether the item existed. O(log n).
     pub fn list_index(
         &self,
         database: usize,
@@ -98,7 +98,7 @@ impl Reader<'_, '_> {
         Ok((true, out.len() > before))
     }
 
-    /// Stores the positions of the items equal to a text in `found`. Returns whether the key
+    /// Stores in `found` the positions of the items that equal a text. Returns whether the key
     /// existed. O(n).
     pub fn list_positions(
         &self,
@@ -145,7 +145,8 @@ impl Reader<'_, '_> {
             let leaf = Leaf::load(view, place.leaf)?;
             leaf.find(view, &needle, &mut matches)?;
             if !matches.is_empty() {
-                // R3: a torn list must not keep this loop collecting matches.
+                // Revalidate the view, so that a loop over a torn list stops collecting matches
+                // early (R3).
                 view.recheck()?;
             }
             if seeker.take(&matches, place.before, count, forward) {
@@ -162,17 +163,17 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Collects positions until the requested number is found.
+/// A search that collects positions until the requested number of matches is found.
 struct Seeker<'f> {
     wanted: Positions,
-    /// The number of matches still to be skipped before the first one that is returned.
+    /// The number of matches that must still be skipped before the first match to return.
     skip: u64,
     found: &'f mut Vec<u64>,
 }
 
 impl Seeker<'_> {
-    /// Adds the matches of the leaf that begins at position `before`. Returns whether the search is
-    /// complete.
+    /// Adds the matches in the leaf whose first item is at position `before`. Returns whether the
+    /// search is complete.
     fn take(&mut self, matches: &[u16], before: u64, count: u64, forward: bool) -> bool {
         for place in 0..matches.len() {
             let place = if forward {

@@ -1,4 +1,4 @@
-//! Removing items from lists: from the ends, by value and by range.
+//! Removes items from lists: from the ends, by value and by range.
 
 use undercroft_memory::{Pool, Transaction, View, removing};
 
@@ -86,8 +86,8 @@ impl Writer<'_, '_> {
         Ok(empty)
     }
 
-    /// Removes items equal to `text`: the first `count`, the last `-count` if `count` is negative,
-    /// or all if `count` is 0. Returns the number of items removed. O(n).
+    /// Removes items that equal `text`: the first `count` items, the last `-count` items if `count`
+    /// is negative, or all items if `count` is 0. Returns the number of items removed. O(n).
     pub fn list_remove(
         &mut self,
         database: usize,
@@ -142,8 +142,8 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    /// Removes all items except `start..=stop`, as LTRIM does. Returns whether the key existed.
-    /// O(log n), because the removed parts are freed later.
+    /// Removes all items outside of positions `start..=stop`, as LTRIM does. Returns whether the
+    /// key existed. O(log n), because the removed subtrees are freed later.
     pub fn list_trim(
         &mut self,
         database: usize,
@@ -193,8 +193,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Keeps only the `most` matches of a leaf that are removed first: those nearest to the head, or to
-/// the tail if not `forward`.
+/// Truncates the matches of a leaf to the `most` matches that are removed first. These matches are
+/// nearest to the head if `forward` is set, otherwise nearest to the tail.
 fn choose(mut matches: Vec<u16>, most: u64, forward: bool) -> Vec<u16> {
     let spare = (matches.len() as u64).saturating_sub(most) as usize;
     if forward {
@@ -247,7 +247,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Returns the position of the first item equal to `text`.
+    /// Returns the position of the first item that equals `text`.
     pub(super) fn first_match(&self, view: &View<'_>, text: &[u8]) -> Result<Option<u64>, Error> {
         let needle = Needle::new(text);
         let mut place = self.find(view, 0)?;
@@ -266,8 +266,8 @@ impl Sequence {
         }
     }
 
-    /// Removes up to `most` items that match `needle`, starting from the head or, if not `forward`,
-    /// from the tail. Returns the number of items removed.
+    /// Removes up to `most` items that match `needle`, starting from the head if `forward` is set,
+    /// otherwise from the tail. Returns the number of items removed.
     fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -322,7 +322,8 @@ impl Sequence {
         Ok(removed)
     }
 
-    /// Cuts off the items before `position` (`Left`), or the items from `position` on (`Right`).
+    /// Removes the items before `position` if the end is `Left`, or the items from `position` to
+    /// the tail if the end is `Right`.
     fn cut_end(
         &mut self,
         transaction: &mut Transaction<'_>,

@@ -1,4 +1,4 @@
-//! A large list: a tree and its leaves.
+//! Implements a large list, which is a tree with leaves of items.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -10,7 +10,7 @@ use crate::structures::element::Blocks;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{Builder, Child, Place, Tree};
 
-/// Number of root words of a list.
+/// The number of root words of a list.
 pub(super) const WORDS: usize = 4;
 
 /// The tree of a large list.
@@ -20,7 +20,7 @@ pub(crate) type Sequence = Tree<0>;
 pub(crate) struct PushedValues<'v> {
     values: &'v [&'v [u8]],
     next: usize,
-    /// The reference to the next value, once that value is stored in a block.
+    /// The reference to the next value, set once the value is stored in a block.
     reference: Option<[u8; REFERENCE]>,
 }
 
@@ -33,7 +33,8 @@ impl<'v> PushedValues<'v> {
         }
     }
 
-    /// Returns the next value as an item for `leaf`. A long value is first stored in a block.
+    /// Returns the next value as an item for `leaf`. A long value is first stored in a separate
+    /// block.
     #[inline]
     fn peek_for(
         &mut self,
@@ -42,7 +43,7 @@ impl<'v> PushedValues<'v> {
         leaf: &Leaf,
     ) -> Result<Option<ListItem<'_>>, Error> {
         match (self.values.get(self.next), leaf.packing) {
-            // A leaf of texts stores integers as text, so parsing is skipped.
+            // Skip parsing, because a leaf of texts stores integers as texts.
             (Some(bytes), Packing::Fixed { .. } | Packing::Texts { .. })
                 if bytes.len() <= INLINE_ITEM_MAX =>
             {
@@ -56,7 +57,7 @@ impl<'v> PushedValues<'v> {
         }
     }
 
-    /// Returns the next value as an item. A long value is first stored in a block.
+    /// Returns the next value as an item. A long value is first stored in a separate block.
     #[inline]
     fn peek(
         &mut self,
@@ -85,7 +86,7 @@ impl<'v> PushedValues<'v> {
     }
 }
 
-/// Stores a long item in a separate block and returns the reference to it.
+/// Stores a long item in a separate block and returns a reference to the block.
 fn put_in_block(
     transaction: &mut Transaction<'_>,
     blocks: &mut impl Blocks,
@@ -99,8 +100,8 @@ fn put_in_block(
     Ok(reference)
 }
 
-/// Frees a leaf and the blocks it refers to. Returns the number of blocks freed in addition to the
-/// leaf.
+/// Frees a leaf and the blocks to which its items refer. Returns the number of blocks freed in
+/// addition to the leaf.
 pub(crate) fn free_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -112,7 +113,8 @@ pub(crate) fn free_leaf(
     Ok(blocks)
 }
 
-/// Frees the blocks that items `from..to` of a leaf refer to. Returns the number of blocks freed.
+/// Frees the blocks to which the items at indexes `from..to` of a leaf refer. Returns the number of
+/// blocks freed.
 pub(super) fn free_blocks(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -127,7 +129,8 @@ pub(super) fn free_blocks(
 }
 
 impl Sequence {
-    /// Appends items `from..to` to `out`. Descends the tree once, then walks from leaf to leaf.
+    /// Appends the items at positions `from..to` to `out`. Descends the tree once, and then walks
+    /// from leaf to leaf.
     #[inline]
     pub(super) fn append_range(
         &self,
@@ -157,7 +160,7 @@ impl Sequence {
                 return Ok(());
             }
             skip = 0;
-            // R3: a torn list must not keep this loop running.
+            // Revalidate the view, so that a loop over a torn list stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(());
@@ -197,8 +200,8 @@ impl Sequence {
         }
     }
 
-    /// Adds at least one value when the leaf at the end has no room. Either rebuilds that leaf with
-    /// the value or adds a new leaf next to it.
+    /// Adds at least one value if the leaf at the end of the list has no room. Either rebuilds the
+    /// leaf with more values or adds a new leaf next to it.
     #[cold]
     fn make_room(
         &mut self,
@@ -212,8 +215,8 @@ impl Sequence {
         let Some(element) = values.peek(transaction, pool)? else {
             return Ok(());
         };
-        // A full leaf stays as it is. A leaf whose free space is at the wrong end is rebuilt only
-        // if at least a quarter of it is free.
+        // Do not rebuild a full leaf. If a leaf only has its free space at the wrong end, rebuild
+        // it only if at least a quarter of it is free.
         let moved = leaf.accepts(&element) && !matches!(leaf.packing, Packing::Texts { .. });
         let limit = match moved {
             _ if leaf.size < LEAF_MAX => LEAF_MAX,
@@ -265,7 +268,7 @@ impl Sequence {
         self.splice(transaction, pool, &place.path, 1, &both)
     }
 
-    /// Builds a tree of `items`, which must be in list order. Returns the root words of the list.
+    /// Builds a tree from `items`, which must be in list order. Returns the root words of the list.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -296,7 +299,7 @@ impl Sequence {
     }
 
     /// Returns a value as an item for the leaves of a list. A long value is first stored in a
-    /// block.
+    /// separate block.
     pub(super) fn element<'e>(
         transaction: &mut Transaction<'_>,
         blocks: &mut impl Blocks,
@@ -311,7 +314,8 @@ impl Sequence {
     }
 }
 
-/// Returns the root words of a list with this tree in this pool.
+/// Returns the root words of a list whose tree has these root words and whose memory comes from
+/// `pool`.
 pub(super) fn root_words([root, count, height]: [u64; 3], pool: Pool) -> [u64; WORDS] {
     [root, count, height, pool.arena()]
 }

@@ -1,4 +1,4 @@
-//! Changing lists: pushing, setting, inserting and moving items.
+//! Changes lists: pushes, sets, inserts and moves items.
 
 use undercroft_memory::{Pool, Stock, Transaction};
 
@@ -22,19 +22,19 @@ use crate::types::value_type::ValueType;
 /// The result of LINSERT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// The key does not exist.
+    /// The key did not exist.
     NoKey,
-    /// No item equals the pivot.
+    /// No item was equal to the pivot.
     NoPivot,
-    /// The item was inserted; the value is the new length of the list.
+    /// The item was inserted, and the list has this new length.
     Length(u64),
 }
 
-/// The representation of a list.
+/// The representation of a list: packed bytes, or a tree.
 pub(super) enum ListForm {
-    /// A packed list: its bytes.
+    /// The bytes of a packed list.
     Packed(Vec<u8>),
-    /// A large list: its tree and the pool that holds it.
+    /// The tree of a large list, and the memory pool of the tree.
     Tree(Sequence, Pool),
 }
 
@@ -66,8 +66,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Stores `items` as the list of a key, packed if they are few, and removes the key if there
-    /// are none. The previous list must have been packed. Long items and trees are allocated in
+    /// Stores `items` as the list at a key, packed if there are few. If `items` is empty, removes
+    /// the key. The previous list must have been packed. Long items and trees are allocated in
     /// `pool`.
     pub(super) fn put_list(
         &mut self,
@@ -91,11 +91,13 @@ impl Writer<'_, '_> {
         self.put_object(database, key, found, LIST, &words)
     }
 
-    /// Pushes items at one end of a list, one after the other. Creates a missing list unless
-    /// `if_present` is set. Returns the new length, or 0 if the list does not exist. O(items).
+    /// Pushes items at one end of a list in the given order. Creates the list if it does not exist,
+    /// unless `if_present` is set. Returns the new length, or 0 if the list does not exist.
+    /// O(items).
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::TooLong`].
+    /// [`Error::WrongType`] if the key holds a value of another type, and [`Error::TooLong`] if an
+    /// item is too long.
     #[inline]
     pub fn list_push(
         &mut self,
@@ -165,14 +167,14 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Returns the pool for a list that was packed until it received `values`.
+    /// Returns the memory pool for a list that outgrew the packed form when `values` were added.
     fn pool_for(&mut self, key: &Key<'_>, values: &[&[u8]]) -> Result<Pool, Error> {
         let bytes: usize = values.iter().map(|value| value.len()).sum();
         elements::new_pool(self.transaction, key.shard, bytes as u64)
     }
 
     /// Replaces the item at `index`. A negative index counts from the tail. Returns whether the key
-    /// existed and whether the item did. O(log n).
+    /// existed and whether the item existed. O(log n).
     pub fn list_set(
         &mut self,
         database: usize,
@@ -213,8 +215,8 @@ impl Writer<'_, '_> {
         Ok((true, true))
     }
 
-    /// Inserts an item before or after the first item equal to the pivot. O(n) to find the pivot,
-    /// O(log n) to insert.
+    /// Inserts an item before or after the first item that equals the pivot. O(n) to find the
+    /// pivot, O(log n) to insert.
     pub fn list_insert(
         &mut self,
         database: usize,
@@ -258,8 +260,8 @@ impl Writer<'_, '_> {
         Ok(Inserted::Length(length))
     }
 
-    /// Moves an item from one end of a list to one end of another or the same list, and appends it
-    /// to `out`. Returns whether there was an item to move. O(log n).
+    /// Moves an item from one end of a list to one end of the same or another list, and appends the
+    /// item to `out`. Returns whether an item was moved. O(log n).
     pub fn list_move(
         &mut self,
         database: usize,
@@ -274,7 +276,8 @@ impl Writer<'_, '_> {
         let start = out.len();
         let view = self.view();
         let moved = if from.bytes == to.bytes && super::read::length(view, &found.entry)? == 1 {
-            // Keep the key and its deadline: a rotated list of one item does not change.
+            // Rotating a list with one item does not change the list, so keep the key and its
+            // expiry.
             super::read::append_all(view, &found.entry, out)?;
             self.changed(database, from, Effect::Changed);
             true
@@ -303,7 +306,8 @@ impl Writer<'_, '_> {
 }
 
 impl ListItems {
-    /// Appends values; long values are stored in blocks and appended as references.
+    /// Appends values as items. A long value is stored in a separate block and appended as a
+    /// reference.
     fn extend(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -348,7 +352,8 @@ impl Sequence {
         self.put_items(transaction, pool, place, items)
     }
 
-    /// Inserts an item before the given position, or at the end of the list.
+    /// Inserts an item before the item at the given position. If the position equals the length,
+    /// the item is appended.
     fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,

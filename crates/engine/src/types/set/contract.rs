@@ -1,4 +1,4 @@
-//! The implementation of the type interface for sets.
+//! Implements the type interface for sets.
 
 use undercroft_memory::View;
 use undercroft_numbers::parse_integer;
@@ -83,8 +83,8 @@ impl Contract for Sets {
     }
 }
 
-/// Encodes integers as a Redis intset: width (4 bytes), count (4 bytes), then the sorted integers
-/// of `width` bytes each.
+/// Encodes integers as a Redis intset: the width (4 bytes), the count (4 bytes), and the sorted
+/// integers, each of `width` bytes.
 fn intset(items: &Ranges) -> Vec<u8> {
     let mut integers: Vec<i64> = items.iter().filter_map(parse_integer).collect();
     integers.sort_unstable();

@@ -1,4 +1,4 @@
-//! Small integer sets, packed in one block.
+//! Implements small integer sets, which are packed in one block.
 //!
 //! ```text
 //! | width: 2, 4 or 8 | ascending integers of `width` bytes each, little-endian |
@@ -26,7 +26,7 @@ fn width_of(value: i64) -> usize {
 }
 
 impl<'b> IntSet<'b> {
-    /// Parses a packed integer set. Empty `bytes` are an empty set.
+    /// Parses a packed integer set. If `bytes` is empty, the set is empty.
     pub(crate) fn of(bytes: &'b [u8]) -> Result<IntSet<'b>, Fault> {
         let Some((&width, integers)) = bytes.split_first() else {
             return Ok(IntSet {
@@ -62,7 +62,7 @@ impl<'b> IntSet<'b> {
         (0..self.length()).map(move |index| self.get(index))
     }
 
-    /// Returns the index of an integer, or `Err` with the index at which to insert it. O(log
+    /// Returns the index of an integer, or `Err` with the index at which it must be inserted. O(log
     /// length).
     fn search(self, value: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.length());
@@ -77,7 +77,7 @@ impl<'b> IntSet<'b> {
         Err(low)
     }
 
-    /// Returns whether the set contains an integer. O(log length).
+    /// Returns whether the set contains the given integer. O(log length).
     pub(crate) fn contains(self, value: i64) -> bool {
         self.search(value).is_ok()
     }
@@ -132,7 +132,8 @@ pub(crate) fn insert_all(bytes: &mut Vec<u8>, mut values: Vec<i64>) -> Result<u6
     Ok((values.len() - old) as u64)
 }
 
-/// Removes an integer. Returns whether the set contained it. O(length).
+/// Removes an integer from the packed set in `bytes`. Returns whether the set contained the
+/// integer. O(length).
 pub(crate) fn remove(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
     let set = IntSet::of(bytes)?;
     let (width, found) = (set.width, set.search(value));

@@ -1,4 +1,4 @@
-//! Sets: reading, adding, removing and combining members.
+//! Reads, adds, removes and combines the members of sets.
 //!
 //! A small set of integers is sorted and packed in one block. Any other small set is packed in
 //! insertion order. A large set is a dictionary whose elements have no values.
@@ -29,17 +29,18 @@ use crate::types::set::intset::{self, IntSet};
 use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
 
-/// A set that holds only integers.
+/// The kind of a set that contains only integers.
 const INTEGERS: Kind = ValueType::Set.kind(0);
-/// Any other set. Like Redis' hash tables, it never becomes an integer set again.
+/// The kind of every set that is not an integer set. Like a Redis hash table, such a set never
+/// becomes an integer set again.
 const TEXTS: Kind = ValueType::Set.kind(1);
-/// The size up to which a set of texts stays packed.
+/// The maximum size of a set of texts that stays packed.
 const SMALL: PackedLimits = PackedLimits {
     entries: 128,
     value: 64,
 };
 
-/// A set that was looked up. Read it with the view of that lookup.
+/// The result of looking up a set. It can be read only with the view of the lookup.
 #[derive(Debug)]
 pub struct Set(Body);
 
@@ -53,11 +54,11 @@ enum Body {
 /// An operation that combines several sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOperation {
-    /// Members that are in all sets.
+    /// Selects the members that are in all sets.
     Intersection,
-    /// Members that are in at least one set.
+    /// Selects the members that are in at least one set.
     Union,
-    /// Members of the first set that are in no other set.
+    /// Selects the members of the first set that are in no other set.
     Difference,
 }
 
@@ -102,7 +103,8 @@ impl Set {
         })
     }
 
-    /// Prefetches upcoming members. Call it with each position while walking over `members`.
+    /// Prefetches the members that follow `position`. The caller passes each position in turn while
+    /// iterating over `members`.
     #[inline(always)]
     pub fn warm_ahead(&self, view: &View<'_>, members: &[Key<'_>], position: usize) {
         if let Body::Elements(elements) = &self.0 {
@@ -127,7 +129,7 @@ impl Set {
     }
 
     /// Appends the next batch of a scan over the set to `out`; see [`Store::scan`]. A small set is
-    /// returned in one batch.
+    /// returned in a single batch.
     pub fn scan(
         &self,
         view: &View<'_>,
@@ -182,8 +184,8 @@ fn append_packed(bytes: &[u8], out: &mut Ranges) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the union of several sets in ascending order if all are packed integer sets, otherwise
-/// `None`. Redis lists the union of integer sets in this order.
+/// Returns the union of several sets in ascending order if all of them are packed integer sets,
+/// otherwise `None`. Redis returns the union of integer sets in ascending order.
 fn integers_of(sets: &[&Set]) -> Result<Option<BTreeSet<i64>>, Error> {
     let mut all = BTreeSet::new();
     for set in sets {
@@ -195,9 +197,9 @@ fn integers_of(sets: &[&Set]) -> Result<Option<BTreeSet<i64>>, Error> {
     Ok(Some(all))
 }
 
-/// Returns whether Redis encodes a difference as a hash table even if only integers remain. Redis
-/// copies the first set and removes the members of the others from the copy when these are few, and
-/// the copy keeps its encoding (`sunionDiffGenericCommand` in t_set.c).
+/// Returns whether Redis encodes a difference as a hash table even if only integers remain. If the
+/// other sets have few members, Redis removes these members from a copy of the first set, and the
+/// copy keeps its encoding (`sunionDiffGenericCommand` in t_set.c).
 fn leaves_texts(view: &View<'_>, sets: &[Option<Set>], integers: u64) -> Result<bool, Error> {
     let Some(Some(first)) = sets.first() else {
         return Ok(false);
@@ -247,7 +249,8 @@ fn combine(
         return Ok(());
     }
     let first = match operation {
-        // Start from the smallest set: it has the fewest members to look up in the other sets.
+        // Start with the smallest set, because it has the fewest members to look up in the other
+        // sets.
         SetOperation::Intersection if others.len() == sets.len() => {
             let mut sized = Vec::with_capacity(others.len());
             for set in others {
@@ -263,8 +266,8 @@ fn combine(
     let wanted = operation == SetOperation::Intersection;
     let mut few = Ranges::new();
     if operation == SetOperation::Difference {
-        // Collect the members of packed sets in a hash table, because each lookup in a packed set
-        // is a linear search.
+        // Collect the members of all packed sets in a hash table, because each lookup in a packed
+        // set is a linear search.
         for small in others.iter().filter(|other| other.is_small()) {
             small.append_all(view, &mut few)?;
         }
@@ -276,7 +279,7 @@ fn combine(
     first.append_all(view, &mut members)?;
     let mut members = members.iter();
     while out.len() < limit {
-        // Test a batch of members against each of the other sets, so that its lookups are
+        // Look up a batch of members in each of the other sets, so that the batch's lookups are
         // prefetched together.
         let mut left: Group<'_> = members
             .by_ref()
@@ -305,7 +308,7 @@ fn combine(
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a key that must hold a set.
+    /// Looks up the set at a key. Returns `None` if the key does not exist.
     pub fn set(&self, database: usize, key: &Key<'_>) -> Result<Option<Set>, Error> {
         match self.find_type(database, key, ValueType::Set)? {
             Some(entry) => Ok(Some(Set::of(self.view, &entry)?)),
@@ -329,7 +332,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Distinct members for a new set, prepared as far as possible before a lock is taken.
+/// Distinct members for a new set, prepared as far as possible before a lock is acquired.
 pub struct NewMembers<'m> {
     parts: Vec<Part<'m>>,
 }
@@ -353,8 +356,8 @@ impl<'m> NewMembers<'m> {
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a key that must hold a set. The name `set` is taken: [`set`](Self::set) stores a
-    /// string.
+    /// Looks up the set at a key. Returns `None` if the key does not exist. The name is not `set`,
+    /// because [`set`](Self::set) stores a string.
     pub fn find_set(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Set>, Error> {
         match self.find_type(database, key, ValueType::Set)? {
             Some(found) => Ok(Some(Set::of(self.view(), &found.entry)?)),
@@ -364,8 +367,8 @@ impl Writer<'_, '_> {
 
     /// Appends the result of a set operation on several keys to `out`, like
     /// [`Reader::combine_sets`]. `integers` is the maximum length of an integer set. Returns the
-    /// maximum to use when storing the result: `integers`, or 0 if Redis stores the result as a
-    /// hash table.
+    /// limit to pass when storing the result: `integers`, or 0 if Redis stores the result as a hash
+    /// table.
     pub fn combine_sets(
         &mut self,
         database: usize,
@@ -379,8 +382,8 @@ impl Writer<'_, '_> {
         self.integers_left(&sets, operation, integers)
     }
 
-    /// Returns the same limit as [`combine_sets`](Self::combine_sets), for a caller that already
-    /// knows the combined members.
+    /// Returns the limit that [`combine_sets`](Self::combine_sets) returns, for a caller that
+    /// already knows the combined members.
     pub fn combined_sets(
         &mut self,
         database: usize,
@@ -450,7 +453,7 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Adds members to an integer set and converts it to another encoding if necessary.
+    /// Adds members to an integer set, and converts the set to another encoding if necessary.
     fn add_integers(
         &mut self,
         database: usize,
@@ -483,13 +486,13 @@ impl Writer<'_, '_> {
         for value in set.iter() {
             packed::push(&mut texts, digits.format(value).as_bytes());
         }
-        // `new` counts the integers that were added, and `add_texts` counts the new members in
-        // `rest`.
+        // `new` is the number of integers that were added, and `add_texts` returns the number of
+        // new members in `rest`.
         Ok(new + self.add_texts(database, key, found, texts, rest)?)
     }
 
-    /// Adds members to a packed set of texts and converts it to a dictionary if it outgrows the
-    /// limits.
+    /// Adds members to a packed set of texts, and converts the set to a dictionary if it outgrows
+    /// the limits.
     fn add_texts(
         &mut self,
         database: usize,
@@ -500,8 +503,8 @@ impl Writer<'_, '_> {
     ) -> Result<u64, Error> {
         let (mut new, mut rest) = (0, members);
         let mut count = packed::count(&bytes)?;
-        // For a batch that may stay packed, a linear search for each member is faster than a hash
-        // table. A larger batch does not fit in a packed set.
+        // For a batch that can stay packed, a linear search for each member is faster than building
+        // a hash table. A larger batch does not fit in a packed set.
         if !SMALL.too_long(members) && members.len() as u64 <= SMALL.entries {
             for member in members {
                 let form = packed::form(member);
@@ -526,8 +529,8 @@ impl Writer<'_, '_> {
         Ok(new + self.make_set(database, key, found, &old, rest)?)
     }
 
-    /// Stores a large set at a key. The members in `old` must be distinct. Returns how many members
-    /// of `more` are new.
+    /// Stores a large set at a key. The members in `old` must be distinct. Returns the number of
+    /// members in `more` that are new.
     fn make_set(
         &mut self,
         database: usize,
@@ -544,8 +547,8 @@ impl Writer<'_, '_> {
         Ok((draft.parts().len() - old.len()) as u64)
     }
 
-    /// Removes members of a set, and the key if no member is left. Returns the number of members
-    /// removed.
+    /// Removes members of a set, and removes the key if no member is left. Returns the number of
+    /// members removed.
     pub fn set_remove(
         &mut self,
         database: usize,
@@ -653,8 +656,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Replaces the value of a key with a set of exactly `members`, without an expiry. If `members`
-    /// is empty, the key is removed.
+    /// Replaces the value of a key with a set of exactly the given members, without an expiry. If
+    /// `members` is empty, removes the key.
     pub fn set_store(
         &mut self,
         database: usize,
@@ -680,7 +683,7 @@ impl Writer<'_, '_> {
 
 impl Store {
     /// Adds a member to a set, creating the key if it does not exist. Returns whether the member is
-    /// new. O(1) for a large set, O(members) for a small one.
+    /// new. O(1) for a large set, O(members) for a small set.
     pub fn set_add(
         &self,
         database: usize,
@@ -698,7 +701,7 @@ impl Store {
         Ok(new)
     }
 
-    /// Returns whether a set contains a member. O(1) for a large set, O(members) for a small one.
+    /// Returns whether a set contains a member. O(1) for a large set, O(members) for a small set.
     pub fn set_contains(&self, database: usize, key: &[u8], member: &[u8]) -> Result<bool, Error> {
         let (key, member) = (self.key(key), self.key(member));
         let found = self.read(ShardSet::one(key.shard), |reader| {

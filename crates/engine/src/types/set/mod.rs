@@ -1,5 +1,5 @@
-//! Sets: members without an order. `types/registry` uses the contract; commands call the operations
-//! on members.
+//! Implements sets: unordered, distinct members. `types/registry` uses `contract`; commands call
+//! the other modules.
 //!
 //! - `contract`: the implementation of the type interface.
 //! - `intset`: small integer sets, packed in one block.

@@ -1,4 +1,4 @@
-//! Removal of random members from a set.
+//! Removes random members from a set.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -9,12 +9,11 @@ use crate::transaction::access::Access;
 
 impl Access<'_> {
     /// Removes up to `count` randomly chosen members of a set and fills `out` with them, like SPOP.
-    /// Returns whether the key existed. O(members taken) for a large set, O(members) for a small
-    /// one.
+    /// Returns whether the key existed. O(removed members) for a large set, O(members) for a small
+    /// set.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
-    /// write.
+    /// [`Error::WrongType`] if the key holds a value of another type, or any error of a write.
     pub fn set_pop(
         &self,
         database: usize,

@@ -1,47 +1,48 @@
-//! Ranges of sorted sets: by rank, by score and by text.
+//! Defines ranges of sorted set members: by rank, by score and by text.
 
 use super::order::{Target, order_of};
 use crate::handle::events::KeyEvent;
 
-/// A lower or upper bound of a range by score.
+/// The lower or upper bound of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoreBound {
-    /// The score at the bound.
+    /// The score of the bound.
     pub score: f64,
     /// Whether the range excludes this score.
     pub exclusive: bool,
 }
 
-/// A lower or upper bound of a range by text.
+/// The lower or upper bound of a range of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextBound<'b> {
-    /// Before all texts (`-`).
+    /// A bound below all texts (`-`).
     Least,
-    /// After all texts (`+`).
+    /// A bound above all texts (`+`).
     Greatest,
-    /// At the given text.
+    /// A bound at the given text.
     Text {
-        /// The text at the bound.
+        /// The text of the bound.
         text: &'b [u8],
         /// Whether the range excludes this text.
         exclusive: bool,
     },
 }
 
-/// A range of members. Both ends are included unless they are exclusive.
+/// A range of members. Each bound is inclusive unless it is marked as exclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bounds<'b> {
-    /// Ranks counted from the lowest score, or from the highest if negative. A reversed range
-    /// counts from the other end.
+    /// A range of ranks, inclusive. Ranks count from the lowest score, or from the highest score if
+    /// negative. In a reversed range, ranks count from the opposite end.
     Ranks(i64, i64),
-    /// Scores from the lower to the higher bound.
+    /// A range of scores, from the lower bound to the upper bound.
     Scores(ScoreBound, ScoreBound),
-    /// Texts from the lower to the higher bound, for sorted sets whose scores are all equal.
+    /// A range of texts, from the lower bound to the upper bound, for sorted sets in which all
+    /// scores are equal.
     Texts(TextBound<'b>, TextBound<'b>),
 }
 
 impl<'b> Bounds<'b> {
-    /// Returns the keyspace event for removing the members of this range.
+    /// Returns the keyspace event that is emitted when the members of this range are removed.
     pub(super) fn removal(&self) -> KeyEvent {
         match self {
             Bounds::Ranks(..) => KeyEvent::ZRemRangeByRank,
@@ -50,8 +51,8 @@ impl<'b> Bounds<'b> {
         }
     }
 
-    /// Returns the two positions that delimit a range by score or text, or `None` for an end
-    /// without a limit.
+    /// Returns the two positions that delimit a range of scores or texts. A position is `None` if
+    /// the range has no limit at that end.
     pub(crate) fn targets(&self) -> (Option<Target<'b>>, Option<Target<'b>>) {
         match *self {
             Bounds::Ranks(..) => (None, None),
@@ -78,7 +79,7 @@ impl<'b> Bounds<'b> {
         }
     }
 
-    /// Returns whether no member can be in the range.
+    /// Returns whether the range is certain to be empty, whatever the sorted set contains.
     pub(crate) fn is_empty(&self) -> bool {
         match *self {
             Bounds::Ranks(..) => false,
@@ -105,21 +106,21 @@ impl<'b> Bounds<'b> {
 /// The LIMIT option of a range command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Number of members to skip. If negative, the result is empty.
+    /// The number of members to skip. If negative, the result is empty.
     pub offset: i64,
-    /// Maximum number of members to return. If negative, there is no maximum.
+    /// The maximum number of members to return. If negative, there is no maximum.
     pub count: i64,
 }
 
 impl Limit {
-    /// No limit: the complete range.
+    /// No limit, which selects the complete range.
     pub const ALL: Limit = Limit {
         offset: 0,
         count: -1,
     };
 
-    /// Applies the limit to a range of ranks. With `reverse`, the offset counts from the end of the
-    /// range.
+    /// Applies the limit to a range of ranks. If `reverse` is set, the offset counts from the end
+    /// of the range.
     pub(crate) fn of(self, (from, to): (u64, u64), reverse: bool) -> (u64, u64) {
         let length = to.saturating_sub(from);
         let Ok(skip) = u64::try_from(self.offset) else {

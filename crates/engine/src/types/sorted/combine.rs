@@ -1,4 +1,4 @@
-//! Unions, intersections and differences of sorted sets and sets.
+//! Computes unions, intersections and differences of sorted sets and sets.
 
 use undercroft_memory::View;
 
@@ -18,14 +18,14 @@ use crate::transaction::writer::Writer;
 use crate::types::set::{Set, SetOperation};
 use crate::types::value_type::ValueType;
 
-/// The AGGREGATE option: how scores of the same member are combined.
+/// The AGGREGATE option, which determines how the scores of equal members are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// The sum of the scores. Adding infinity and negative infinity gives 0.
+    /// The sum of the scores. The sum of infinity and negative infinity is 0.
     Sum,
-    /// The least of the scores.
+    /// The lowest score.
     Least,
-    /// The greatest of the scores.
+    /// The highest score.
     Greatest,
 }
 
@@ -44,7 +44,7 @@ fn number_or_zero(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value }
 }
 
-/// A sorted set or set found by a lookup, as an operand. Members of a set have the score 1.
+/// A sorted set or set that was looked up as an operand. In a set, each member has the score 1.
 #[derive(Debug)]
 pub struct Source(Members);
 
@@ -104,11 +104,11 @@ impl Source {
     }
 }
 
-/// An operand and the weight of its scores. A missing source counts as empty.
+/// An operand and the factor by which its scores are multiplied. A missing operand counts as empty.
 pub type Weighted = (Option<Source>, f64);
 
 /// Appends the union, intersection or difference of sources to `out`, in any order. An intersection
-/// stops at `limit` members.
+/// ends after `limit` members.
 fn combine(
     store: &Store,
     view: &View<'_>,
@@ -124,8 +124,8 @@ fn combine(
         }
     }
     if operation != SetOperation::Difference {
-        // A sum of doubles depends on the order of addition. Like Redis, start with the smallest
-        // source.
+        // The sum of floating-point numbers depends on the order of addition. Like Redis, start
+        // with the smallest source.
         there.sort_by_key(|(length, ..)| *length);
     }
     let first_is_there = sources.first().is_some_and(|(source, _)| source.is_some());
@@ -139,7 +139,7 @@ fn combine(
     }
 }
 
-/// Sources with their lengths and weights.
+/// The sources of a combination, with their lengths and weights.
 type Sized<'s> = [(u64, &'s Source, f64)];
 
 fn unite(
@@ -216,8 +216,8 @@ fn subtract(
     let Some(((_, first, _), others)) = sources.split_first() else {
         return Ok(());
     };
-    // A lookup in a packed source is a linear search, so the members of packed sources are put into
-    // a hash table.
+    // Collect the members of packed sources in a hash table, because a lookup in a packed source is
+    // a linear search.
     let (small, large): (Vec<&Source>, Vec<&Source>) = others
         .iter()
         .map(|(_, source, _)| *source)
@@ -250,8 +250,8 @@ fn subtract(
     })
 }
 
-/// Calls `visit` with groups of members and scores, sized for batched lookups, until it returns
-/// `false`.
+/// Calls `visit` with groups of members and their scores until `visit` returns `false`. A group has
+/// the size of a batched lookup.
 fn for_each_group<'m>(
     store: &Store,
     members: &'m Scored,
@@ -269,14 +269,14 @@ fn for_each_group<'m>(
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a sorted set or a set. Fails if the key holds another type.
+    /// Looks up the sorted set or set at a key. Fails if the value has another type.
     pub fn source(&self, database: usize, key: &Key<'_>) -> Result<Option<Source>, Error> {
         let entry = self.find(database, key)?;
         entry.map(|entry| Source::of(self.view, &entry)).transpose()
     }
 
     /// Appends the union, intersection or difference of sources to `out`, in any order. An
-    /// intersection stops at `limit` members. O(members of all sources), or O(members of the
+    /// intersection ends after `limit` members. O(members of all sources), or O(members of the
     /// smallest source * sources) for an intersection.
     pub fn combine_scored(
         &self,
@@ -298,7 +298,7 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a sorted set or a set, like [`Reader::source`].
+    /// Looks up the sorted set or set at a key, like [`Reader::source`].
     pub fn source(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Source>, Error> {
         let entry = self.find(database, key)?;
         entry
@@ -306,7 +306,7 @@ impl Writer<'_, '_> {
             .transpose()
     }
 
-    /// Combines sources without a limit, like [`Reader::combine_scored`].
+    /// Combines sources like [`Reader::combine_scored`], but without a limit.
     pub fn combine_scored(
         &self,
         sources: &[Weighted],

@@ -1,4 +1,4 @@
-//! The implementation of the type interface for sorted sets.
+//! Implements the type interface for sorted sets.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -166,7 +166,7 @@ impl DyingTree for SortedSets {
         subtree: Subtree,
         progress: u64,
     ) -> Result<(Option<u64>, usize), Error> {
-        // Free the leaves only: the elements they refer to belong to the dictionary.
+        // Free only the leaves, because the elements to which they refer belong to the dictionary.
         let further =
             tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
                 object::free_leaf(transaction, pool, leaf)
@@ -185,7 +185,7 @@ impl DyingTree for SortedSets {
     }
 }
 
-/// Formats a score as a text that parses back to exactly the same score.
+/// Formats a score as text that can be parsed back to exactly the same score.
 fn score_text(score: f64) -> String {
     const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
     let is_integer = score.abs() <= DIGITS_MAX && score.trunc() == score;
@@ -198,7 +198,7 @@ fn score_text(score: f64) -> String {
     }
 }
 
-/// Parses a score. Returns `None` if the text is not a number or is NaN.
+/// Parses a score. Returns `None` if the text is not a number or represents NaN.
 fn score(text: &[u8]) -> Option<f64> {
     let score: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!score.is_nan()).then_some(score)

@@ -1,4 +1,4 @@
-//! The leaves of a sorted set's tree.
+//! Implements the leaves of a sorted set's tree.
 //!
 //! ```text
 //! a leaf of up to 1024 bytes:
@@ -7,10 +7,10 @@
 //! | digest, offset of an element   |  8 for each item
 //! ```
 //!
-//! An item refers to the element that holds a member and its score. The 20 bits above the offset
-//! are a digest: the distance of the score from the base, shifted right and clamped. Digests never
-//! decrease from one item to the next, so that a search reads elements only where digests are
-//! equal.
+//! An item refers to the dictionary element that contains a member and its score. The 20 bits above
+//! the offset are a digest, which is the difference between the score and the base, shifted right
+//! and clamped. Digests never decrease from one item to the next, so a search reads an element only
+//! if its digest equals the digest of the target.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
@@ -20,18 +20,20 @@ use crate::error::Error;
 use crate::structures::element::Element;
 use crate::structures::tree::Child;
 
-/// Size of the largest leaf in bytes.
+/// The size of the largest leaf in bytes.
 const LEAF_MAX: u64 = 1024;
 const HEADER: u64 = 16;
-/// Maximum number of items in a leaf.
+/// The maximum number of items in a leaf.
 pub(crate) const ITEMS_MAX: usize = ((LEAF_MAX - HEADER) / 8) as usize;
-/// Number of bits of an element's offset, in units of 8 bytes.
+/// The number of bits of an element's offset, which is stored in units of 8 bytes.
 const OFFSET_BITS: u32 = 44;
-/// A divided leaf keeps its digests only if they span at least this many values per item.
+/// The minimum number of digest values per item that the digests of a divided leaf must span.
+/// Otherwise the digests are recomputed.
 const SPREAD: u64 = 16;
 const DIGEST_MAX: u64 = (1 << (64 - OFFSET_BITS)) - 1;
 
-/// A member as the tree sees it: its score mapped by `order_of`, and the offset of its element.
+/// A tree item: a member's score, mapped to an integer by `order_of`, and the offset of the
+/// member's element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ranked {
     pub(crate) order: u64,
@@ -39,7 +41,7 @@ pub(crate) struct Ranked {
 }
 
 impl Ranked {
-    /// Loads the mapped score of an existing element.
+    /// Loads the score of an existing element and maps it with `order_of`.
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Ranked, Error> {
         let order = order_of(score(view, at)?);
         Ok(Ranked { order, at })
@@ -50,7 +52,7 @@ impl Ranked {
     }
 }
 
-/// Returns the score of an element.
+/// Returns the score stored in an element.
 #[inline]
 pub(crate) fn score(view: &View<'_>, at: Offset) -> Result<f64, Error> {
     Ok(f64::from_bits(Element::load(view, at)?.word(view)?))
@@ -75,7 +77,7 @@ fn fault(at: Offset) -> Error {
 }
 
 impl Leaf {
-    /// Prefetches all cache lines of a leaf, because a search or a change reads most of them.
+    /// Prefetches all cache lines of a leaf, because a search or a change accesses most of them.
     #[inline(always)]
     pub(crate) fn prefetch(view: &View<'_>, at: Offset) {
         view.prefetch_range(at, LEAF_MAX);
@@ -123,13 +125,13 @@ impl Leaf {
         (self.digest(ranked.order) << OFFSET_BITS) | (ranked.at / 8)
     }
 
-    /// Returns the offset of an item's element.
+    /// Returns the offset of the element to which an item refers.
     #[inline]
     pub(crate) fn element(&self, view: &View<'_>, index: usize) -> Result<Offset, Error> {
         Ok(offset_of(view.word(self.item_at(index))?))
     }
 
-    /// Returns the number of items before the target position.
+    /// Returns the number of items in the leaf that precede the target position.
     #[inline]
     pub(crate) fn search(
         &self,
@@ -161,8 +163,8 @@ impl Leaf {
         Ok(low)
     }
 
-    /// Calls `visit` with the elements of items `from..to`, from the last to the first if `reverse`
-    /// is set. All elements are prefetched first.
+    /// Calls `visit` with the elements of the items at indexes `from..to`, from the last to the
+    /// first if `reverse` is set. All of these elements are prefetched first.
     #[inline]
     pub(crate) fn for_each(
         &self,
@@ -186,7 +188,7 @@ impl Leaf {
         items[..count].iter().try_for_each(|&at| visit(at))
     }
 
-    /// Returns all items with their mapped scores.
+    /// Returns all items, each with its score mapped by `order_of`.
     pub(crate) fn items(&self, view: &View<'_>) -> Result<Vec<Ranked>, Error> {
         let mut items = Vec::with_capacity(self.count);
         self.for_each(view, (0, self.count), false, |at| {
@@ -196,7 +198,7 @@ impl Leaf {
         Ok(items)
     }
 
-    /// Creates a leaf of 1 to [`ITEMS_MAX`] items, with room for a few more.
+    /// Creates a leaf from 1 to [`ITEMS_MAX`] items, with room for a few more items.
     pub(crate) fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -212,7 +214,7 @@ impl Leaf {
         leaf.put(transaction, pool, words, first)
     }
 
-    /// Returns the header of a leaf that has no block yet.
+    /// Creates the header of a leaf whose block is not allocated yet.
     fn new(count: usize, shift: u32, base: u64) -> Leaf {
         let wanted = count + count / 8 + 2;
         Leaf {
@@ -224,7 +226,7 @@ impl Leaf {
         }
     }
 
-    /// Allocates a block for the leaf and writes the header and the item words to it.
+    /// Allocates the leaf's block and writes the header and the item words to the block.
     fn put(
         mut self,
         transaction: &mut Transaction<'_>,
@@ -248,9 +250,10 @@ impl Leaf {
         })
     }
 
-    /// Inserts an item at an index by creating new leaves: a leaf of the items before `middle` and,
-    /// if any items remain, a second leaf. The original leaf is unchanged. Digests are kept if they
-    /// still distinguish the items, because recomputing them requires reading every element.
+    /// Creates new leaves with an additional item at `index`: a leaf with the items before `middle`
+    /// and, if any items remain, a second leaf. The original leaf does not change. The digests are
+    /// copied if they still distinguish the items, because recomputing digests requires reading
+    /// every element.
     pub(crate) fn divide(
         &self,
         transaction: &mut Transaction<'_>,
@@ -291,8 +294,8 @@ impl Leaf {
         Ok(leaves)
     }
 
-    /// Returns whether the digests of the items, which are in order, are spread widely enough and
-    /// none is clamped.
+    /// Returns whether the digests of the items, which must be in order, are widely spread and not
+    /// clamped.
     fn tells_apart(&self, words: &[u64]) -> bool {
         let digest = |place: usize| words[place] >> OFFSET_BITS;
         let last = words.len() - 1;
@@ -351,12 +354,12 @@ impl Leaf {
         Ok(transaction.store(shard, self.at, self.header())?)
     }
 
-    /// Returns the size of the leaf's block in bytes.
+    /// Returns the size of the block that contains the leaf, in bytes.
     pub(crate) fn block_size(&self) -> u64 {
         block_size(self.size)
     }
 
-    /// Returns whether every item has the digest of its score and the expected offset.
+    /// Returns whether every item has the expected offset and the digest of its score.
     pub(crate) fn digests_are_true(
         &self,
         view: &View<'_>,

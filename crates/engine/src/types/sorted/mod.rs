@@ -1,15 +1,16 @@
-//! Sorted sets: members ordered by their scores. `types/registry` uses the contract; commands call
-//! the other operations.
+//! Implements sorted sets: members ordered by their scores. `types/registry` uses `contract`;
+//! commands call the other modules.
 //!
-//! A small sorted set is packed, in order. A large sorted set consists of a dictionary from member
-//! to score, like that of a hash, and a counted tree of the dictionary's elements in order. Its
-//! root words are those of the dictionary followed by those of the tree.
+//! A small sorted set is packed in one block, in order. A large sorted set consists of a dictionary
+//! that maps members to scores, like the dictionary of a hash, and a tree that contains the
+//! dictionary's elements in order and counts them. The root words of the dictionary are followed by
+//! the root words of the tree.
 //!
 //! - `bounds`: ranges by rank, by score and by text.
 //! - `combine`: unions, intersections and differences of sorted sets and sets.
 //! - `contract`: the implementation of the type interface.
 //! - `leaf`: the leaves of a sorted set's tree.
-//! - `order`: the order of members: by score, then by their bytes.
+//! - `order`: the order of members, by score and then by bytes.
 //! - `pack`: small sorted sets in a single byte string.
 //! - `pop`: pops the first or last members.
 //! - `ranks`: the tree of a large sorted set, which orders its members by rank.
@@ -51,20 +52,21 @@ use crate::structures::roots::{ARENA, ELEMENTS_WORDS};
 use crate::types::value_type::ValueType;
 
 const SORTED_SET: Kind = ValueType::SortedSet.kind(0);
-/// Number of root words of a large sorted set.
+/// The number of root words of a large sorted set.
 const WORDS: usize = ELEMENTS_WORDS + 3;
 
-/// A large sorted set: its dictionary, its tree and the pool that holds them.
+/// A large sorted set: its dictionary, its tree, and the memory pool of both.
 #[derive(Clone, Copy, Debug)]
 struct Large {
     elements: Elements,
-    /// Offset of the root words of the tree.
+    /// The offset of the tree's root words.
     ranks_at: Offset,
     pool: Pool,
 }
 
 impl Large {
-    /// Opens a large sorted set for reading. The pool is only a placeholder.
+    /// Opens a large sorted set for reading. The `pool` of the result is a placeholder, because
+    /// only writers need a pool.
     fn to_read(entry: &Entry) -> Result<Large, Fault> {
         if entry.header.value_length() != WORDS as u64 * 8 {
             return Err(entry.fault());
@@ -77,7 +79,7 @@ impl Large {
         })
     }
 
-    /// Opens a large sorted set of this shard for changes.
+    /// Opens a large sorted set in this shard for changes.
     fn to_change(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Large, Fault> {
         let mut large = Large::to_read(entry)?;
         large.pool = Pool::new(shard, large.elements.word(view, ARENA)?);

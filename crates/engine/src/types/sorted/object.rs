@@ -1,4 +1,4 @@
-//! Operations on complete sorted sets: freeing, copying, checking and measuring them.
+//! Frees, copies, checks and measures complete sorted sets.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
@@ -15,12 +15,12 @@ use crate::structures::graveyard;
 use crate::structures::roots::ARENA;
 use crate::structures::tree::for_each_left;
 
-/// The tag of sorted set trees in a graveyard record.
+/// The tag of a sorted set's tree in a record of the graveyard, the queue of large values to free.
 pub(super) const TREE: u64 = 3;
 
 impl Large {
-    /// Queues the tree and dictionary of a sorted set without an arena, to be freed in small steps
-    /// (W8). The root words remain the caller's responsibility. O(1).
+    /// Queues the tree and the dictionary of a sorted set without an arena, so that both are freed
+    /// in small steps (W8). The caller frees the root words. O(1).
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let ranks = self.ranks(transaction.view())?;
         self.elements.discard(transaction)?;
@@ -35,7 +35,8 @@ impl Large {
     }
 }
 
-/// Frees a leaf but not the elements it refers to, which belong to the dictionary.
+/// Frees a leaf. Does not free the elements to which the leaf refers, because they belong to the
+/// dictionary.
 pub(super) fn free_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -45,7 +46,7 @@ pub(super) fn free_leaf(
     Ok(())
 }
 
-/// Copies a large sorted set into another pool and returns the root words of the copy. O(n).
+/// Copies a large sorted set into another memory pool and returns the copy's root words. O(n).
 pub(super) fn copy(
     transaction: &mut Transaction<'_>,
     large: &Large,
@@ -67,7 +68,7 @@ pub(super) fn copy(
 }
 
 /// Calls `reach` for every block in the tree of a large sorted set, and verifies that the tree
-/// holds the dictionary's members in order.
+/// contains the dictionary's members in order.
 pub(super) fn check(
     view: &View<'_>,
     secret: [u64; 2],
@@ -102,7 +103,7 @@ pub(super) fn check(
         if items.len() as u64 != count || !leaf.digests_are_true(view, &items)? {
             return fault(at, "a leaf with as many members as its parent counts");
         }
-        // Looking up every member of the leaf in the dictionary must succeed.
+        // Verify that every member of the leaf is in the dictionary.
         for Ranked { order, at } in items {
             let mut member = Vec::new();
             Element::load(view, at)?.append_key(view, &mut member)?;
@@ -120,7 +121,7 @@ pub(super) fn check(
     ranks.check_least(view)
 }
 
-/// Calls `reach` for every block that is left of a partly freed sorted set tree.
+/// Calls `reach` for every remaining block of a partly freed sorted set's tree.
 pub(super) fn check_left(
     view: &View<'_>,
     subtree: (Offset, usize),
@@ -135,11 +136,12 @@ pub(super) fn check_left(
 }
 
 /// Returns the number of bytes that a large sorted set uses in addition to its entry. The size of
-/// the members is estimated from about `samples` of them, or from all of them if `samples` is 0.
+/// the members is estimated from about `samples` members, or computed from all members if `samples`
+/// is 0.
 pub(super) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
     let large = Large::to_read(entry)?;
     let ranks = large.ranks(view)?;
-    // The size of an arena already includes the tree.
+    // With an arena, the size of the arena already includes the tree.
     let in_arena = large.elements.word(view, ARENA)? != 0;
     let mut bytes = large.elements.memory_usage(view, samples)?;
     if ranks.count() == 0 || in_arena {
@@ -149,7 +151,7 @@ pub(super) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Resu
     loop {
         let leaf = Leaf::load(view, place.leaf)?;
         bytes = bytes.saturating_add(place.nodes_begun() + leaf.block_size());
-        // R3: a torn tree must not keep this loop running.
+        // Revalidate the view, so that a loop over a torn tree stops early (R3).
         view.recheck()?;
         if !place.step(view, true)? {
             return Ok(bytes);

@@ -1,4 +1,4 @@
-//! The order of members: by score, then by the bytes of the member.
+//! Defines the order of members: by score, and then by the member's bytes.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,8 @@ use undercroft_memory::View;
 use crate::error::Error;
 use crate::structures::element::{Element, Value};
 
-/// Maps a score to an integer that sorts like the score. Both zeros map to the same integer.
+/// Maps a score to an integer such that the integers sort like the scores. Both zeros map to the
+/// same integer.
 #[inline]
 pub(crate) fn order_of(score: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
@@ -18,14 +19,14 @@ pub(crate) fn order_of(score: f64) -> u64 {
 /// A position between two members in the order of a sorted set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'t> {
-    /// Before or after all members with the given score.
+    /// A position before or after all members with the given score.
     Score {
         /// The score, mapped by [`order_of`].
         order: u64,
         /// Whether the position is after the members with this score.
         behind: bool,
     },
-    /// Before or after the given member with the given score.
+    /// A position before or after the given member with the given score.
     Member {
         /// The score, mapped by [`order_of`].
         order: u64,
@@ -34,7 +35,7 @@ pub(crate) enum Target<'t> {
         /// Whether the position is after the member.
         behind: bool,
     },
-    /// Before or after the given member in a sorted set whose scores are all equal.
+    /// A position before or after the given member, in a sorted set in which all scores are equal.
     Text {
         /// The bytes of the member.
         member: &'t [u8],
@@ -44,7 +45,8 @@ pub(crate) enum Target<'t> {
 }
 
 impl Target<'_> {
-    /// Returns the mapped score of the position, or `None` if only the member's bytes decide.
+    /// Returns the mapped score of the position, or `None` if the position depends only on the
+    /// member's bytes.
     pub(crate) fn order(&self) -> Option<u64> {
         match *self {
             Target::Score { order, .. } | Target::Member { order, .. } => Some(order),
@@ -52,8 +54,9 @@ impl Target<'_> {
         }
     }
 
-    /// Returns whether this position is after a member with score `order`. `compare` compares that
-    /// member with the given bytes and is called only if the scores do not decide.
+    /// Returns whether this position is after a member whose mapped score is `order`. `compare`
+    /// compares the member with the bytes passed to it, and is called only if the scores are equal
+    /// or irrelevant.
     #[inline]
     pub(crate) fn is_behind<E>(
         &self,
@@ -87,7 +90,8 @@ impl Target<'_> {
         }
     }
 
-    /// Returns whether this position is after the element at `at`, whose mapped score is `order`.
+    /// Returns whether this position is after the element at `at`, whose score [`order_of`] maps to
+    /// `order`.
     #[inline]
     pub(crate) fn is_behind_element(
         &self,
@@ -104,7 +108,7 @@ impl Target<'_> {
     }
 }
 
-/// Compares two members by score, then by their bytes.
+/// Compares two members by score, and then by their bytes.
 pub(super) fn compare(one: &(&[u8], f64), other: &(&[u8], f64)) -> Ordering {
     order_of(one.1)
         .cmp(&order_of(other.1))

@@ -1,8 +1,8 @@
-//! Packed sorted sets: small sorted sets stored in a single byte string, in which each member is
-//! followed by its score.
+//! Implements packed sorted sets: small sorted sets stored in a single byte string, in which each
+//! member is followed by its score.
 //!
-//! An integral score is stored as an integer, so that zero has no sign. Any other score is stored
-//! as a text of its eight bytes.
+//! An integral score is stored as an integer, so a negative zero becomes 0. Any other score is
+//! stored as a text that consists of the eight bytes of the `f64`.
 
 use std::ops::Range;
 
@@ -73,7 +73,7 @@ pub(crate) fn append_range(
 struct Pair<'p> {
     member: PackedItem<'p>,
     score: PackedItem<'p>,
-    /// Offsets of the member and of its score in the byte string.
+    /// The offset of the member in the byte string. `middle` is the offset of the score.
     start: usize,
     middle: usize,
 }
@@ -123,15 +123,15 @@ fn pairs(bytes: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, Error>> {
 
 /// The result of looking up a member in a packed sorted set.
 pub(crate) struct Seen {
-    /// The byte range of the member with its score, and the score, if the member exists.
+    /// The byte range of the member and its score, and the score itself, if the member exists.
     pub(crate) there: Option<(Range<usize>, f64)>,
-    /// Number of members in the sorted set.
+    /// The number of members in the sorted set.
     pub(crate) count: usize,
-    /// The mapped score of the last member, or 0 if there are no members.
+    /// The score of the last member, mapped by [`order_of`], or 0 if there are no members.
     last: u64,
 }
 
-/// Looks up the member with the packed form `form`. O(members).
+/// Looks up the member whose packed form is `form`. O(members).
 pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
     work::touched(bytes.len() as u64 / 8 + 1);
     let score_at = |at| score_of(packed::item_at(bytes, at)?.0);
@@ -156,7 +156,8 @@ pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
     })
 }
 
-/// Adds a member or changes its score. `seen` is the result of looking up the member. O(members).
+/// Adds a member or changes its score. `seen` is the result of [`look`] for this member.
+/// O(members).
 pub(crate) fn put(
     bytes: &mut Vec<u8>,
     seen: &Seen,
@@ -187,7 +188,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// Removes the member with the packed form `form`. Returns whether it existed. O(members).
+/// Removes the member whose packed form is `form`. Returns whether the member existed. O(members).
 pub(crate) fn take(bytes: &mut Vec<u8>, form: &[u8]) -> Result<bool, Error> {
     let Some(member) = packed::find_paired(bytes, form)? else {
         return Ok(false);
@@ -213,8 +214,8 @@ pub(crate) fn cut(bytes: &mut Vec<u8>, (from, to): (usize, usize)) -> Result<(),
     Ok(())
 }
 
-/// Returns the rank of the member with the packed form `form`, or `None` if it does not exist.
-/// O(members).
+/// Returns the rank of the member whose packed form is `form`, or `None` if the member does not
+/// exist. O(members).
 pub(crate) fn rank(bytes: &[u8], form: &[u8]) -> Result<Option<u64>, Error> {
     for (rank, pair) in (0..).zip(pairs(bytes)) {
         let pair = pair?;
@@ -233,7 +234,7 @@ fn unpaired() -> Error {
     .into()
 }
 
-/// Returns the score of a member, or `None` if it does not exist.
+/// Returns the score of a member, or `None` if the member does not exist.
 pub(crate) fn score(bytes: &[u8], member: &[u8]) -> Result<Option<f64>, Error> {
     match packed::find_paired(bytes, &packed::form(member))? {
         Some(place) => score_of(packed::item_at(bytes, place.end)?.0).map(Some),
@@ -251,7 +252,7 @@ pub(crate) fn pack<'m>(members: impl Iterator<Item = (&'m [u8], f64)>) -> Vec<u8
     bytes
 }
 
-/// Returns the number of members before the target position.
+/// Returns the number of members that precede the target position.
 fn count_before(bytes: &[u8], target: &Target<'_>) -> Result<usize, Error> {
     let mut count = 0;
     for pair in pairs(bytes) {
@@ -281,8 +282,8 @@ pub(crate) fn range(
     })
 }
 
-/// Returns the positions of the members in a range by text. If scores differ, such a range is
-/// meaningless, and the result is that of Redis' search from one end.
+/// Returns the positions of the members in a range of texts. If the scores differ, such a range is
+/// meaningless, and the result is the same as in Redis, which searches from one end.
 fn text_range(members: &Scored, bounds: &Bounds<'_>, reverse: bool) -> (usize, usize) {
     let (low, high) = bounds.targets();
     let is_before = |index: usize, target: &Target<'_>| {
@@ -293,7 +294,7 @@ fn text_range(members: &Scored, bounds: &Bounds<'_>, reverse: bool) -> (usize, u
     let above = |index| low.is_none_or(|low| !is_before(index, &low));
     let below = |index| high.is_none_or(|high| is_before(index, &high));
     let count = members.len();
-    // Like Redis, check the first and last member before searching.
+    // Like Redis, check the first and last members before the search.
     if count == 0 || bounds.is_empty() || !above(count - 1) || !below(0) {
         return (0, 0);
     }

@@ -1,4 +1,4 @@
-//! Popping the first or last members of a sorted set.
+//! Pops the first or last members of a sorted set.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -7,12 +7,11 @@ use crate::error::Error;
 use crate::transaction::access::Access;
 
 impl Access<'_> {
-    /// Pops up to `count` members with the lowest or highest scores, like ZPOPMIN and ZPOPMAX, and
-    /// replaces the contents of `out` with them. Returns whether the key existed. O(log n) for each
-    /// member.
+    /// Pops up to `count` members with the lowest or highest scores and fills `out` with them, like
+    /// ZPOPMIN and ZPOPMAX. Returns whether the key existed. O(log n) for each member.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds another type, or any error of a write.
+    /// [`Error::WrongType`] if the key holds a value of another type, or any error of a write.
     pub fn sorted_pop(
         &self,
         database: usize,

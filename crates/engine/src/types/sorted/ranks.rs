@@ -1,4 +1,4 @@
-//! The tree of a large sorted set, which orders its members by rank.
+//! Implements the tree of a large sorted set, which orders the members by rank.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -8,14 +8,14 @@ use crate::error::Error;
 use crate::structures::element::Element;
 use crate::structures::tree::{Builder, Place, Tree};
 
-/// A leaf with fewer items is joined with a neighbor that has room.
+/// The number of items below which a leaf is merged with a neighbor that has room.
 const FEW: usize = ITEMS_MAX / 4;
 
 /// The tree of a large sorted set.
 pub(crate) type Ranks = Tree<2>;
 
 impl Ranks {
-    /// Returns the leaf that contains the target position, and the index of that position in the
+    /// Returns the leaf that contains the target position, and the index of this position in the
     /// leaf.
     fn seek(&self, view: &View<'_>, target: &Target<'_>) -> Result<(Place<2>, usize), Error> {
         let mut scratch = Vec::new();
@@ -27,14 +27,14 @@ impl Ranks {
         Ok((place, index))
     }
 
-    /// Returns the number of members before the target position. O(log n).
+    /// Returns the number of members that precede the target position. O(log n).
     pub(super) fn count_before(&self, view: &View<'_>, target: &Target<'_>) -> Result<u64, Error> {
         let (place, index) = self.seek(view, target)?;
         Ok(place.before.wrapping_add(index as u64))
     }
 
     /// Visits the elements with ranks `from..to`, from the last to the first if `reverse` is set.
-    /// Descends the tree once, then walks from leaf to leaf.
+    /// Descends the tree once, and then walks from leaf to leaf.
     pub(super) fn for_each(
         &self,
         view: &View<'_>,
@@ -64,7 +64,7 @@ impl Ranks {
             if left == 0 {
                 return Ok(());
             }
-            // R3: a torn tree must not keep this loop running.
+            // Revalidate the view, so that a loop over a torn tree stops early (R3).
             view.recheck()?;
             if !place.step(view, !reverse)? {
                 return Ok(());
@@ -102,8 +102,8 @@ impl Ranks {
             return Ok(());
         }
         let items = leaf.count + 1;
-        // Inserting at either end of the tree leaves a full leaf, so that sequential inserts pack
-        // leaves densely.
+        // If the item is inserted at either end of the tree, leave a full leaf, so that sequential
+        // inserts fill leaves densely.
         let middle = match place.before + index as u64 {
             _ if items <= ITEMS_MAX => items,
             0 => 1,
@@ -115,7 +115,8 @@ impl Ranks {
         self.splice(transaction, pool, &place.path, 1, &leaves)
     }
 
-    /// Removes a member whose element has not changed since it was inserted. O(log n).
+    /// Removes a member. The member's element must not have changed since the member was inserted.
+    /// O(log n).
     pub(super) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -170,7 +171,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Removes items from a single leaf, and rebalances the tree if few items remain.
+    /// Removes items from a single leaf, and merges the leaf with a neighbor if few items remain.
     fn take(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -198,8 +199,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Merges the remaining items of a leaf into a neighbor that has room. Returns whether a
-    /// neighbor had room.
+    /// Merges the remaining items of a leaf into a neighbor that has room. Returns whether the leaf
+    /// was merged.
     fn join(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -235,8 +236,8 @@ impl Ranks {
         Ok(false)
     }
 
-    /// Verifies that the least keys in inner nodes match the leaves: a search for the first and
-    /// last member of each leaf must find it there. O(leaves * log n).
+    /// Verifies that the smallest keys in the inner nodes match the leaves: a search for the first
+    /// or last member of a leaf must lead to that leaf. O(leaves * log n).
     pub(super) fn check_least(&self, view: &View<'_>) -> Result<(), Error> {
         let mut place = self.find(view, 0)?;
         let mut member = Vec::new();
@@ -266,14 +267,15 @@ impl Ranks {
         }
     }
 
-    /// Builds a tree of members, which must be in order and not empty. Returns its root words.
+    /// Builds a tree from members, which must be in order and not empty. Returns the tree's root
+    /// words.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
         members: &[Ranked],
     ) -> Result<[u64; 3], Error> {
-        // Leave room in every leaf for later inserts, and distribute the members evenly so that the
-        // last leaf is not sparse.
+        // Leave room in every leaf for later inserts, and distribute the members evenly, so that
+        // the last leaf is not nearly empty.
         let leaves = members.len().div_ceil(ITEMS_MAX / 8 * 7).max(1);
         let mut builder: Builder<2> = Builder::new();
         for members in members.chunks(members.len().div_ceil(leaves).max(1)) {

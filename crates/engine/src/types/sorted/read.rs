@@ -1,4 +1,4 @@
-//! Reading sorted sets, either optimistically or under a lock.
+//! Reads sorted sets, either optimistically or under a lock.
 
 use undercroft_memory::View;
 
@@ -17,7 +17,7 @@ use crate::structures::ranges::Ranges;
 use crate::types::list::clamp;
 use crate::types::value_type::ValueType;
 
-/// A sorted set found by a lookup. It must be read with the view of that lookup.
+/// The result of looking up a sorted set. It can be read only with the view of the lookup.
 #[derive(Debug)]
 pub struct SortedSet(Body);
 
@@ -27,11 +27,11 @@ enum Body {
     Large(Large),
 }
 
-/// A destination for members that are read from a sorted set.
+/// A collection to which members are appended when a sorted set is read.
 pub(super) trait Sink {
-    /// Adds a member of a packed sorted set.
+    /// Appends a member of a packed sorted set.
     fn text(&mut self, member: &[u8], score: f64);
-    /// Adds the member of a large sorted set that is stored in `element`.
+    /// Appends a member of a large sorted set, given the element that contains it.
     fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error>;
 }
 
@@ -50,7 +50,7 @@ impl Sink for Scored {
     }
 }
 
-/// Collects members without their scores.
+/// Collects the members without their scores.
 impl Sink for Ranges {
     fn text(&mut self, member: &[u8], _: f64) {
         self.push(member);
@@ -85,7 +85,8 @@ impl SortedSet {
         }
     }
 
-    /// Prefetches members ahead of a walk over `members`. Call this for every position of the walk.
+    /// Prefetches the members that follow `position`. The caller passes each position in turn while
+    /// iterating over `members`.
     #[inline(always)]
     pub fn warm_ahead(&self, view: &View<'_>, members: &[Key<'_>], position: usize) {
         if let Body::Large(large) = &self.0 {
@@ -93,7 +94,7 @@ impl SortedSet {
         }
     }
 
-    /// Returns the score of a member, or `None` if it does not exist.
+    /// Returns the score of a member, or `None` if the member does not exist.
     pub fn score(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<f64>, Error> {
         match &self.0 {
             Body::Packed(bytes) => pack::score(bytes, member.bytes),
@@ -104,7 +105,7 @@ impl SortedSet {
         }
     }
 
-    /// Returns the rank of a member, or `None` if it does not exist. O(log n).
+    /// Returns the rank of a member, or `None` if the member does not exist. O(log n).
     pub fn rank(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<u64>, Error> {
         match &self.0 {
             Body::Packed(bytes) => pack::rank(bytes, &packed::form(member.bytes)),
@@ -122,7 +123,8 @@ impl SortedSet {
         }
     }
 
-    /// Returns the ranks in a range: the first, and one past the last. O(log n).
+    /// Returns the rank of the first member in a range, and one past the rank of the last member.
+    /// O(log n).
     pub fn ranks(
         &self,
         view: &View<'_>,
@@ -246,8 +248,8 @@ impl SortedSet {
         }
     }
 
-    /// Appends random members to `out`: `count` distinct members, or all if there are fewer. A
-    /// negative count draws `-count` members independently, so members may repeat.
+    /// Appends randomly chosen members to `out`. A positive `count` selects up to `count` distinct
+    /// members. A negative `count` selects exactly `-count` members, possibly with repetitions.
     pub fn sample(
         &self,
         view: &View<'_>,
@@ -276,7 +278,7 @@ impl SortedSet {
 }
 
 impl Reader<'_, '_> {
-    /// Looks up a sorted set. Fails if the key holds another type.
+    /// Looks up the sorted set at a key. Fails if the value has another type.
     pub fn sorted_set(&self, database: usize, key: &Key<'_>) -> Result<Option<SortedSet>, Error> {
         match self.find_type(database, key, ValueType::SortedSet)? {
             Some(entry) => Ok(Some(SortedSet::of(self.view(), &entry)?)),

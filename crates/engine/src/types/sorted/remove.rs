@@ -1,4 +1,4 @@
-//! Removing members from sorted sets.
+//! Removes members from sorted sets.
 
 use undercroft_memory::{View, removing};
 
@@ -23,8 +23,8 @@ use crate::transaction::writer::{Found, Writer, root};
 use crate::types::value_type::ValueType;
 
 impl Writer<'_, '_> {
-    /// Removes members of a sorted set, and the key if no member is left. Returns the number of
-    /// members removed.
+    /// Removes members of a sorted set, and removes the key if no member is left. Returns the
+    /// number of members removed.
     pub fn sorted_remove(
         &mut self,
         database: usize,
@@ -94,8 +94,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Removes the members in a range, and the key if no member is left. Returns the number of
-    /// members removed. O(log n + members).
+    /// Removes the members in a range, and removes the key if no member is left. Returns the number
+    /// of members removed. O(log n + members).
     pub fn sorted_remove_range(
         &mut self,
         database: usize,
@@ -110,9 +110,9 @@ impl Writer<'_, '_> {
         self.remove_ranks(database, key, found, ranks, bounds.removal())
     }
 
-    /// Pops up to `count` members with the lowest scores, or the highest if `highest` is set, and
-    /// appends them to `out`. Removes the key if no member is left. Returns whether the key
-    /// existed.
+    /// Pops up to `count` members with the lowest scores, or with the highest scores if `highest`
+    /// is set, and appends them to `out`. Removes the key if no member is left. Returns whether the
+    /// key existed.
     pub fn sorted_pop(
         &mut self,
         database: usize,
@@ -190,8 +190,9 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    /// Rebuilds a large sorted set from the members in `kept`, which must be in order. This is
-    /// cheaper than removing the other members one by one; the old structures are freed later (W8).
+    /// Replaces a large sorted set with a new one that contains the members in `kept`, which must
+    /// be in order. This is cheaper than removing the other members one by one, because the old
+    /// tree and dictionary are freed later (W8).
     fn keep_only(
         &mut self,
         database: usize,
@@ -226,7 +227,7 @@ impl Writer<'_, '_> {
 }
 
 impl Large {
-    /// Returns the members that are not in `gone`, in order.
+    /// Returns the members that are not in `gone`, in the order of the sorted set.
     fn members_without(&self, view: &View<'_>, gone: &Gone) -> Result<Scored, Error> {
         let ranks = self.ranks(view)?;
         let mut kept = Scored::new();

@@ -1,4 +1,4 @@
-//! Members with their scores, outside the store.
+//! Represents members with their scores, outside the store.
 
 use undercroft_memory::Scratch;
 
@@ -6,7 +6,8 @@ use super::order::compare;
 use crate::structures::ranges::Ranges;
 use crate::types::limits::PackedLimits;
 
-/// Members with their scores in flat buffers, to which reads of sorted sets append.
+/// Members with their scores, stored in flat buffers. Reads of sorted sets append to such a
+/// collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scored {
     pub(crate) members: Ranges,
@@ -25,7 +26,7 @@ impl Scored {
         Scored::default()
     }
 
-    /// Removes all members but keeps the allocated memory.
+    /// Removes all members without freeing the allocated memory.
     pub fn clear(&mut self) {
         self.members.clear();
         self.scores.clear();
@@ -52,7 +53,7 @@ impl Scored {
         self.scores.push(score);
     }
 
-    /// Returns the member at `index` with its score, or `None` if the index is out of range.
+    /// Returns the member at `index` and its score, or `None` if the index is out of range.
     pub fn get(&self, index: usize) -> Option<(&[u8], f64)> {
         let score = *self.scores.get(index)?;
         Some((self.members.get(index), score))
@@ -63,7 +64,7 @@ impl Scored {
         self.members.iter().zip(self.scores.iter().copied())
     }
 
-    /// Returns a copy sorted by score, then by the bytes of the member.
+    /// Returns a copy sorted by score, and then by the members' bytes.
     pub fn sorted(&self) -> Scored {
         let mut members: Vec<(&[u8], f64)> = self.iter().collect();
         members.sort_unstable_by(compare);
@@ -74,9 +75,9 @@ impl Scored {
         sorted
     }
 
-    /// Replaces each negative zero with 0 where adding these members to a sorted set one by one
-    /// loses the sign. A packed sorted set has no negative zero, like a listpack in Redis
-    /// (`zsetAdd` in t_zset.c).
+    /// Replaces negative zeros with 0, but only for members that would still be in a packed sorted
+    /// set when they are added one by one. Like a listpack in Redis, a packed sorted set cannot
+    /// represent a negative zero (`zsetAdd` in t_zset.c).
     pub fn drop_signs(&mut self, limits: &PackedLimits) {
         let small = self.members.iter().zip(&mut self.scores).zip(1..);
         let small = small.take_while(|((member, _), number)| {

@@ -1,4 +1,4 @@
-//! Adding members to sorted sets.
+//! Adds members to sorted sets.
 
 use smallvec::SmallVec;
 use undercroft_memory::Transaction;
@@ -26,23 +26,23 @@ use crate::types::limits::PackedLimits;
 use crate::types::string::write::STRING_MAX;
 use crate::types::value_type::ValueType;
 
-/// The options of ZADD: which members it adds or changes, and how.
+/// The options of ZADD, which determine which members are added or changed, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddRule {
-    /// Do not change existing members (NX).
+    /// Whether existing members are left unchanged (NX).
     pub only_new: bool,
-    /// Do not add new members (XX).
+    /// Whether new members are ignored (XX).
     pub only_existing: bool,
-    /// Change a score only to a greater one (GT).
+    /// Whether a score changes only if the new score is higher (GT).
     pub greater: bool,
-    /// Change a score only to a lesser one (LT).
+    /// Whether a score changes only if the new score is lower (LT).
     pub less: bool,
-    /// Add the given score to the current score (INCR).
+    /// Whether the given score is added to the current score (INCR).
     pub increment: bool,
 }
 
 impl AddRule {
-    /// Returns the new score of a member, or `None` if the rule excludes the change.
+    /// Returns the new score of a member, or `None` if the options rule out the change.
     fn score(&self, old: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
         let Some(old) = old else {
             return Ok((!self.only_existing).then_some(given));
@@ -59,20 +59,20 @@ impl AddRule {
     }
 }
 
-/// The result of a ZADD.
+/// The result of ZADD.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Added {
-    /// Number of members that were added.
+    /// The number of members that were added.
     pub added: u64,
-    /// Number of existing members whose score changed.
+    /// The number of existing members whose score changed.
     pub updated: u64,
-    /// The score of the last member, unless the rule excluded it.
+    /// The resulting score of the last member, or `None` if the options ruled out its change.
     pub score: Option<f64>,
 }
 
 impl Added {
-    /// Counts the outcome for a member with the score `old`. Returns the score to store, or `None`
-    /// if nothing changes.
+    /// Counts the outcome for one member, given its new and old scores. Returns the score to store,
+    /// or `None` if nothing changes.
     fn take(&mut self, new: Option<f64>, old: Option<f64>) -> Option<f64> {
         self.score = new;
         match old {
@@ -85,14 +85,15 @@ impl Added {
 }
 
 impl PackedLimits {
-    /// Returns whether adding `member` to a sorted set of `members` members exceeds a limit.
+    /// Returns whether adding `member` to a sorted set with `members` members exceeds a limit of
+    /// the packed form.
     fn exceeded_by(&self, member: &[u8], members: usize) -> bool {
         member.len() as u64 > self.value || members as u64 >= self.entries
     }
 }
 
 impl Writer<'_, '_> {
-    /// Looks up a sorted set. Fails if the key holds another type.
+    /// Looks up the sorted set at a key. Fails if the value has another type.
     pub fn sorted_set(
         &mut self,
         database: usize,
@@ -104,8 +105,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Adds members to a sorted set or changes their scores, and creates the sorted set if needed.
-    /// O(log n) for each member; O(n) for each while the sorted set is packed.
+    /// Adds members to a sorted set or changes their scores. Creates the sorted set if it does not
+    /// exist. O(log n) for each member of a large sorted set, O(n) for each member of a packed one.
     ///
     /// # Errors
     /// [`Error::NotANumber`] if an increment results in NaN.
@@ -164,7 +165,8 @@ impl Writer<'_, '_> {
         Ok(added)
     }
 
-    /// Adds members to a packed sorted set, converting it to a large one if it exceeds the limits.
+    /// Adds members to a packed sorted set, and converts it to a large one if it exceeds the
+    /// limits.
     #[expect(
         clippy::too_many_arguments,
         reason = "the request and the found member are passed together"
@@ -193,7 +195,8 @@ impl Writer<'_, '_> {
             }
             rest = behind;
             if let Some(new) = added.take(rule.score(old, *given)?, old) {
-                // Like Redis, a packed sorted set has no negative zero.
+                // Adding 0.0 turns a negative zero into 0, because a packed sorted set has no
+                // negative zero, as in Redis.
                 pack::put(&mut changed, &seen, (member, &form), new + 0.0)?;
             }
         }
@@ -232,13 +235,15 @@ impl Writer<'_, '_> {
         let mut draft = Draft::new(secret, old.len() + members.len());
         draft.set_all(old.iter().map(|(member, score)| (member, value_of(score))));
         let mut added = Added::default();
-        // The first member that exceeds a limit of the packed form makes the sorted set large.
+        // The first member that exceeds a limit of the packed form makes the sorted set a large
+        // one.
         let mut large = false;
         draft.merge(members.iter().copied(), |parts, member, old, given| {
             let old = old.map(score_of);
             large |= old.is_none() && !rule.only_existing && limits.exceeded_by(member, parts);
             let new = added.take(rule.score(old, given)?, old);
-            // Like Redis, a packed sorted set has no negative zero.
+            // Adding 0.0 turns a negative zero into 0, because a packed sorted set has no negative
+            // zero, as in Redis.
             Ok::<_, Error>(new.map(|new| value_of(if large { new } else { new + 0.0 })))
         })?;
         if added.added + added.updated == 0 {
@@ -257,7 +262,7 @@ impl Writer<'_, '_> {
         Ok(added)
     }
 
-    /// Stores a large sorted set of `members`, which must be in order, as the value of a key.
+    /// Stores a large sorted set with the given members, which must be in order, at a key.
     pub(super) fn make_large(
         &mut self,
         database: usize,
@@ -280,9 +285,8 @@ impl Writer<'_, '_> {
         self.put_object(database, key, found, SORTED_SET, &words)
     }
 
-    /// Replaces the value of a key by a sorted set of `members`, or removes the key if there are
-    /// none. The new value has no expiration time. The members may be in any order but must be
-    /// distinct. O(n log n).
+    /// Replaces the value of a key with a sorted set of `members`, without an expiry. If `members`
+    /// is empty, removes the key. The members can be in any order but must be distinct. O(n log n).
     pub fn sorted_store(
         &mut self,
         database: usize,
@@ -316,8 +320,9 @@ impl Writer<'_, '_> {
 }
 
 impl Large {
-    /// Moves the sorted set to an arena if it has outgrown its shard's slabs (H4), like
-    /// [`Elements::settle`]. Call this after adding a member of `length` bytes.
+    /// Moves the sorted set to an arena, a separate set of pages, if it has outgrown its shard's
+    /// slabs (H4), like [`Elements::settle`]. The caller passes the length in bytes of the member
+    /// that was just added.
     fn settle(self, transaction: &mut Transaction<'_>, length: usize) -> Result<Large, Error> {
         if !self
             .elements
@@ -345,7 +350,7 @@ impl Large {
 }
 
 /// Adds a member to a large sorted set or changes its score. Returns the sorted set, which may have
-/// moved to an arena.
+/// been moved to an arena.
 fn add_one(
     transaction: &mut Transaction<'_>,
     large: Large,
@@ -374,7 +379,8 @@ fn add_one(
         }
         Some((slot, element)) => {
             let ranked = Ranked::load(transaction.view(), element.at)?;
-            // Remove the rank first: the search reads the score from the element.
+            // Remove the member from the tree before changing its element, because the search in
+            // the tree reads the score from the element.
             ranks.remove(transaction, pool, member, ranked)?;
             let moved = element.change(transaction, pool, member, value)?;
             if let Some(at) = moved {
@@ -391,7 +397,7 @@ fn add_one(
     Ok(large)
 }
 
-/// Converts members with scores to parts for a bulk build.
+/// Converts members with scores to the parts from which a dictionary is built in bulk.
 pub(super) fn parts<'m>(
     secret: [u64; 2],
     members: impl Iterator<Item = (&'m [u8], f64)>,
@@ -401,7 +407,7 @@ pub(super) fn parts<'m>(
         .collect()
 }
 
-/// Sorts members by score, then by their bytes. O(n log n).
+/// Returns the members sorted by score, and then by their bytes. O(n log n).
 fn in_order<'m>(members: &[Part<'m>]) -> Vec<Part<'m>> {
     let mut sorted: Vec<(u64, &Part<'m>)> = members
         .iter()

@@ -1,4 +1,4 @@
-//! Transferring pending entries to another consumer.
+//! Transfers pending entries to another consumer.
 
 use super::found::StreamEntries;
 use super::group::Pending;
@@ -12,40 +12,42 @@ use crate::transaction::writer::Writer;
 pub struct Claim<'c> {
     /// The name of the group.
     pub group: &'c [u8],
-    /// The consumer that receives the entries.
+    /// The name of the consumer that receives the entries.
     pub consumer: &'c [u8],
-    /// Minimum time in milliseconds since the last delivery of an entry.
+    /// The minimum time in milliseconds since the last delivery of an entry. A more recently
+    /// delivered entry is not claimed.
     pub idle: u64,
     /// The delivery time to record, in Unix milliseconds.
     pub time: u64,
-    /// The delivery count to record. If `None`, the current count is incremented.
+    /// The delivery count to record, or `None` to increment the current count.
     pub deliveries: Option<u64>,
-    /// Whether to claim entries that are not pending (FORCE).
+    /// Whether entries that are not pending are also claimed (FORCE).
     pub force: bool,
-    /// Whether to return only ids (JUSTID), which does not count as a delivery.
+    /// Whether only IDs are returned (JUSTID). In this case, the claim does not count as a
+    /// delivery.
     pub only_ids: bool,
-    /// Minimum for the group's last delivered id (LASTID). A lower id is raised to this one.
+    /// The minimum value of the group's last delivered ID after the claim (LASTID).
     pub last: StreamId,
 }
 
 /// The result of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
-    /// The claimed entries, without their texts if only ids were requested.
+    /// The claimed entries, without fields and values if only IDs were requested.
     pub entries: StreamEntries,
-    /// Ids of pending entries that were deleted from the stream.
+    /// The IDs of pending entries that no longer exist in the stream.
     pub gone: Vec<StreamId>,
-    /// The next pending entry to examine, if there is one.
+    /// The ID of the next pending entry to examine, or `None` if no pending entries remain.
     pub next: Option<StreamId>,
-    /// Number of pending entries examined, including those that were not claimed.
+    /// The number of pending entries examined, including those that were not claimed.
     pub looked_at: u64,
 }
 
-/// Number of pending entries to examine for each entry that may be claimed.
+/// The maximum number of pending entries to examine for each entry to claim.
 pub(super) const LOOKED_AT: u64 = 10;
 
 impl Writer<'_, '_> {
-    /// Claims pending entries for a consumer. Returns `None` if the group does not exist. O(ids *
+    /// Claims pending entries for a consumer. Returns `None` if the group does not exist. O(IDs *
     /// log n).
     pub fn stream_claim(
         &mut self,
@@ -64,7 +66,7 @@ impl Writer<'_, '_> {
             group.set_last(self.transaction, claim.last, group.read)?;
         }
         let (mut claimed, now) = (Claimed::default(), self.now());
-        // Create the consumer only when an entry is claimed for it.
+        // Create the consumer only when an entry is actually claimed for it.
         let (mut consumer, mut entry) = (None, StreamEntries::new());
         for &id in ids {
             undercroft_memory::Scratch::clear(&mut entry);
@@ -111,8 +113,8 @@ impl Writer<'_, '_> {
         Ok(Some(claimed))
     }
 
-    /// Claims the first pending entries at or after an id for a consumer: at most `count`,
-    /// including entries that were deleted from the stream. Examines at most `looks` pending
+    /// Claims pending entries for a consumer, starting at an ID. Claims at most `count` entries,
+    /// which includes entries that were deleted from the stream. Examines at most `looks` pending
     /// entries. Returns `None` if the group does not exist. O(log n + looks * log n).
     pub fn stream_claim_from(
         &mut self,
@@ -128,7 +130,7 @@ impl Writer<'_, '_> {
             return Ok(None);
         };
         let (mut claimed, now) = (Claimed::default(), self.now());
-        // Load one extra row: the next call starts there.
+        // Load one extra row, because the next call starts at that row.
         let (mut rows, start) = (Vec::new(), from.words());
         group.pending(self.view())?.for_each_from(
             self.view(),
@@ -176,7 +178,7 @@ impl Writer<'_, '_> {
 }
 
 impl StreamEntries {
-    /// Appends the only entry of `other`, or just its id.
+    /// Appends the only entry of `other`, or only its ID if `only_id` is set.
     fn take(&mut self, other: &StreamEntries, only_id: bool) {
         if !only_id {
             other.texts(0).for_each(|text| self.texts.push(text));

@@ -1,4 +1,4 @@
-//! The implementation of the type interface for streams.
+//! Implements the type interface for streams.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -116,7 +116,7 @@ impl Contract for Streams {
     }
 }
 
-/// Adds a group, a consumer or a pending entry from its record.
+/// Adds the group, consumer or pending entry that a record describes.
 fn add_group_record(
     writer: &mut Writer<'_, '_>,
     stream: &Stream,

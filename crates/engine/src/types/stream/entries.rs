@@ -1,4 +1,4 @@
-//! The tree of a stream's entries.
+//! Implements the tree of a stream's entries.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -11,11 +11,11 @@ use super::leaves::leaf_edit::{Appended, Draft, with_buffers};
 use crate::error::Error;
 use crate::structures::tree::{Builder, Child, Least, Merge, Node, Place, Subtree, Tree};
 
-/// The tree of a stream's entries. The note of each child is the base id of its first leaf, which
-/// is not greater than the id of the first entry in that leaf.
+/// The tree of a stream's entries. For each child, a node stores the base ID of the child's first
+/// leaf, which is not greater than the ID of the leaf's first entry.
 pub(super) type Entries = Tree<2, ById>;
 
-/// Defines the notes of children in a tree of entries: ids.
+/// Specifies that inner nodes in a tree of entries store an ID for each child.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ById;
 
@@ -36,21 +36,21 @@ impl Merge<2> for ById {
     }
 }
 
-/// A range of entries to read.
+/// The range of entries to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdRange {
-    /// The least id in the range.
+    /// The lowest ID in the range.
     pub from: StreamId,
-    /// The greatest id in the range.
+    /// The highest ID in the range.
     pub to: StreamId,
-    /// Maximum number of entries to read.
+    /// The maximum number of entries to read.
     pub count: u64,
-    /// Whether to read the last entries first.
+    /// Whether entries are read in reverse order, starting at the end of the range.
     pub reverse: bool,
 }
 
 impl IdRange {
-    /// The range of all entries.
+    /// The range that contains all entries.
     pub const ALL: IdRange = IdRange {
         from: StreamId::MIN,
         to: StreamId::MAX,
@@ -60,7 +60,7 @@ impl IdRange {
 }
 
 impl Entries {
-    /// Returns the leaf that contains an id, or to which the id would belong.
+    /// Returns the leaf that contains an ID, or in which the ID would be inserted.
     fn seek(&self, view: &View<'_>, id: StreamId) -> Result<Place<2>, Error> {
         self.find_by(view, |note| Ok(StreamId::of_words(note) <= id))
     }
@@ -85,7 +85,7 @@ impl Entries {
         })
     }
 
-    /// Returns the number of entries before an id. O(log n).
+    /// Returns the number of entries whose IDs are less than `id`. O(log n).
     pub(super) fn count_before(&self, view: &View<'_>, id: StreamId) -> Result<u64, Error> {
         if self.count() == 0 {
             return Ok(0);
@@ -104,7 +104,7 @@ impl Entries {
         })
     }
 
-    /// Returns the first or last id, or `None` if there are no entries. O(log n).
+    /// Returns the ID of the first or last entry, or `None` if there are no entries. O(log n).
     pub(super) fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<StreamId>, Error> {
         if self.count() == 0 {
             return Ok(None);
@@ -119,7 +119,7 @@ impl Entries {
         })
     }
 
-    /// Appends an entry after the last one. If this adds a leaf to existing leaves, returns the
+    /// Appends an entry after the last entry. If this adds a leaf to existing leaves, returns the
     /// number of bytes used in the previous leaf. O(log n + length of the entry).
     pub(super) fn push(
         &mut self,
@@ -130,7 +130,7 @@ impl Entries {
     ) -> Result<Option<u64>, Error> {
         let shard = pool.shard();
         let found = self.find_end(transaction.view(), true);
-        // A `Place` is large: borrow it from the result instead of moving it.
+        // Borrow the `Place` from the result, because moving a value of this size is slow.
         let Ok(place) = &found else {
             return found.map(|_| None);
         };
@@ -147,8 +147,8 @@ impl Entries {
                     return Ok(None);
                 }
                 Appended::Larger(bytes) => {
-                    // Double the used size at most, and only up to the usual leaf size, because
-                    // more entries may never come.
+                    // At most double the used size, and not beyond the usual leaf size, because the
+                    // stream may not receive further entries.
                     let more = leaf.used().min(LEAF_USUAL.saturating_sub(leaf.used()));
                     let room = bytes.max(more);
                     let old = leaf.at;
@@ -182,7 +182,7 @@ impl Entries {
         Ok(None)
     }
 
-    /// Removes an entry. Returns whether it existed. O(log n).
+    /// Removes an entry. Returns whether the entry existed. O(log n).
     pub(super) fn remove(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -212,7 +212,7 @@ impl Entries {
         }
         leaf.drop_one(transaction, pool.shard(), spot, &mut buffer)?;
         if leaf.is_sparse() {
-            // Move the remaining entries to a small leaf, because they may stay for a long time.
+            // Move the remaining entries to a small leaf, because they might never be removed.
             let small = leaf.copy(transaction, pool, 0)?;
             transaction.free(pool, leaf.at);
             self.splice(transaction, pool, &place.path, 1, &[small.child()])?;
@@ -222,8 +222,8 @@ impl Entries {
         Ok(true)
     }
 
-    /// Returns how many of the first `entries` entries, at most `most`, can be removed as whole
-    /// leaves. O(log n).
+    /// Returns the number of entries that can be removed by freeing complete leaves. Considers the
+    /// first `entries` entries, but at most `most` of them. O(log n).
     pub(super) fn whole_leaves(
         &self,
         view: &View<'_>,
@@ -237,9 +237,9 @@ impl Entries {
         Ok(self.find(view, position)?.before)
     }
 
-    /// Finds a leaf that must stay because of its tombstone. If the first `entries` entries end
-    /// with the last entry of a leaf whose tombstone is at or after `id`, returns the number of
-    /// entries before that leaf. O(log n).
+    /// Finds a leaf that must not be freed because of its tombstone, the remains of its deleted
+    /// last entry. Returns the number of entries before that leaf if the first `entries` entries
+    /// include all entries of the leaf and the tombstone's ID is at least `id`. O(log n).
     pub(super) fn before_tombstone(
         &self,
         view: &View<'_>,
@@ -256,8 +256,9 @@ impl Entries {
         Ok(stays.then_some(place.before))
     }
 
-    /// Removes all entries but keeps the last leaf with its tombstone, so that later entries fill
-    /// it. Appends the subtrees that are cut off to `off`, which the caller must free. O(log n).
+    /// Removes all entries but keeps the last leaf with its tombstone (the remains of its deleted
+    /// last entry), so that later entries are added to that leaf. Appends the detached subtrees to
+    /// `off`, which the caller must free. O(log n).
     pub(super) fn drop_to_tombstone(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -277,7 +278,8 @@ impl Entries {
         )
     }
 
-    /// Frees the leaf that is left of a stream without entries, if its tombstone is before `id`.
+    /// If a stream without entries still has a leaf, frees this leaf if the ID of its tombstone
+    /// (the remains of its deleted last entry) is less than `id`.
     pub(super) fn drop_tombstone(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -293,8 +295,8 @@ impl Entries {
         }
     }
 
-    /// Frees the leaf that is left of a stream without entries, if its base is greater than `id`:
-    /// ids of later entries may be less than the base.
+    /// If a stream without entries still has a leaf, frees this leaf if its base ID is greater than
+    /// `id`, because the IDs of later entries could be less than the base.
     pub(super) fn drop_behind(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -314,8 +316,8 @@ impl Entries {
         self.splice(transaction, pool, &place.path, 1, &[])
     }
 
-    /// Removes the first `entries` entries. Appends the subtrees that are cut off to `off`, which
-    /// the caller must free. O(log n).
+    /// Removes the first `entries` entries. Appends the detached subtrees to `off`, which the
+    /// caller must free. O(log n).
     pub(super) fn drop_first(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -345,7 +347,8 @@ impl Entries {
     }
 }
 
-/// Returns the id of the tombstone in a leaf, if it has one.
+/// Returns the ID of a leaf's tombstone (the remains of its deleted last entry), or `None` if the
+/// leaf has no tombstone.
 fn tombstone(view: &View<'_>, at: Offset) -> Result<Option<StreamId>, Error> {
     let leaf = Leaf::load(view, at)?;
     if !leaf.has_tombstone {
@@ -354,7 +357,7 @@ fn tombstone(view: &View<'_>, at: Offset) -> Result<Option<StreamId>, Error> {
     with_buffers(|buffers| Ok(leaf.image(view, &mut buffers.leaf)?.behind()?.1))
 }
 
-/// Appends the entries in a range to `out`, starting in the leaf at `place` and continuing to later
+/// Appends the entries in a range to `out`, starting in the leaf at `place` and continuing in later
 /// leaves.
 fn append_forwards(
     view: &View<'_>,
@@ -382,7 +385,7 @@ fn append_forwards(
             Some(rest) => left = rest,
             None => return Ok(()),
         }
-        // R3: a torn tree must not keep this loop running.
+        // Revalidate the view, so that a loop over a torn tree stops early (R3).
         view.recheck()?;
         if !place.step(view, true)? {
             return Ok(());
@@ -390,8 +393,8 @@ fn append_forwards(
     }
 }
 
-/// Appends the entries in a range to `out` from the last to the first, starting in the leaf at
-/// `place` and continuing to earlier leaves.
+/// Appends the entries in a range to `out` in reverse order, starting in the leaf at `place` and
+/// continuing in earlier leaves.
 fn append_backwards(
     view: &View<'_>,
     mut place: Place<2>,
@@ -417,7 +420,7 @@ fn append_backwards(
                 return Ok(());
             }
         }
-        // R3: a torn tree must not keep this loop running.
+        // Revalidate the view, so that a loop over a torn tree stops early (R3).
         view.recheck()?;
         if leaf.base < range.from || !place.step(view, false)? {
             return Ok(());
@@ -425,7 +428,7 @@ fn append_backwards(
     }
 }
 
-/// Builds a tree of entries, which must be in order. Returns its root words.
+/// Builds a tree from entries, which must be in order. Returns the tree's root words.
 pub(super) fn build(
     transaction: &mut Transaction<'_>,
     pool: Pool,

@@ -1,4 +1,4 @@
-//! Entries outside the store, as returned by reads of a stream.
+//! Represents entries outside the store, as returned by reads of a stream.
 
 use undercroft_memory::Scratch;
 
@@ -9,7 +9,7 @@ use crate::structures::ranges::Ranges;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamEntries {
     pub(super) ids: Vec<StreamId>,
-    /// The number of texts up to the end of each entry.
+    /// The total number of texts at the end of each entry.
     pub(super) ends: Vec<usize>,
     pub(super) texts: Ranges,
 }
@@ -42,14 +42,14 @@ impl StreamEntries {
         self.ids.is_empty()
     }
 
-    /// Returns the number of bytes allocated for entries.
+    /// Returns the number of bytes that are allocated for entries.
     pub fn capacity(&self) -> usize {
         self.texts.capacity()
             + self.ids.capacity() * size_of::<StreamId>()
             + self.ends.capacity() * size_of::<usize>()
     }
 
-    /// Returns the id of the entry at `index`.
+    /// Returns the ID of the entry at `index`.
     ///
     /// # Panics
     /// Panics if `index` is out of range.
@@ -57,8 +57,8 @@ impl StreamEntries {
         self.ids[index]
     }
 
-    /// Iterates over the alternating fields and values of the entry at `index`. A deleted entry, of
-    /// which only the id is known, has none.
+    /// Iterates over the alternating fields and values of the entry at `index`. An entry that was
+    /// deleted from the stream has only an ID and no texts.
     ///
     /// # Panics
     /// Panics if `index` is out of range.
@@ -70,13 +70,13 @@ impl StreamEntries {
         (from..self.ends[index]).map(|text| self.texts.get(text))
     }
 
-    /// Returns all ids in order.
+    /// Returns all IDs in order.
     pub fn ids(&self) -> &[StreamId] {
         &self.ids
     }
 
-    /// Encodes the entries as a flat list: the id of each entry, the number of its texts, and the
-    /// texts.
+    /// Encodes the entries as a flat list. For each entry, the list contains its ID, the number of
+    /// its texts, and the texts.
     pub(crate) fn to_texts(&self) -> Ranges {
         let mut all = Ranges::new();
         for (index, id) in self.ids.iter().enumerate() {
@@ -104,7 +104,7 @@ impl StreamEntries {
         entries
     }
 
-    /// Appends the entries of `others`.
+    /// Appends all entries of `others`.
     pub(super) fn append(&mut self, others: &StreamEntries) {
         let texts = self.texts.len();
         self.ids.extend_from_slice(&others.ids);
@@ -112,8 +112,8 @@ impl StreamEntries {
         self.texts.append(&others.texts);
     }
 
-    /// Reserves memory for `entries` more entries, each with `texts` texts of `bytes` bytes in
-    /// total.
+    /// Reserves memory for `entries` more entries. Each entry has `texts` texts, whose total length
+    /// is `bytes` bytes.
     pub(super) fn reserve(&mut self, entries: usize, texts: usize, bytes: usize) {
         self.ids.reserve(entries);
         self.ends.reserve(entries);
@@ -121,7 +121,7 @@ impl StreamEntries {
         self.texts.bytes.reserve(entries * bytes);
     }
 
-    /// Completes an entry with the texts that were pushed since the previous entry.
+    /// Completes an entry, which consists of the texts that were pushed since the previous entry.
     #[inline]
     pub(super) fn end_entry(&mut self, id: StreamId) {
         self.ids.push(id);

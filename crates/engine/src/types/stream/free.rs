@@ -1,5 +1,5 @@
-//! Freeing the trees of a stream: entries, pending entries, and groups with everything they refer
-//! to.
+//! Frees the trees of a stream: entries, pending entries, and groups with everything to which they
+//! refer.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -12,11 +12,11 @@ use crate::structures::detached;
 use crate::structures::graveyard;
 use crate::structures::tree::{self, Subtree, for_each_left};
 
-/// The tag of stream trees in a graveyard record.
+/// The tag of a stream's tree in a record of the graveyard, the queue of large values to free.
 pub(super) const TREE: u64 = 6;
 
-/// Queues a tree to be freed in small steps. A single leaf is freed immediately. O(1) except for
-/// that leaf.
+/// Queues a tree, so that it is freed in small steps. A single leaf is freed immediately. O(1), or
+/// O(leaf) for a single leaf.
 pub(super) fn discard_tree(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -33,8 +33,8 @@ pub(super) fn discard_tree(
     }
 }
 
-/// Frees a leaf of any of a stream's trees and the records it refers to. Returns the number of
-/// records freed.
+/// Frees a leaf of any tree of a stream, and the records to which the leaf refers. Returns the
+/// number of records freed.
 fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Result<usize, Error> {
     let mut blocks = 0;
     if !leaf::is_entries(transaction.view().word(at)?) {
@@ -53,7 +53,7 @@ fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Resul
     Ok(blocks)
 }
 
-/// Returns the trees that a record refers to.
+/// Returns the trees to which a record refers.
 pub(super) fn trees_of(
     view: &View<'_>,
     kind: Kind,
@@ -74,7 +74,7 @@ pub(super) fn trees_of(
         .collect())
 }
 
-/// Frees the next leaf of a tree.
+/// Frees the next leaf of a stream's tree that is being freed.
 pub(super) fn free_next_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -90,7 +90,7 @@ pub(super) fn free_next_leaf(
     Ok((further, blocks))
 }
 
-/// Calls `reach` for every block that is left of a partly freed tree.
+/// Calls `reach` for every remaining block of a partly freed tree.
 pub(super) fn check_left(
     view: &View<'_>,
     subtree: Subtree,
@@ -118,7 +118,8 @@ pub(super) fn check_left(
     Ok(())
 }
 
-/// Calls `reach` for every block in a complete tree of rows, and for everything the rows refer to.
+/// Calls `reach` for every block in a complete tree of rows, and for every block to which the rows
+/// refer.
 fn check_tree(
     view: &View<'_>,
     (root, height): Subtree,
@@ -144,8 +145,8 @@ fn check_tree(
 }
 
 impl Group {
-    /// Removes a consumer and its pending entries. Returns the number of those entries, or `None`
-    /// if the consumer does not exist. O(pending * log n).
+    /// Removes a consumer and its pending entries. Returns the number of its pending entries, or
+    /// `None` if the consumer does not exist. O(pending * log n).
     pub(super) fn delete_consumer(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,16 +1,17 @@
-//! Groups and their consumers: which entries were delivered, and to which consumer.
+//! Implements groups and their consumers, which record the entries that were delivered to each
+//! consumer.
 //!
 //! ```text
 //! the record of a group:
-//! | the last delivered id, 2 words | entries read, or -1 | pending entries: root, rows, levels |
+//! | the last delivered ID, 2 words | entries read, or -1 | pending entries: root, rows, levels |
 //! | consumers: root, rows, levels | length of its name | name |
 //! the record of a consumer:
 //! | when it was last seen | when it last received an entry | its pending entries: root, rows, levels |
 //! | length of its name | name |
 //! ```
 //!
-//! A pending entry has a row in the tree of its group, which refers to the consumer, and a row in
-//! the tree of the consumer.
+//! A pending entry has two rows: one in the tree of its group, which refers to the consumer, and
+//! one in the tree of the consumer.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -22,24 +23,24 @@ const READ: u64 = 16;
 const PENDING: u64 = 24;
 const CONSUMERS: u64 = 48;
 const OWN: u64 = 16;
-/// The value of a group's `read` field when the number of entries read is unknown.
+/// The value of a group's `read` field if the number of entries read is unknown.
 pub(super) const UNKNOWN: i64 = -1;
 
-/// Number of bits of a consumer's offset, in units of 8 bytes, and of a time.
+/// The number of bits of a consumer's offset, which is stored in units of 8 bytes, and of a time.
 const LOW_BITS: u32 = 44;
 const LOW: u64 = (1 << LOW_BITS) - 1;
-/// Maximum delivery count. Further deliveries are not counted.
+/// The maximum delivery count. The count does not increase beyond it.
 const DELIVERIES_MAX: u64 = (1 << 40) - 1;
 
-/// A pending entry: delivered but not acknowledged.
+/// A pending entry: an entry that was delivered but not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pending {
     pub(super) id: StreamId,
-    /// Offset of the consumer's record.
+    /// The offset of the consumer's record.
     pub(super) consumer: Offset,
-    /// When the entry was last delivered, in Unix milliseconds.
+    /// The time of the entry's last delivery, in Unix milliseconds.
     pub(super) time: u64,
-    /// How many times the entry was delivered.
+    /// The number of times that the entry was delivered.
     pub(super) deliveries: u64,
 }
 
@@ -70,7 +71,7 @@ impl Pending {
 pub(super) struct Group {
     pub(super) at: Offset,
     pub(super) last: StreamId,
-    /// Number of entries read since the beginning of the stream, or [`UNKNOWN`].
+    /// The number of entries read since the start of the stream, or [`UNKNOWN`].
     pub(super) read: i64,
     pub(super) pool: Pool,
 }
@@ -79,12 +80,12 @@ pub(super) struct Group {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Consumer {
     pub(super) at: Offset,
-    /// When the consumer was last seen, in Unix milliseconds.
+    /// The time at which the consumer was last seen, in Unix milliseconds.
     pub(super) seen: u64,
     pub(super) pool: Pool,
 }
 
-/// Creates a record that consists of `words` followed by a name.
+/// Creates a record that consists of `words`, followed by a name.
 pub(super) fn create_record(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -113,7 +114,7 @@ impl Group {
         })
     }
 
-    /// Returns the words in the record of a group without consumers.
+    /// Returns the words of a group's record, given the root words of its two trees.
     pub(super) fn words(
         last: StreamId,
         read: i64,
@@ -135,7 +136,7 @@ impl Group {
         ]
     }
 
-    /// Sets the last delivered id and the number of entries read.
+    /// Sets the last delivered ID and the number of entries read.
     pub(super) fn set_last(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -174,7 +175,7 @@ impl Group {
         )
     }
 
-    /// Returns the row of the consumer with this name.
+    /// Returns the row of the consumer with this name, or `None` if it does not exist.
     pub(super) fn find_consumer(
         &self,
         view: &View<'_>,
@@ -192,7 +193,7 @@ impl Group {
         }
     }
 
-    /// Creates a consumer whose name is not in use yet.
+    /// Creates a consumer. The group must not have a consumer with this name.
     pub(super) fn create_consumer(
         &self,
         transaction: &mut Transaction<'_>,
@@ -209,7 +210,7 @@ impl Group {
         Ok(Consumer { at, seen, pool })
     }
 
-    /// Removes a pending entry from the group and its consumer. Returns whether the entry was
+    /// Removes a pending entry from the group and from its consumer. Returns whether the entry was
     /// pending.
     pub(super) fn acknowledge(
         &self,
@@ -226,7 +227,7 @@ impl Group {
         Ok(true)
     }
 
-    /// Makes an entry pending for a consumer, and removes it from its previous consumer.
+    /// Makes an entry pending for a consumer, and no longer pending for the previous consumer.
     pub(super) fn assign(
         &self,
         transaction: &mut Transaction<'_>,
@@ -259,12 +260,12 @@ impl Consumer {
         Ok(Consumer { at, seen, pool })
     }
 
-    /// Returns the words in a consumer's record.
+    /// Returns the words of a consumer's record.
     pub(super) fn words(seen: u64, active: u64, own: [u64; 3]) -> [u64; 5] {
         [seen, active, own[0], own[1], own[2]]
     }
 
-    /// Returns when the consumer last received an entry.
+    /// Returns the time at which the consumer last received an entry, in Unix milliseconds.
     pub(super) fn active(&self, view: &View<'_>) -> Result<u64, Error> {
         Ok(view.word(self.at.wrapping_add(8))?)
     }
@@ -273,7 +274,7 @@ impl Consumer {
         Rows::load(view, self.at.wrapping_add(OWN), Kind::Own, self.pool)
     }
 
-    /// Records that the consumer was seen now.
+    /// Records that the consumer was seen at the time `now`.
     pub(super) fn see(&mut self, transaction: &mut Transaction<'_>, now: u64) -> Result<(), Error> {
         if self.seen != now {
             self.seen = now;

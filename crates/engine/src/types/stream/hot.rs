@@ -1,4 +1,4 @@
-//! The stream calls that embedded clients make most often.
+//! The stream operations that embedded clients call most often.
 
 use undercroft_memory::ShardSet;
 
@@ -35,8 +35,8 @@ impl Store {
         Ok(added)
     }
 
-    /// Replaces the contents of `out` with entries of a stream, or clears it if the key does not
-    /// exist. Returns whether the key exists. O(log n + entries).
+    /// Fills `out` with the entries of a stream in a range, or leaves `out` empty if the key does
+    /// not exist. Returns whether the key exists. O(log n + entries).
     pub fn stream_range(
         &self,
         database: usize,

@@ -1,24 +1,24 @@
-//! Entry ids: a time in milliseconds and a sequence number within it.
+//! Defines entry IDs, which consist of a time in milliseconds and a sequence number.
 
-/// The id of an entry. Ids sort in the order of their entries.
+/// The ID of an entry. IDs sort in the order of their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
-    /// Unix time in milliseconds, or any number the client chose.
+    /// The Unix time in milliseconds, or any other number that the client chose.
     pub ms: u64,
-    /// The sequence number within the millisecond.
+    /// The sequence number of the ID among the IDs with the same milliseconds.
     pub seq: u64,
 }
 
 impl StreamId {
-    /// The least id. No entry has it.
+    /// The lowest ID, which no entry has.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
-    /// The greatest id.
+    /// The highest possible ID.
     pub const MAX: StreamId = StreamId {
         ms: u64::MAX,
         seq: u64::MAX,
     };
 
-    /// Returns the next greater id, or `None` for the greatest id.
+    /// Returns the next higher ID, or `None` if this is the highest ID.
     pub fn next(self) -> Option<StreamId> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(StreamId { seq, ..self }),
@@ -29,7 +29,7 @@ impl StreamId {
         }
     }
 
-    /// Returns the next lesser id, or `None` for the least id.
+    /// Returns the next lower ID, or `None` if this is the lowest ID.
     pub fn before(self) -> Option<StreamId> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(StreamId { seq, ..self }),
@@ -40,12 +40,12 @@ impl StreamId {
         }
     }
 
-    /// Encodes the id as 16 big-endian bytes.
+    /// Encodes the ID as 16 big-endian bytes.
     pub fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
     }
 
-    /// Decodes an id from 16 big-endian bytes. Returns `None` for any other length.
+    /// Decodes an ID from 16 big-endian bytes. Returns `None` if the length of `bytes` is not 16.
     pub fn from_bytes(bytes: &[u8]) -> Option<StreamId> {
         let both = u128::from_be_bytes(bytes.try_into().ok()?);
         let (ms, seq) = ((both >> 64) as u64, both as u64);
@@ -60,7 +60,7 @@ impl StreamId {
         StreamId { ms, seq }
     }
 
-    /// Returns the id in the form that clients see: `1700000000000-0`.
+    /// Returns the ID as text in Redis' format, such as `1700000000000-0`.
     pub fn text(self) -> IdText {
         let mut text = IdText {
             bytes: [0; IdText::MOST],
@@ -74,7 +74,7 @@ impl StreamId {
     }
 }
 
-/// The text of an entry id.
+/// The text of an entry ID.
 #[derive(Clone, Copy, Debug)]
 pub struct IdText {
     bytes: [u8; IdText::MOST],
@@ -82,7 +82,7 @@ pub struct IdText {
 }
 
 impl IdText {
-    /// Length of the longest text in bytes: two 64-bit numbers and a hyphen.
+    /// The length in bytes of the longest text, which consists of two 64-bit numbers and a hyphen.
     const MOST: usize = 41;
 
     /// Returns the text as bytes.

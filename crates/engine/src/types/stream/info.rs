@@ -1,4 +1,4 @@
-//! Queries about streams, their groups and their consumers.
+//! Answers queries about streams, their groups and their consumers.
 
 use undercroft_memory::View;
 
@@ -17,15 +17,15 @@ use crate::types::value_type::ValueType;
 pub struct GroupInfo {
     /// The name of the group.
     pub name: Vec<u8>,
-    /// Number of consumers in the group.
+    /// The number of consumers in the group.
     pub consumers: u64,
-    /// Number of pending entries in the group.
+    /// The number of pending entries in the group.
     pub pending: u64,
-    /// The id of the last entry delivered to the group.
+    /// The ID of the last entry that was delivered to the group.
     pub last: StreamId,
-    /// Number of entries delivered up to the id `last`, if known.
+    /// The number of entries that were delivered, up to the ID `last`, if known.
     pub read: Option<i64>,
-    /// Number of entries that are not yet delivered to the group, if known.
+    /// The number of entries that have not been delivered to the group, if known.
     pub lag: Option<i64>,
 }
 
@@ -34,33 +34,34 @@ pub struct GroupInfo {
 pub struct ConsumerInfo {
     /// The name of the consumer.
     pub name: Vec<u8>,
-    /// Number of entries pending for the consumer.
+    /// The number of entries that are pending for the consumer.
     pub pending: u64,
-    /// When the consumer was last seen, in Unix milliseconds.
+    /// The time at which the consumer was last seen, in Unix milliseconds.
     pub seen: u64,
 }
 
-/// A pending entry, as XPENDING reports it.
+/// A pending entry as reported by XPENDING.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingEntry {
-    /// The id of the entry.
+    /// The ID of the entry.
     pub id: StreamId,
-    /// The consumer to which the entry was delivered.
+    /// The name of the consumer to which the entry was delivered.
     pub consumer: Vec<u8>,
-    /// When the entry was last delivered, in Unix milliseconds.
+    /// The time of the entry's last delivery, in Unix milliseconds.
     pub time: u64,
-    /// How many times the entry was delivered.
+    /// The number of times that the entry was delivered.
     pub deliveries: u64,
 }
 
-/// A summary of the pending entries of a group.
+/// A summary of a group's pending entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingInfo {
-    /// Number of pending entries in the group.
+    /// The number of pending entries in the group.
     pub count: u64,
-    /// The ids of the first and last pending entry, if there are any.
+    /// The IDs of the first and last pending entries, or `None` if no entry is pending.
     pub edges: Option<(StreamId, StreamId)>,
-    /// The consumers that have pending entries, each with the number of them.
+    /// The names of the consumers that have pending entries, each with the number of its pending
+    /// entries.
     pub consumers: Vec<(Vec<u8>, u64)>,
 }
 
@@ -82,19 +83,20 @@ impl Stream {
         range: IdRange,
         out: &mut StreamEntries,
     ) -> Result<(), Error> {
-        // A read that starts after the last entry, such as that of a blocked client, needs no leaf.
+        // A read that starts after the last entry, such as the read of a blocked client, does not
+        // need to load a leaf.
         if range.from > self.last {
             return Ok(());
         }
         self.entries.append_range(view, range, out)
     }
 
-    /// Returns the id of the first or last entry. O(log n).
+    /// Returns the ID of the first or last entry, or `None` if there are no entries. O(log n).
     pub fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<StreamId>, Error> {
         self.entries.edge(view, last)
     }
 
-    /// Returns a lower bound of the number of leaves.
+    /// Returns a lower bound for the number of leaves.
     pub fn leaves(&self, view: &View<'_>) -> Result<u64, Error> {
         self.entries.leaves_at_least(view)
     }
@@ -109,14 +111,14 @@ impl Stream {
         Ok(self.find_group(view, name)?.is_some())
     }
 
-    /// Returns the id of the last entry delivered to a group, or `None` if the group does not
-    /// exist.
+    /// Returns the ID of the last entry that was delivered to a group, or `None` if the group does
+    /// not exist.
     pub fn group_last(&self, view: &View<'_>, name: &[u8]) -> Result<Option<StreamId>, Error> {
         Ok(self.group(view, name)?.map(|group| group.last))
     }
 
-    /// Returns whether an entry at or after `id` was deleted from among the remaining entries. If
-    /// so, the entries delivered up to `id` cannot be counted.
+    /// Returns whether an entry after the first remaining entry, with an ID of at least `id`, was
+    /// deleted. In that case, the number of entries up to `id` is unknown.
     pub(super) fn has_gap_behind(&self, view: &View<'_>, id: StreamId) -> Result<bool, Error> {
         if self.length() == 0 || self.deleted == StreamId::MIN {
             return Ok(false);
@@ -125,8 +127,8 @@ impl Stream {
         Ok(first <= self.deleted && id <= self.deleted)
     }
 
-    /// Returns how many entries had been added up to and including the entry with this id, if
-    /// known.
+    /// Returns the number of entries that had been added when the entry with this ID was added,
+    /// including that entry, or `None` if the number is unknown.
     pub(super) fn count_at(&self, view: &View<'_>, id: StreamId) -> Result<Option<i64>, Error> {
         let (added, length) = (self.added as i64, self.length() as i64);
         if added == 0 {
@@ -143,7 +145,8 @@ impl Stream {
         }
         let first = self.edge(view, false)?.unwrap_or_default();
         if self.deleted == StreamId::MIN || self.deleted < first {
-            // Wrap around like Redis: XSETID accepts any number.
+            // Let the number wrap around, as in Redis, because XSETID accepts any number of added
+            // entries.
             let before = added.wrapping_sub(length);
             if id < first {
                 return Ok(Some(before));
@@ -167,7 +170,7 @@ impl Stream {
         Ok(read.map(|read| (self.added as i64).wrapping_sub(read)))
     }
 
-    /// Returns all groups in the order of their names. O(groups).
+    /// Returns all groups, ordered by name. O(groups).
     pub fn groups_info(&self, view: &View<'_>) -> Result<Vec<GroupInfo>, Error> {
         let mut all = Vec::new();
         for (name, record) in self.names(view, &self.groups(view)?)? {
@@ -184,8 +187,8 @@ impl Stream {
         Ok(all)
     }
 
-    /// Returns all consumers of a group in the order of their names, or `None` if the group does
-    /// not exist. O(consumers).
+    /// Returns all consumers of a group, ordered by name, or `None` if the group does not exist.
+    /// O(consumers).
     pub fn consumers_info(
         &self,
         view: &View<'_>,
@@ -206,7 +209,7 @@ impl Stream {
         Ok(Some(all))
     }
 
-    /// Returns a summary of the pending entries of a group, or `None` if the group does not exist.
+    /// Returns a summary of a group's pending entries, or `None` if the group does not exist.
     /// O(consumers).
     pub fn pending_info(
         &self,
@@ -235,8 +238,9 @@ impl Stream {
         }))
     }
 
-    /// Returns pending entries of a group, or of a single consumer, that were delivered no later
-    /// than `before`. Returns `None` if the group does not exist. O(log n + entries examined).
+    /// Returns the pending entries of a group, or of one of its consumers, that were last delivered
+    /// at or before the time `before`. Returns `None` if the group does not exist. O(log n +
+    /// entries examined).
     pub fn pending_range(
         &self,
         view: &View<'_>,

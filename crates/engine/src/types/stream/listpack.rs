@@ -1,16 +1,16 @@
-//! Encodes and decodes streams in the RDB form that DUMP writes and RESTORE reads.
+//! Encodes and decodes streams in the RDB format that DUMP writes and RESTORE reads.
 //!
 //! ```text
-//! nodes: number, and for each its first id (16, big-endian) as a string, and a listpack
-//! | entries | last id, 2 | first id, 2 | greatest deleted id, 2 | entries ever added |  the last five from type 19 on
+//! nodes: number, and for each its first ID (16, big-endian) as a string, and a listpack
+//! | entries | last ID, 2 | first ID, 2 | highest deleted ID, 2 | entries ever added |  the last five from type 19 on
 //! groups: number, and for each
-//! | name | last delivered id, 2 | entries read, from type 19 on |
-//! | pending: number, and for each an id (16), a time (8), deliveries |
-//! | consumers: number, and for each a name, a time (8), another one from type 21 on, its pending: number, ids (16) |
+//! | name | last delivered ID, 2 | entries read, from type 19 on |
+//! | pending: number, and for each an ID (16), a time (8), deliveries |
+//! | consumers: number, and for each a name, a time (8), another time from type 21 on, its pending: number, IDs (16) |
 //!
 //! a listpack:
 //! | entries | deleted entries | number of fields | fields | 0 |
-//! | flags | milliseconds and seq relative to the node's id | if the fields differ from the node's: their number, and each before its value |
+//! | flags | milliseconds and seq relative to the node's ID | if the fields differ from the node's: their number, and each before its value |
 //! | values | number of listpack elements of the entry | ...
 //! ```
 
@@ -24,14 +24,14 @@ use super::records::{StreamRecord, is_sound};
 use crate::rdb_form::{Input, Output};
 use crate::structures::ranges::Ranges;
 
-/// The RDB types of streams in Redis 5 and 6 (15), Redis 7.0 (19) and Redis 7.2 (21). DUMP writes
+/// The RDB types of streams: 15 in Redis 5 and 6, 19 in Redis 7.0, and 21 in Redis 7.2. DUMP writes
 /// type 19.
 pub(super) const KINDS: [u8; 3] = [15, 19, 21];
 const WRITTEN: u8 = 19;
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
-/// Maximum entries and bytes of a node in Redis' default configuration.
+/// The maximum number of entries and of bytes in a node, as in Redis' default configuration.
 const NODE_ENTRIES: usize = 100;
 const NODE_BYTES: usize = 4096;
 
@@ -85,7 +85,7 @@ fn write_node(entries: &[Entry<'_>], out: &mut Output) {
     out.listpack(texts.iter());
 }
 
-/// Encodes a stream, given as a list of records.
+/// Encodes a stream that is given as a list of records.
 pub(super) fn dump(items: &Ranges, out: &mut Output) {
     let records: Vec<StreamRecord<'_>> = items.iter().filter_map(StreamRecord::of_row).collect();
     let mut nodes: Vec<Vec<Entry<'_>>> = Vec::new();
@@ -135,8 +135,8 @@ pub(super) fn dump(items: &Ranges, out: &mut Output) {
     }
 }
 
-/// Encodes a group. `records` holds the record of the group, then those of its consumers and
-/// pending entries.
+/// Encodes a group. `records` contains the record of the group, followed by the records of its
+/// consumers and pending entries.
 fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
     let (mut consumers, mut pending) = (Vec::new(), Vec::new());
     let mut of_consumer: HashMap<&[u8], Vec<StreamId>> = HashMap::new();
@@ -178,7 +178,7 @@ fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
     }
 }
 
-/// Decodes a stream of one of the [`KINDS`] to a list of records.
+/// Decodes a stream of one of the types in [`KINDS`] to a list of records.
 pub(super) fn restore(kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
     let [_, seven, _] = KINDS;
     let mut entries = Ranges::new();
@@ -234,8 +234,9 @@ pub(super) fn restore(kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Op
     is_sound(items).then_some(())
 }
 
-/// Returns the number of entries delivered to a group, for RDB types that do not store it. Assumes
-/// that no entry was deleted. Returns `UNKNOWN` if the number cannot be derived.
+/// Returns the number of entries that were delivered to a group, for RDB types that do not include
+/// the number. Assumes that no entry was deleted. Returns `UNKNOWN` if the number cannot be
+/// derived.
 fn count_at(
     id: StreamId,
     (length, last): (u64, StreamId),
@@ -295,7 +296,7 @@ fn restore_group(kind: u8, group: &[u8], input: &mut Input<'_>, items: &mut Rang
     Some(())
 }
 
-/// Calls `visit` for the entries of a node that were not deleted.
+/// Calls `visit` for the entries of a node, except deleted entries.
 fn read_node<'t>(
     base: StreamId,
     texts: &'t Ranges,

@@ -1,9 +1,9 @@
-//! Streams: entries in the order of their ids, and the consumer groups that share them.
-//! `types/registry` uses the contract; commands call the other operations.
+//! Implements streams: entries ordered by ID, and the consumer groups to which entries are
+//! delivered. `types/registry` uses `contract`; commands call the other modules.
 //!
-//! A stream has two counted trees: its entries, packed into leaves, and its groups by name. A group
-//! has a tree of its pending entries and a tree of its consumers. Each consumer has a tree of the
-//! entries that are pending for it.
+//! A stream has two trees that count their items: its entries, which are packed in leaves, and its
+//! groups, ordered by name. A group has a tree of its pending entries and a tree of its consumers.
+//! Each consumer has a tree of its own pending entries.
 //!
 //! - `claim`: transfers pending entries to another consumer.
 //! - `contract`: the implementation of the type interface.
@@ -11,14 +11,14 @@
 //! - `found`: entries outside the store.
 //! - `free`: frees trees that are no longer referenced.
 //! - `group`: groups and their consumers.
-//! - `hot`: the calls that embedded clients make most often.
-//! - `id`: entry ids.
+//! - `hot`: the operations that embedded clients call most often.
+//! - `id`: entry IDs.
 //! - `info`: queries about streams, groups and consumers.
 //! - `leaves`: leaves of entries: reading, adding and removing entries.
-//! - `listpack`: streams in Redis' RDB form.
-//! - `rows`: ordered rows of a few words, in a counted tree.
-//! - `parts`: splits large deliveries and claims into parts.
-//! - `records`: the flat list form of a stream.
+//! - `listpack`: streams in Redis' RDB format.
+//! - `rows`: ordered rows of a few words, stored in a tree.
+//! - `parts`: splits large deliveries and claims into several changes.
+//! - `records`: a stream as a flat list.
 //! - `root`: complete streams: root words, copying, measuring and checking.
 //! - `write`: adds, deletes, trims and delivers entries.
 

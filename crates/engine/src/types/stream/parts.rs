@@ -1,7 +1,7 @@
-//! Splits large deliveries and claims into parts. An XREADGROUP or XAUTOCLAIM of many entries is
-//! made in several changes, each committed separately, so that other writers can take the shard's
-//! lock between them. The result is that of several commands with a smaller COUNT. Within a
-//! transaction there is a single change, because a transaction is atomic.
+//! Splits large deliveries and claims into several changes. If XREADGROUP or XAUTOCLAIM requests
+//! many entries, each change is committed separately, so that other writers can acquire the shard's
+//! lock in between. The result equals that of several commands with a smaller COUNT. Within a
+//! transaction, which must be atomic, all entries are delivered or claimed in a single change.
 
 use undercroft_memory::ShardSet;
 
@@ -13,24 +13,24 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
-/// Maximum number of entries that a single change delivers or claims.
+/// The maximum number of entries that a single change delivers or claims.
 const ENTRIES_AT_ONCE: u64 = 1024;
 
-/// A request to deliver entries of a group to a consumer.
+/// A request to deliver a group's entries to a consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'d> {
     /// The name of the group.
     pub group: &'d [u8],
     /// The name of the consumer.
     pub consumer: &'d [u8],
-    /// Maximum number of entries to deliver.
+    /// The maximum number of entries to deliver.
     pub count: u64,
     /// Whether delivered entries count as acknowledged immediately (NOACK).
     pub acknowledged: bool,
 }
 
 impl Delivery<'_> {
-    /// Returns the maximum number of entries that the first change delivers.
+    /// Returns the maximum number of entries to deliver in the first change.
     pub fn first_part(&self, access: &Access<'_>) -> u64 {
         match access.is_running() {
             true => self.count,
@@ -40,10 +40,10 @@ impl Delivery<'_> {
 }
 
 impl Access<'_> {
-    /// Delivers the remaining entries after the first change has filled `out`. These are new
-    /// entries or, with `again`, more of the entries that are pending for the consumer. An error
-    /// ends the delivery without being reported, because the entries in `out` are already delivered
-    /// and must reach the consumer. O(entries * log n).
+    /// Delivers the remaining entries after the first change, whose entries are in `out`. If
+    /// `again` is set, these are further entries that are already pending for the consumer,
+    /// otherwise new entries. An error ends the delivery but is not reported, because the entries
+    /// in `out` have been delivered and must be sent to the consumer. O(entries * log n).
     pub fn stream_deliver_rest(
         &self,
         database: usize,
@@ -77,9 +77,9 @@ impl Access<'_> {
         }
     }
 
-    /// Claims the first pending entries at or after an id for a consumer: at most `count`,
-    /// including entries that were deleted from the stream. Returns `None` if the group does not
-    /// exist. An error after the first change ends the claim and returns what was claimed so far.
+    /// Claims pending entries for a consumer, starting at an ID. Claims at most `count` entries,
+    /// which includes entries that were deleted from the stream. Returns `None` if the group does
+    /// not exist. If an error occurs after the first change, returns the entries claimed so far.
     /// O(log n + count * log n).
     ///
     /// # Errors
@@ -127,8 +127,8 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Delivers the next entries of a group to a consumer and replaces the contents of `out` with
-    /// them. Returns whether the group exists. O(entries).
+    /// Delivers the next entries of a group to a consumer and fills `out` with them. Returns
+    /// whether the group exists. O(entries).
     ///
     /// # Errors
     /// Any error of [`write`](Store::write).

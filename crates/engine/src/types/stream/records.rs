@@ -1,16 +1,16 @@
-//! The flat list form of a stream: its own record, its entries, then each group with its consumers
-//! and pending entries.
+//! Converts a stream to and from a flat list: a record for the stream, a record for each entry, and
+//! a record for each group, followed by the records of its consumers and pending entries.
 //!
 //! ```text
-//! | S | last id, 2 numbers | greatest deleted id, 2 | entries ever added |
-//! | E | id, 2 numbers | fields and values: texts |
-//! | G | name: a text | last delivered id, 2 numbers | entries read and 1, or 0 |
+//! | S | last ID, 2 numbers | highest deleted ID, 2 | entries ever added |
+//! | E | ID, 2 numbers | fields and values: texts |
+//! | G | name: a text | last delivered ID, 2 numbers | entries read and 1, or 0 |
 //! | C | group: a text | name: a text | when it was last seen | when it last received an entry |
-//! | P | group: a text | consumer: a text | id, 2 numbers | time of delivery | deliveries |
+//! | P | group: a text | consumer: a text | ID, 2 numbers | time of delivery | deliveries |
 //! ```
 //!
-//! Numbers and texts are encoded as in a leaf. Each row names the group and consumer it belongs to,
-//! so that the list can be transferred in pieces.
+//! Numbers and texts are encoded as in a leaf. Each record includes the names of its group and
+//! consumer, so that the list can be transferred in pieces.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,21 +25,21 @@ use super::root::{Stream, all_rows};
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 
-/// A row in the flat list of a stream.
+/// A record in the flat list of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamRecord<'r> {
-    /// The properties of the stream itself.
+    /// The properties of the stream, such as its last ID.
     Stream {
-        /// The last id of the stream.
+        /// The ID of the last entry that was added.
         last: StreamId,
-        /// The greatest id of a deleted entry.
+        /// The highest ID of a deleted entry.
         deleted: StreamId,
-        /// Number of entries that were ever added.
+        /// The number of entries that were ever added.
         added: u64,
     },
     /// An entry of the stream.
     Entry {
-        /// The id of the entry.
+        /// The ID of the entry.
         id: StreamId,
         /// The alternating fields and values of the entry.
         texts: Vec<&'r [u8]>,
@@ -48,33 +48,33 @@ pub enum StreamRecord<'r> {
     Group {
         /// The name of the group.
         name: &'r [u8],
-        /// The id of the last entry delivered to the group.
+        /// The ID of the last entry that was delivered to the group.
         last: StreamId,
-        /// Number of entries delivered, or -1 if unknown.
+        /// The number of entries that were delivered, or -1 if unknown.
         read: i64,
     },
     /// A consumer of a group.
     Consumer {
-        /// The group of the consumer.
+        /// The name of the consumer's group.
         group: &'r [u8],
         /// The name of the consumer.
         name: &'r [u8],
-        /// When the consumer was last seen, in Unix milliseconds.
+        /// The time at which the consumer was last seen, in Unix milliseconds.
         seen: u64,
-        /// When the consumer last received an entry, in Unix milliseconds.
+        /// The time at which the consumer last received an entry, in Unix milliseconds.
         active: u64,
     },
-    /// A pending entry of a consumer.
+    /// A pending entry of a group and a consumer.
     Pending {
-        /// The group in which the entry is pending.
+        /// The name of the group in which the entry is pending.
         group: &'r [u8],
-        /// The consumer to which the entry was delivered.
+        /// The name of the consumer to which the entry was delivered.
         consumer: &'r [u8],
-        /// The id of the pending entry.
+        /// The ID of the pending entry.
         id: StreamId,
-        /// When the entry was last delivered, in Unix milliseconds.
+        /// The time of the entry's last delivery, in Unix milliseconds.
         time: u64,
-        /// How many times the entry was delivered.
+        /// The number of times that the entry was delivered.
         deliveries: u64,
     },
 }
@@ -90,7 +90,7 @@ fn id(decoder: &mut Decoder<'_>) -> Result<StreamId, Fault> {
 }
 
 impl<'r> StreamRecord<'r> {
-    /// Encodes the record as a row.
+    /// Encodes the record as a row of the flat list.
     pub fn row(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -145,7 +145,7 @@ impl<'r> StreamRecord<'r> {
         out
     }
 
-    /// Decodes a row. Returns `None` if the row is malformed.
+    /// Decodes a record from a row. Returns `None` if the row is malformed.
     pub fn of_row(row: &'r [u8]) -> Option<StreamRecord<'r>> {
         let mut decoder = Decoder::new(row, 1);
         let record = Self::decode(*row.first()?, &mut decoder).ok()??;
@@ -241,10 +241,10 @@ impl Stream {
     }
 }
 
-/// The consumers of a group and its pending entries.
+/// The names of a group's consumers, and the IDs of its pending entries.
 type Members<'a> = (HashSet<&'a [u8]>, HashSet<StreamId>);
 
-/// Returns whether a complete list is the flat list of a valid stream.
+/// Returns whether `items` is the complete flat list of a valid stream.
 pub(super) fn is_sound(items: &Ranges) -> bool {
     let mut rows = items.iter().map(StreamRecord::of_row);
     let Some(Some(StreamRecord::Stream { last, .. })) = rows.next() else {

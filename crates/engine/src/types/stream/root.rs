@@ -1,8 +1,9 @@
-//! Complete streams: root words, copying, measuring and checking.
+//! Implements complete streams: loads them from their root words, and copies, measures and checks
+//! them.
 //!
 //! ```text
-//! | entries: root, entries, levels of the tree | arena, or 0 | last id, 2 words |
-//! | greatest deleted id, 2 words | entries ever added | groups: root, rows, levels |
+//! | entries: root, entries, levels of the tree | arena, or 0 | last ID, 2 words |
+//! | highest deleted ID, 2 words | entries ever added | groups: root, rows, levels |
 //! ```
 
 use std::collections::HashMap;
@@ -21,7 +22,7 @@ use crate::structures::elements::OUTGROWN;
 use crate::structures::entry::Entry;
 use crate::structures::tree::{Builder, HEIGHT_MAX, Node, Subtree};
 
-/// Number of root words of a stream.
+/// The number of root words of a stream.
 pub(super) const WORDS: usize = 12;
 const ARENA: u64 = 24;
 const LAST: u64 = 32;
@@ -32,13 +33,13 @@ const GROUPS: u64 = 72;
 /// A stream with its decoded root words.
 #[derive(Debug)]
 pub struct Stream {
-    /// Offset of the root words.
+    /// The offset of the root words.
     pub(super) at: Offset,
     pub(super) entries: Entries,
     pub(super) last: StreamId,
     pub(super) deleted: StreamId,
     pub(super) added: u64,
-    /// The pool, slabs or arena, that holds the stream.
+    /// The memory pool of the stream: its shard's slabs, or its arena.
     pub(super) pool: Pool,
 }
 
@@ -51,8 +52,8 @@ pub(super) fn fault(at: Offset) -> Error {
 }
 
 impl Stream {
-    /// Loads the stream at a keyspace entry. `shard` must be the shard of the entry, unless the
-    /// stream is only read.
+    /// Loads the stream of a keyspace entry. `shard` must be the entry's shard, unless the caller
+    /// only reads.
     pub(super) fn load(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Stream, Error> {
         if entry.header.value_length() != WORDS as u64 * 8 {
             return Err(entry.fault().into());
@@ -102,12 +103,12 @@ impl Stream {
         self.entries.count()
     }
 
-    /// Returns the id of the last entry that was added, even if the entry was deleted since.
+    /// Returns the ID of the last entry that was added, even if that entry has been deleted.
     pub fn last_id(&self) -> StreamId {
         self.last
     }
 
-    /// Returns the greatest id of a deleted entry.
+    /// Returns the highest ID of a deleted entry.
     pub fn max_deleted_id(&self) -> StreamId {
         self.deleted
     }
@@ -143,7 +144,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Records that an entry was added, by updating the last id and the count in a single write.
+    /// Records that an entry was added. Updates the last ID and the number of added entries in a
+    /// single write.
     pub(super) fn note_added(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -202,7 +204,7 @@ impl Stream {
         }
     }
 
-    /// Creates a group whose name is not in use yet.
+    /// Creates a group. The stream must not have a group with this name.
     pub(super) fn create_group(
         &self,
         transaction: &mut Transaction<'_>,
@@ -220,7 +222,7 @@ impl Stream {
     }
 
     /// Removes a group and its pending entries. Returns whether the group existed. O(log n),
-    /// because the trees are freed later.
+    /// because the group's trees are freed later.
     pub(super) fn destroy_group(
         &self,
         transaction: &mut Transaction<'_>,
@@ -239,8 +241,9 @@ impl Stream {
         Ok(true)
     }
 
-    /// Moves a stream that has outgrown its shard's slabs to an arena (H4). The growing tree has at
-    /// least `leaves` leaves of `leaf` bytes. Returns whether the stream was moved.
+    /// Moves a stream to an arena if it has outgrown its shard's slabs (H4). The caller passes the
+    /// minimum number of leaves in the tree that has grown, and the size of each leaf in bytes.
+    /// Returns whether the stream was moved.
     pub(super) fn settle(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -261,7 +264,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Queues the trees of a stream without an arena, to be freed in small steps.
+    /// Queues the trees of a stream without an arena, so that they are freed in small steps.
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let groups = self.groups(transaction.view())?;
         let entries = (self.entries.root(), self.entries.height());
@@ -274,7 +277,7 @@ impl Stream {
     }
 
     /// Calls `visit` for each leaf of entries in order, with the number of entries that the tree
-    /// records for it.
+    /// counts for the leaf.
     pub(super) fn for_each_leaf(
         &self,
         view: &View<'_>,
@@ -288,7 +291,7 @@ impl Stream {
         loop {
             visit(&Leaf::load(view, place.leaf)?, place.count)?;
             nodes = nodes.saturating_add(place.nodes_begun());
-            // R3: a torn tree must not keep this loop running.
+            // Revalidate the view, so that a loop over a torn tree stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(nodes);
@@ -296,7 +299,7 @@ impl Stream {
         }
     }
 
-    /// Copies the stream into another pool and returns the root words of the copy. O(n).
+    /// Copies the stream to another memory pool and returns the copy's root words. O(n).
     pub(super) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -314,7 +317,7 @@ impl Stream {
                 let copy = leaf.copy(transaction, to, 0)?;
                 builder.push(transaction, to, copy.child())?;
             }
-            // The last leaf keeps its free space, because new entries are appended to it.
+            // Keep the free space of the last leaf, because new entries are appended to it.
             let room = last.room();
             let copy = last.copy(transaction, to, room)?;
             builder.push(transaction, to, copy.child())?;
@@ -331,7 +334,7 @@ impl Stream {
         Ok(Stream::root_words(entries, to, counts, groups).to_vec())
     }
 
-    /// Returns the names of groups or consumers in order, each with the offset of its record.
+    /// Returns the names of groups or consumers in order, each with the offset of the record.
     pub(super) fn names(
         &self,
         view: &View<'_>,
@@ -379,8 +382,8 @@ impl Stream {
         create_record(transaction, to, &words, name)
     }
 
-    /// Returns the number of bytes that a stream uses in addition to its keyspace entry: the size
-    /// of its arena, or the sum of its blocks.
+    /// Returns the number of bytes that a stream uses in addition to its keyspace entry. This is
+    /// the size of its arena, or the total size of its blocks.
     pub(super) fn memory_usage(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.pool.arena() != 0 {
             return Ok(view.arena_bytes(self.pool.arena())?);
@@ -472,8 +475,8 @@ impl Stream {
     }
 }
 
-/// Calls `reach` for the nodes and leaves of a tree. `visit` receives each leaf with its note and
-/// recorded number of items, and returns the number of items found in it.
+/// Calls `reach` for the nodes and leaves of a tree. `visit` is called with each leaf, its note and
+/// its recorded number of items, and returns the actual number of items in the leaf.
 fn reach_tree(
     view: &View<'_>,
     (at, level): Subtree,
@@ -522,7 +525,8 @@ fn check_rows(view: &View<'_>, rows: &Rows, reach: &mut dyn FnMut(Offset)) -> Re
         }
         for row in &all {
             let mut name = Vec::new();
-            // Rows of named records are ordered by name. The offsets of the records do not matter.
+            // Rows that refer to named records are ordered by name. The order does not depend on
+            // the offsets of the records.
             let words = match rows.kind().name_at() {
                 Some(_) => {
                     append_name(view, rows.kind(), row[1], &mut name)?;
@@ -547,7 +551,7 @@ fn check_rows(view: &View<'_>, rows: &Rows, reach: &mut dyn FnMut(Offset)) -> Re
     Ok(())
 }
 
-/// Returns all rows of a tree.
+/// Returns all rows of a tree in order.
 pub(super) fn all_rows(view: &View<'_>, rows: &Rows) -> Result<Vec<Row>, Error> {
     let mut all = Vec::new();
     rows.for_each(view, |row| {

@@ -1,5 +1,5 @@
-//! Ordered rows of a few words in a counted tree: pending entries by id, groups and consumers by
-//! name.
+//! Implements trees of ordered rows of a few words: pending entries ordered by ID, and groups and
+//! consumers ordered by name.
 //!
 //! ```text
 //! a leaf of up to 2048 bytes:
@@ -7,15 +7,15 @@
 //! | rows                             |
 //!
 //! a pending entry of a group:
-//! | id, 2 words | consumer's offset / 8, 44 bits; deliveries, the high 20 bits | time of delivery, 44 bits; deliveries, the low 20 |
+//! | ID, 2 words | consumer's offset / 8, 44 bits; deliveries, the high 20 bits | time of delivery, 44 bits; deliveries, the low 20 |
 //! a pending entry of a consumer:
-//! | id, 2 words |
+//! | ID, 2 words |
 //! a group or a consumer:
 //! | first 8 bytes of its name | its record's offset |
 //! ```
 //!
-//! The first two words of a row are its key. A row is appended in unused space after the last one,
-//! and the first rows are removed by storing a new start (W4).
+//! The first two words of a row are its key. A new row is appended in unused space after the last
+//! row, and the first rows are removed by storing a new start (W4).
 
 use std::cmp::Ordering;
 
@@ -31,19 +31,19 @@ pub(super) const CONSUMER_NAME: u64 = 40;
 const HEADER: u64 = 8;
 const LEAF_MIN: u64 = 64;
 const LEAF_MAX: u64 = 2048;
-/// Number of the first kind in a leaf's header.
+/// The number in a leaf's header that identifies the first kind of rows.
 pub(super) const MAGIC: u64 = 0x700;
 
-/// The kinds of rows.
+/// The kind of the rows in a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The pending entries of a group.
+    /// Pending entries of a group.
     Pending = 0,
-    /// The pending entries of a consumer.
+    /// Pending entries of a consumer.
     Own = 1,
-    /// The consumers of a group.
+    /// Consumers of a group.
     Consumers = 2,
-    /// The groups of a stream.
+    /// Groups of a stream.
     Groups = 3,
 }
 
@@ -54,13 +54,13 @@ impl Kind {
             .find(|kind| header & 0xffff == MAGIC | *kind as u64)
     }
 
-    /// Returns the number of words in a row.
+    /// Returns the number of words in a row of this kind.
     fn width(self) -> usize {
         if self == Kind::Pending { 4 } else { 2 }
     }
 
-    /// Returns the offset of the name's length in a record that rows refer to. The name follows its
-    /// length.
+    /// Returns the offset of the name's length within the record to which a row refers, or `None`
+    /// if rows of this kind do not refer to named records. The length is followed by the name.
     pub(super) fn name_at(self) -> Option<u64> {
         match self {
             Kind::Pending | Kind::Own => None,
@@ -71,7 +71,7 @@ impl Kind {
 }
 
 pub(super) type Key = [u64; 2];
-/// A row of a tree. Rows of two words leave the last two words 0.
+/// A row of a tree. If rows of the tree have two words, the last two words are 0.
 pub(super) type Row = [u64; 4];
 
 pub(super) fn fault(at: Offset) -> Error {
@@ -101,7 +101,7 @@ impl Leaf {
         }
     }
 
-    /// Decodes the header of a leaf that may have no rows.
+    /// Decodes the header of a leaf that can be empty.
     pub(super) fn load_any(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
         let header = view.word(at)?;
         let kind = Kind::of(header).ok_or_else(|| fault(at))?;
@@ -119,7 +119,7 @@ impl Leaf {
         Ok(leaf)
     }
 
-    /// Returns the number of rows that fit in the leaf.
+    /// Returns the maximum number of rows in the leaf.
     fn room(&self) -> usize {
         (self.size.saturating_sub(HEADER) / (self.kind.width() as u64 * 8)) as usize
     }
@@ -150,7 +150,7 @@ impl Leaf {
     }
 
     /// Returns whether the leaf is kept when it becomes empty. A small leaf of pending entries is
-    /// kept, because the next entry is often delivered right after the last one is acknowledged.
+    /// kept, because the next entry is often delivered soon after the last one was acknowledged.
     fn is_kept(&self) -> bool {
         self.kind.name_at().is_none() && self.size <= LEAF_MIN
     }
@@ -159,7 +159,7 @@ impl Leaf {
         block_size(self.size)
     }
 
-    /// Creates a leaf that holds `rows` and has space for `room` rows in total.
+    /// Creates a leaf that contains `rows` and has room for `room` rows in total.
     fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -285,7 +285,7 @@ pub(super) struct Rows {
     pool: Pool,
 }
 
-/// A row found by a search, and its position.
+/// A row that was found by a search, and its location.
 #[derive(Clone, Debug)]
 pub(super) struct FoundRow {
     place: Place<2>,
@@ -295,7 +295,7 @@ pub(super) struct FoundRow {
 }
 
 impl Rows {
-    /// Loads the tree whose root words are at an offset.
+    /// Loads the tree whose root words are at the given offset.
     pub(super) fn load(view: &View<'_>, at: Offset, kind: Kind, pool: Pool) -> Result<Rows, Error> {
         let tree = Tree::load(view, at)?;
         Ok(Rows { tree, kind, pool })
@@ -309,7 +309,7 @@ impl Rows {
         self.kind
     }
 
-    /// Returns the size of the tree's nodes and leaves in bytes.
+    /// Returns the total size of the tree's nodes and leaves in bytes.
     pub(super) fn bytes(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.count() == 0 {
             return match self.tree.root() {
@@ -321,7 +321,7 @@ impl Rows {
         loop {
             let own = place.nodes_begun() + Leaf::load(view, place.leaf)?.block_size();
             bytes = bytes.saturating_add(own);
-            // R3: a torn tree must not keep this loop running.
+            // Revalidate the view, so that a loop over a torn tree stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(bytes);
@@ -329,7 +329,8 @@ impl Rows {
         }
     }
 
-    /// Returns the end of the rows whose keys satisfy `before`: a leaf and an index in it.
+    /// Returns the location of the first row whose key does not satisfy `before`: a leaf and an
+    /// index in the leaf.
     fn seek(
         &self,
         view: &View<'_>,
@@ -353,8 +354,8 @@ impl Rows {
         Ok(Some((place, leaf, low)))
     }
 
-    /// Returns the row for whose key `order` returns `Equal`. `order` compares the key of a row
-    /// with the key that is sought.
+    /// Returns the row for whose key `order` returns `Equal`. `order` compares a row's key with the
+    /// key that the caller searches for.
     pub(super) fn find(
         &self,
         view: &View<'_>,
@@ -377,12 +378,12 @@ impl Rows {
         }))
     }
 
-    /// Returns the row with this key.
+    /// Returns the row with this key, or `None` if it does not exist.
     pub(super) fn find_key(&self, view: &View<'_>, key: Key) -> Result<Option<FoundRow>, Error> {
         self.find(view, |other| Ok(other.cmp(&key)))
     }
 
-    /// Visits the rows in order, starting with the first one that does not satisfy `before`, until
+    /// Visits the rows in order, starting at the first row that does not satisfy `before`, until
     /// `visit` returns `false`.
     pub(super) fn for_each_from(
         &self,
@@ -399,7 +400,7 @@ impl Rows {
                     return Ok(());
                 }
             }
-            // R3: a torn tree must not keep this loop running.
+            // Revalidate the view, so that a loop over a torn tree stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(());
@@ -417,7 +418,7 @@ impl Rows {
         self.for_each_from(view, |_| Ok(false), |row| visit(row).map(|()| true))
     }
 
-    /// Returns the first or last key.
+    /// Returns the key of the first or last row, or `None` if there are no rows.
     pub(super) fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<Key>, Error> {
         if self.count() == 0 {
             return Ok(None);
@@ -462,7 +463,7 @@ impl Rows {
         let mut rows = leaf.rows(transaction.view())?;
         let behind_all = index == rows.len() && place.before + place.count == self.count();
         if behind_all && rows.len() >= full {
-            // Appending at the end of the tree leaves the full leaf as it is.
+            // If the row is appended at the end of the tree, the full leaf does not change.
             let stays = Child {
                 at: leaf.at,
                 count: leaf.count as u64,
@@ -488,7 +489,7 @@ impl Rows {
         self.tree.splice(transaction, pool, &place.path, 1, &leaves)
     }
 
-    /// Appends a row after the last one. O(log n).
+    /// Appends a row after the last row. O(log n).
     pub(super) fn push(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -505,7 +506,7 @@ impl Rows {
         self.insert(transaction, row, |_, _| Ok(true))
     }
 
-    /// Inserts a row whose key is not in the tree yet.
+    /// Inserts a row. Its key must not exist in the tree.
     pub(super) fn insert_key(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -515,7 +516,7 @@ impl Rows {
         self.insert(transaction, row, |_, other| Ok(other < key))
     }
 
-    /// Replaces the words of a row that follow its key.
+    /// Replaces the words that follow the key in a row.
     pub(super) fn set(
         &self,
         transaction: &mut Transaction<'_>,
@@ -561,15 +562,15 @@ impl Rows {
                 .set_note(transaction, shard, &place.path, &[one, other])?;
         }
         if leaf.count * leaf.kind.width() * 32 < leaf.size as usize {
-            // Less than a quarter of the leaf is in use: merge it with a neighbor or replace it
-            // with a smaller leaf.
+            // If less than a quarter of the leaf is used, merge the leaf with a neighbor or replace
+            // it with a smaller leaf.
             self.shrink(transaction, place, &leaf)?;
         }
         Ok(())
     }
 
     /// Merges a sparse leaf with a neighbor that has room, or replaces it with a smaller leaf if it
-    /// is the only one.
+    /// is the only leaf.
     fn shrink(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -613,7 +614,7 @@ impl Rows {
     }
 }
 
-/// Builds a tree of rows, which must be in order. Returns its root words.
+/// Builds a tree from rows, which must be in order. Returns the tree's root words.
 pub(super) fn build(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -633,7 +634,7 @@ pub(super) fn build(
     builder.finish(transaction, pool)
 }
 
-/// Returns the row that refers to a record by its name.
+/// Returns the row for a record with the given name.
 pub(super) fn name_row(name: &[u8], record: Offset) -> Row {
     [prefix(name), record, 0, 0]
 }
@@ -646,7 +647,7 @@ fn prefix(name: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Appends the name in a record to `out`.
+/// Appends the name that a record contains to `out`.
 pub(super) fn append_name(
     view: &View<'_>,
     kind: Kind,
@@ -656,7 +657,7 @@ pub(super) fn append_name(
     let at = kind.name_at().ok_or_else(|| fault(record))?;
     let at = record.wrapping_add(at);
     let length = view.word(at)?;
-    // R3: a torn length must not cause a large allocation.
+    // Revalidate the view, because a torn length could cause a huge allocation (R3).
     view.check(at, length.saturating_add(8))?;
     if length > 512 {
         view.recheck()?;
@@ -671,7 +672,7 @@ fn has_name(view: &View<'_>, kind: Kind, record: Offset, name: &[u8]) -> Result<
     Ok(block.word(at)? == name.len() as u64 && block.equals(at + 8, name)?)
 }
 
-/// Compares the name of the record that a row refers to with `name`.
+/// Compares the name in the record to which a row refers with `name`.
 pub(super) fn order_of_name(
     view: &View<'_>,
     kind: Kind,

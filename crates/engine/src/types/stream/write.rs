@@ -1,4 +1,4 @@
-//! Changing streams: adding, deleting, trimming and delivering entries, and managing groups.
+//! Changes streams: adds, deletes, trims and delivers entries, and manages groups.
 
 use undercroft_memory::{Transaction, View, removing};
 
@@ -16,59 +16,59 @@ use crate::transaction::effect::Effect;
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
-/// The id requested for a new entry.
+/// The requested ID of a new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryId {
-    /// The current time, or the id after the last one if the clock is not ahead of it.
+    /// The current time, or the ID after the last ID if the current time is not later.
     Now,
-    /// The given milliseconds with the next free sequence number.
+    /// The given time in milliseconds, with the next free sequence number.
     Within(u64),
-    /// Exactly this id.
+    /// Exactly this ID.
     Exactly(StreamId),
 }
 
 /// The result of adding an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddedEntry {
-    /// The entry was added with this id.
+    /// The entry was added with this ID.
     Added(StreamId),
-    /// The stream does not exist, and the call does not create a missing stream.
+    /// The stream does not exist, and the caller did not request its creation.
     Missing,
-    /// The last id is the greatest possible id.
+    /// The last ID is the highest possible ID.
     Exhausted,
-    /// The requested id is not greater than the last id.
+    /// The requested ID is not greater than the last ID.
     NotBehind,
 }
 
-/// Which entries remain when a stream is trimmed.
+/// The entries that are kept when a stream is trimmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// The given number of last entries (MAXLEN).
+    /// Keeps the given number of entries at the end of the stream (MAXLEN).
     Length(u64),
-    /// The entries at or after the given id (MINID).
+    /// Keeps the entries whose IDs are at least the given ID (MINID).
     From(StreamId),
 }
 
-/// How to trim a stream.
+/// The options for trimming a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trim {
-    /// Which entries must remain.
+    /// The entries to keep.
     pub to: TrimTo,
-    /// Maximum number of entries that an approximate trim removes, in complete leaves. `None` makes
-    /// the trim exact.
+    /// The maximum number of entries that an approximate trim removes, in complete leaves, or
+    /// `None` for an exact trim.
     pub about: Option<u64>,
 }
 
-/// The result of setting the last id.
+/// The result of setting the last ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetId {
-    /// The last id was set.
+    /// The last ID was set.
     Done,
     /// The stream does not exist.
     Missing,
-    /// The new id is less than the id of the last entry.
+    /// The new ID is less than the ID of the last entry.
     BeforeLast,
-    /// The stream has more entries than the given number of entries added.
+    /// The given number of added entries is less than the number of entries in the stream.
     TooFew,
 }
 
@@ -93,14 +93,15 @@ impl Writer<'_, '_> {
         self.stream(database, key)?.ok_or(Error::WrongType)
     }
 
-    /// Records a change of a stream and emits the keyspace event.
+    /// Records that a stream changed and emits a keyspace event.
     pub(super) fn stream_changed(&mut self, database: usize, key: &Key<'_>, event: KeyEvent) {
         self.changed(database, key, Effect::Changed);
         self.tell(event, database, key);
     }
 
-    /// Appends an entry of alternating fields and values. Creates a missing stream if `create` is
-    /// set. Then trims the stream if `trim` is given. O(log n + entries trimmed).
+    /// Appends an entry of alternating fields and values. If the stream does not exist, it is
+    /// created if `create` is set. Afterwards, the stream is trimmed if `trim` is given. O(log n +
+    /// entries trimmed).
     #[expect(
         clippy::too_many_arguments,
         reason = "one parameter for each option of the command"
@@ -157,7 +158,7 @@ impl Writer<'_, '_> {
         Ok(AddedEntry::Added(id))
     }
 
-    /// Removes the first entries of a stream. Returns the number of entries removed. O(log n),
+    /// Removes entries at the start of a stream. Returns the number of entries removed. O(log n),
     /// because the leaves are freed later.
     pub fn stream_trim(
         &mut self,
@@ -177,7 +178,7 @@ impl Writer<'_, '_> {
         Ok(gone)
     }
 
-    /// Deletes entries from a stream. Returns the number of entries deleted. O(ids * log n).
+    /// Deletes entries from a stream. Returns the number of entries deleted. O(IDs * log n).
     pub fn stream_delete(
         &mut self,
         database: usize,
@@ -208,8 +209,8 @@ impl Writer<'_, '_> {
         Ok(gone)
     }
 
-    /// Sets the last id of a stream and, if given, the number of entries added and the greatest
-    /// deleted id.
+    /// Sets the last ID of a stream. Also sets the number of added entries and the highest deleted
+    /// ID if they are given.
     pub fn stream_set_id(
         &mut self,
         database: usize,
@@ -243,8 +244,8 @@ impl Writer<'_, '_> {
         Ok(SetId::Done)
     }
 
-    /// Creates a group. Entries up to the id `last`, or all current entries if `last` is `None`,
-    /// count as delivered; `read` is the number of entries delivered, or -1 if unknown. Returns
+    /// Creates a group. Entries up to the ID `last` count as delivered, or all current entries if
+    /// `last` is `None`. `read` is the number of entries delivered, or -1 if unknown. Returns
     /// whether the group is new, or `None` if the stream does not exist and `create` is not set.
     pub fn stream_create_group(
         &mut self,
@@ -273,7 +274,7 @@ impl Writer<'_, '_> {
         Ok(Some(true))
     }
 
-    /// Sets the last delivered id of a group. Returns whether the group exists, or `None` if the
+    /// Sets the last delivered ID of a group. Returns whether the group exists, or `None` if the
     /// stream does not exist.
     pub fn stream_set_group(
         &mut self,
@@ -308,7 +309,7 @@ impl Writer<'_, '_> {
         if !stream.destroy_group(self.transaction, name)? {
             return Ok(Some(false));
         }
-        // Wakes the clients that are blocked on this group.
+        // This event wakes the clients that are blocked on the group.
         self.stream_changed(database, key, KeyEvent::XGroupDestroy);
         Ok(Some(true))
     }
@@ -332,8 +333,8 @@ impl Writer<'_, '_> {
         Ok(Some(true))
     }
 
-    /// Removes a consumer and its pending entries. Returns the number of those entries, or `None`
-    /// if the group does not exist. O(pending * log n).
+    /// Removes a consumer and its pending entries. Returns the number of its pending entries, or
+    /// `None` if the group does not exist. O(pending * log n).
     pub fn stream_delete_consumer(
         &mut self,
         database: usize,
@@ -377,7 +378,7 @@ impl Writer<'_, '_> {
         Ok(Some(acknowledged))
     }
 
-    /// Delivers the next entries of a group to a consumer. They become pending unless
+    /// Delivers the next entries of a group to a consumer. The entries become pending unless
     /// `acknowledged` is set. Returns whether the group exists. O(log n + entries * log pending).
     pub fn stream_deliver(
         &mut self,
@@ -421,9 +422,9 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Delivers entries again that are pending for a consumer and whose ids are greater than
-    /// `behind`. Entries that were deleted from the stream have no texts. Returns whether the group
-    /// exists. O(log n + entries * log n).
+    /// Delivers entries again that are already pending for a consumer and whose IDs are greater
+    /// than `behind`. An entry that was deleted from the stream is returned without fields and
+    /// values. Returns whether the group exists. O(log n + entries * log n).
     pub fn stream_deliver_again(
         &mut self,
         database: usize,
@@ -468,7 +469,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Marks entries as delivered to a consumer now. The ids must be in order.
+    /// Records that entries are delivered to a consumer now. The IDs must be in order.
     fn pend(&mut self, group: &Group, consumer: &Consumer, ids: &[StreamId]) -> Result<(), Error> {
         let time = self.now();
         let entry = |id| Pending {
@@ -505,7 +506,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Returns a consumer and marks it as seen now. Creates the consumer if it does not exist.
+    /// Returns a consumer and records that it was seen now. Creates the consumer if it does not
+    /// exist.
     pub(super) fn consumer(
         &mut self,
         database: usize,
@@ -552,13 +554,14 @@ impl Stream {
         self.settle(transaction, leaves, ROWS_LEAF)
     }
 
-    /// Returns the number of entries that the group has read after the delivery of the entries in
-    /// `ids`.
+    /// Returns the number of entries that the group has read once the entries with the given IDs
+    /// are delivered.
     fn count_read(&self, view: &View<'_>, group: &Group, ids: &[StreamId]) -> Result<i64, Error> {
         let mut read = group.read;
         for &id in ids {
             if read != UNKNOWN && !self.has_gap_behind(view, id)? {
-                // Wrap around like Redis: XGROUP accepts any number.
+                // Let the number wrap around, as in Redis, because XGROUP accepts any number of
+                // entries read.
                 read = read.wrapping_add(1);
             } else if self.added != 0 {
                 read = self.count_at(view, id)?.unwrap_or(UNKNOWN);
@@ -567,7 +570,7 @@ impl Stream {
         Ok(read)
     }
 
-    /// Appends the entry with this id to `out`. Returns whether the entry exists.
+    /// Appends the entry with this ID to `out`. Returns whether the entry exists.
     pub(super) fn append_entry(
         &self,
         view: &View<'_>,
@@ -585,7 +588,8 @@ impl Stream {
         Ok(out.len() > before)
     }
 
-    /// Removes the first entries, as many as `trim` allows. Returns the number of entries removed.
+    /// Removes entries at the start of the stream, as specified by `trim`. Returns the number of
+    /// entries removed.
     fn trim(&mut self, transaction: &mut Transaction<'_>, trim: &Trim) -> Result<u64, Error> {
         let (view, pool) = (transaction.view(), self.pool);
         let (mut entries, tombstone) = match trim.to {

@@ -1,7 +1,7 @@
-//! Strings as arrays of bits. Bit 0 is the most significant bit of the first byte.
+//! Treats strings as arrays of bits. Bit 0 is the most significant bit of the first byte.
 //!
-//! A field of up to 64 bits spans at most two words, and changing it logs and stores only those
-//! words. Counting and searching read long strings in parts and recheck the counter after each part
+//! A field of up to 64 bits spans at most two words. Changing a field logs and stores only those
+//! words. Counting and searching read long strings in parts and revalidate the view after each part
 //! (R3).
 
 use undercroft_memory::{Fault, Offset, View};
@@ -18,29 +18,29 @@ use crate::types::string::text::Text;
 use crate::types::string::write::{GROWTH_MAX, STRING_MAX};
 use crate::types::value_type::ValueType;
 
-/// Number of words that are read at a time.
+/// The number of words that are read in one part.
 const PART: usize = 512;
-/// Maximum spare room, in bytes, for a string that is new or has become shorter, as it may grow
-/// again.
+/// The maximum spare room, in bytes, of a string that is new or has become shorter. The spare room
+/// allows the string to grow in place.
 const SHRUNK_SLACK: u64 = 64;
-/// Bits per word.
+/// The number of bits in a word.
 const BITS: u64 = 64;
 
-/// The operation by which [`Writer::combine_bits`] combines strings.
+/// The bitwise operation that [`Writer::combine_bits`] performs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOperation {
-    /// Bits that are set in all strings.
+    /// Sets the bits that are set in all strings.
     And,
-    /// Bits that are set in at least one string.
+    /// Sets the bits that are set in at least one string.
     Or,
-    /// Bits that are set in an odd number of strings.
+    /// Sets the bits that are set in an odd number of strings.
     Xor,
-    /// Bits that are not set in the only string.
+    /// Sets the bits that are not set in the single source string.
     Not,
 }
 
-/// A string whose bits can be changed in place; see [`Writer::bit_string`]. It is valid until any
-/// other operation on its key.
+/// A string whose bits can be changed in place; see [`Writer::bit_string`]. It stays valid until
+/// any other operation on its key.
 #[derive(Clone, Copy, Debug)]
 pub struct BitString {
     root: Root,
@@ -51,15 +51,14 @@ pub struct BitString {
 }
 
 impl BitString {
-    /// Returns the string for reading.
+    /// Returns the text of the string, which can be read.
     pub fn text(&self) -> Text {
         Text::Bytes(self.at, self.length)
     }
 }
 
 impl Text {
-    /// Returns a word of the text with the first byte as the most significant one. Bits past the
-    /// end of the text are zero.
+    /// Returns a word of the text as a big-endian integer. Bits past the end of the text are zero.
     fn bit_word(&self, view: &View<'_>, index: u64) -> Result<u64, Error> {
         let (word, length) = match *self {
             Text::Bytes(_, length) if index >= length.div_ceil(8) => return Ok(0),
@@ -81,8 +80,8 @@ impl Text {
         Ok(word.swap_bytes() & high_bits(kept * 8))
     }
 
-    /// Returns a field of 1 to 64 bits starting at bit `offset`. Bits past the end of the text are
-    /// zero.
+    /// Returns a field of 1 to 64 bits that starts at bit `offset`. Bits past the end of the text
+    /// are zero.
     pub fn bits(&self, view: &View<'_>, offset: u64, bits: u32) -> Result<u64, Error> {
         debug_assert!((1..=64).contains(&bits));
         let index = offset / BITS;
@@ -102,8 +101,8 @@ impl Text {
         Ok(count)
     }
 
-    /// Returns the position of the first bit equal to `bit` in the range `start..end`, which must
-    /// lie inside the text. O(range).
+    /// Returns the position of the first bit in the range `start..end` that equals `bit`. The range
+    /// must lie inside the text. O(range).
     pub fn find_bit(
         &self,
         view: &View<'_>,
@@ -112,11 +111,12 @@ impl Text {
         end: u64,
     ) -> Result<Option<u64>, Error> {
         let mut found = None;
-        // Bits outside the range arrive as zeros and never match, because the search is always for
-        // ones.
+        // The search is always for set bits, because `flip` inverts the words if `bit` is clear.
+        // Bits outside the range are zero, so they never match.
         let flip = if bit { 0 } else { u64::MAX };
         self.for_each_part(view, (start, end), flip, |first, words| {
-            // Test the complete part first: this loop processes many words at a time.
+            // Test the complete part for a set bit first, because the compiler can vectorize that
+            // loop.
             let any = words.iter().fold(0, |any, word| any | word) != 0;
             let hit = words.iter().position(|&word| any && word != 0);
             found = hit.map(|place| {
@@ -128,8 +128,8 @@ impl Text {
         Ok(found)
     }
 
-    /// Copies the words of the text from number `first` on, in memory byte order. Bytes past the
-    /// end of the text are zero.
+    /// Copies the words of the text to `words`, starting with the word at index `first`, in memory
+    /// byte order. Bytes past the end of the text are zero.
     fn copy_words(&self, view: &View<'_>, first: u64, words: &mut [u64]) -> Result<(), Error> {
         let mut done = 0;
         if let Text::Bytes(at, length) = *self {
@@ -145,9 +145,9 @@ impl Text {
         Ok(())
     }
 
-    /// Passes the bits of a range to `visit`, in parts of whole words in memory byte order, until
-    /// `visit` returns false. `visit` also receives the number of the part's first word. Every word
-    /// is XORed with `flip`, then bits outside the range are cleared.
+    /// Calls `visit` with the words of a bit range, part by part and in memory byte order, until
+    /// `visit` returns `false`. The first argument of `visit` is the index of the part's first
+    /// word. Every word is XORed with `flip`, and then bits outside the range are cleared.
     fn for_each_part(
         &self,
         view: &View<'_>,
@@ -184,7 +184,7 @@ impl Text {
     }
 }
 
-/// Returns a word whose `count` most significant bits are set.
+/// Returns a word in which only the `count` most significant bits are set.
 fn high_bits(count: u64) -> u64 {
     match count {
         0 => 0,
@@ -194,8 +194,8 @@ fn high_bits(count: u64) -> u64 {
 }
 
 impl Writer<'_, '_> {
-    /// Converts the string at a key to a form whose bits can be changed in place. Pads it with
-    /// zeros if it is shorter than `length` bytes. Also returns whether the string became longer.
+    /// Converts the string at a key to a form whose bits can be changed in place. Pads the string
+    /// with zeros if it is shorter than `length` bytes. Also returns whether the string was padded.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the key holds a value of another type, and [`Error::TooLong`] if
@@ -218,7 +218,7 @@ impl Writer<'_, '_> {
         if !self.extends_in_place(key.shard, found.as_ref(), length)? {
             self.rebuild_longer(database, key, found, old, length.max(old))?;
         }
-        // Use the raw lookup, which finds the key even if it has expired in the meantime.
+        // Use the raw lookup, because it returns the key even if it has just expired.
         let found = dictionary::find(self.view(), root(database, key), key)?;
         let at = found.map_or(0, |entry| entry.at);
         let entry = Entry::load(self.view(), at)?;
@@ -244,8 +244,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Lengthens a string in place if there is room. Returns whether the string is now at least
-    /// `length` bytes long and in a form that can be changed in place.
+    /// Lengthens a string in place if its block has room. Returns whether the string now has at
+    /// least `length` bytes and can be changed in place.
     fn extends_in_place(
         &mut self,
         shard: usize,
@@ -258,8 +258,8 @@ impl Writer<'_, '_> {
         let Text::Bytes(at, old) = entry.text(self.view())? else {
             return Ok(false);
         };
-        // A pinned string has a room of 0 bytes, less than its own length, so it is never changed
-        // in place.
+        // For a pinned string, `room` returns 0, which is less than the string's length, so a
+        // pinned string is never changed in place.
         if length.max(old) > self.room(shard, entry)? {
             return Ok(false);
         }
@@ -272,8 +272,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Replaces a string with a copy that is zero-padded to `length` bytes. The bytes are copied
-    /// within the store.
+    /// Replaces a string with a copy that is padded with zeros to `length` bytes. The bytes are
+    /// copied directly from the old block to the new block.
     fn rebuild_longer(
         &mut self,
         database: usize,
@@ -302,8 +302,8 @@ impl Writer<'_, '_> {
                     filled = old / 8;
                     writer.transaction.fill_from(at, from, filled * 8)?;
                 }
-                // `bit_word` clears the bytes of the last word after the end of the text, which are
-                // arbitrary.
+                // The bytes of the last word past the end of the text are arbitrary, and `bit_word`
+                // clears them.
                 while filled * 8 < old {
                     let word = text.bit_word(writer.view(), filled)?.swap_bytes();
                     writer.transaction.fill_word(at + filled * 8, word)?;
@@ -318,7 +318,7 @@ impl Writer<'_, '_> {
         )
     }
 
-    /// Stores a string of `length` bytes, followed by `slack` spare bytes, that counts as changed
+    /// Stores a string of `length` bytes, followed by `slack` spare bytes, and marks it as changed
     /// in place. `fill` writes the words of the string. The caller records the key as changed if
     /// necessary.
     fn put_raw(
@@ -358,7 +358,7 @@ impl Writer<'_, '_> {
     }
 
     /// Changes a field of 1 to 64 bits, which must lie inside the string. Logs and stores only the
-    /// words that differ.
+    /// words whose contents change.
     pub fn set_bits(
         &mut self,
         string: &BitString,
@@ -383,8 +383,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Stores a string that counts as changed in place, and keeps the key's expiry. If the old
-    /// string is not longer than the new one, only the words that differ are logged and stored.
+    /// Stores a string, marks it as changed in place, and keeps the key's expiry. If the old string
+    /// is not longer than the new string, only the words that differ are logged and stored.
     ///
     /// # Errors
     /// [`Error::WrongType`] if the key holds a value of another type.
@@ -420,7 +420,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Stores one word of a string if it differs from the current word.
+    /// Stores one word of a string if its contents change.
     fn set_word(&mut self, string: &BitString, index: u64, word: u64) -> Result<(), Error> {
         let at = string.at + index * 8;
         if self.view().word(at)? != word {
@@ -431,9 +431,9 @@ impl Writer<'_, '_> {
     }
 
     /// Stores the bitwise combination of several strings at the key `target`. Shorter strings are
-    /// padded with zero bits. Removes `target` if all sources are empty. Returns the length of the
-    /// result and the number of sources that exist, and emits a miss event for each source that
-    /// does not. All keys must be locked. O(bytes).
+    /// padded with zero bits. If all sources are empty, removes `target`. Emits a miss event for
+    /// each source that does not exist. Returns the length of the result and the number of sources
+    /// that exist. All keys must be locked. O(bytes).
     ///
     /// # Errors
     /// [`Error::WrongType`] if a source holds a value of another type.
@@ -483,7 +483,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Combines the words of several texts from number `first` on, in memory byte order.
+/// Combines the words of several texts, starting with the word at index `first`, in memory byte
+/// order.
 fn combine_part(
     view: &View<'_>,
     operation: BitOperation,

@@ -1,4 +1,4 @@
-//! The implementation of the type interface for strings.
+//! Implements the type interface for strings.
 
 use undercroft_memory::View;
 
@@ -13,7 +13,7 @@ use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
 const RDB_STRING: u8 = 0;
-/// Length in bytes of the longest string that Redis embeds in the same block as its object header.
+/// The maximum length in bytes of a string that Redis embeds in the block of its object header.
 const EMBEDDED_MAX: u64 = 44;
 
 /// Implements [`Contract`] for strings.

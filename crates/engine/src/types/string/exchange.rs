@@ -1,4 +1,4 @@
-//! Operations that remove a string from the store or exchange it for another.
+//! Operations that remove a string from the store or replace it, and return the old string.
 
 use undercroft_memory::{ShardSet, removing};
 
@@ -13,8 +13,7 @@ impl Access<'_> {
     /// `None` if the key did not exist. O(length).
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
-    /// write.
+    /// [`Error::WrongType`] if the key holds a value of another type, or any error of a write.
     #[inline]
     pub fn take_string(
         &self,
@@ -39,8 +38,7 @@ impl Access<'_> {
     /// Returns the old expiry, or `None` if the key did not exist. O(length of both strings).
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
-    /// write.
+    /// [`Error::WrongType`] if the key holds a value of another type, or any error of a write.
     #[inline]
     pub fn exchange_string(
         &self,

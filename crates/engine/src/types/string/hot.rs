@@ -1,4 +1,4 @@
-//! Typed, direct calls for the operations that embedded clients use most.
+//! Typed functions for the operations that embedded clients call most often.
 
 use undercroft_memory::{Body, Scratch, ShardSet, View, removing};
 
@@ -11,15 +11,15 @@ use crate::transaction::writer::Expiry;
 use crate::types::string::mget::{Held, Values};
 use crate::types::string::text::Text;
 
-/// The condition under which SET stores a value.
+/// The condition under which a value is stored, like the NX and XX options of SET.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Whether or not the key exists.
+    /// Stores the value unconditionally.
     #[default]
     Always,
-    /// Only if the key does not exist (NX).
+    /// Stores the value only if the key does not exist (NX).
     IfMissing,
-    /// Only if the key exists (XX).
+    /// Stores the value only if the key exists (XX).
     IfPresent,
 }
 
@@ -33,36 +33,36 @@ impl Condition {
     }
 }
 
-/// Options of [`Store::set_with`].
+/// The options of [`Store::set_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct SetOptions {
-    /// The condition for setting the key.
+    /// The condition under which the value is stored.
     pub condition: Condition,
     /// The key's expiry after the call.
     pub expiry: Expiry,
 }
 
-/// Strings of at least this many bytes are pinned before they are copied. Copying one takes so long
-/// that another process is likely to commit meanwhile, which makes an ordinary read start again.
+/// The minimum length in bytes of a string that is pinned before it is copied. While such a string
+/// is copied, another process is likely to commit, which would restart an ordinary read.
 const LONG: u64 = 256 << 10;
 
 /// The result of looking up a string.
 enum Fetched {
     Nothing,
-    /// A string, already copied to the caller's buffer.
+    /// A string that was copied to the caller's buffer.
     Text,
-    /// A string that is too long to be copied more than once.
+    /// A string that is too long to be copied in an ordinary read, which can restart.
     Long,
 }
 
-/// A buffer of the caller that receives a string.
+/// A caller's buffer that receives a string.
 pub trait TextBuffer: Scratch {
-    /// Stores `text` in the buffer, which is empty when this is called.
+    /// Stores `text` in the buffer, which is empty before the call.
     fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error>;
 
-    /// Allocates space for a string that was too long for the buffer. Called outside of any read
-    /// and any lock, so that an implementation may call another language's allocator. Returns
-    /// whether it allocated memory; if so, the string is read again.
+    /// Allocates memory for a string that was too long for the buffer. This function is called
+    /// outside of any read and without a lock, so an implementation may call another language's
+    /// allocator. Returns whether it allocated memory; if so, the string is read again.
     #[inline(always)]
     fn makes_room(&mut self) -> bool {
         false
@@ -88,7 +88,7 @@ impl<B: TextBuffer + ?Sized> TextBuffer for &mut B {
     }
 }
 
-/// A read body that copies the string at a key unless the string is long.
+/// The body of a read that copies the string at a key unless the string is long.
 struct CopyText<'a> {
     store: &'a Store,
     database: usize,
@@ -115,8 +115,8 @@ impl<B: TextBuffer> Body<B> for CopyText<'_> {
 }
 
 impl Access<'_> {
-    /// Fills `out` with the string at a key, or leaves it empty if the key does not exist. Returns
-    /// whether the key existed. O(length).
+    /// Fills `out` with the string at a key, or leaves `out` empty if the key does not exist.
+    /// Returns whether the key existed. O(length).
     #[inline(always)]
     pub fn get<B: TextBuffer>(
         &self,
@@ -130,7 +130,7 @@ impl Access<'_> {
         Ok(found)
     }
 
-    /// Reads a string like [`get`](Self::get), but does not record the lookup.
+    /// Fills `out` like [`get`](Self::get), but does not record the lookup.
     #[inline(always)]
     fn fetch<B: TextBuffer>(
         &self,
@@ -154,8 +154,8 @@ impl Access<'_> {
         self.fetch_again(database, key, out)
     }
 
-    /// The slow path of [`fetch`](Self::fetch), for transactions and for reads that the first
-    /// attempt did not complete.
+    /// The slow path of [`fetch`](Self::fetch), for transactions and for reads whose first attempt
+    /// did not succeed.
     #[inline(never)]
     fn fetch_again<B: TextBuffer>(
         &self,
@@ -183,8 +183,8 @@ impl Access<'_> {
         }
     }
 
-    /// Fetches a long string. The string is pinned and copied only once, whatever other processes
-    /// change in the meantime (R10).
+    /// Fetches a long string. The string is pinned and copied only once, even if other processes
+    /// write to the shard during the copy (R10).
     #[cold]
     #[inline(never)]
     fn fetch_long<B: TextBuffer>(
@@ -204,7 +204,7 @@ impl Access<'_> {
             segment.unpin(pinned);
             return filled.map(|()| true).inspect_err(|_| out.clear());
         }
-        // In a transaction, or if the string cannot be pinned, copy it in an ordinary read.
+        // In a transaction, or if the string cannot be pinned, copy the string in an ordinary read.
         self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             let Some(entry) = reader.find(database, key)? else {
                 return Ok(false);
@@ -261,7 +261,7 @@ impl Access<'_> {
         Ok((keys.len() - missing.len()) as u64)
     }
 
-    /// Returns the positions in `keys` of the keys that do not exist.
+    /// Returns the indexes in `keys` of the keys that do not exist.
     fn missing(&self, database: usize, keys: &[Key<'_>]) -> Result<Vec<usize>, Error> {
         let mut missing = Vec::new();
         self.read_into(self.shards_of(keys), &mut missing, |reader, missing| {
@@ -276,7 +276,7 @@ impl Access<'_> {
         Ok(missing)
     }
 
-    /// Returns when a key expires; see [`Store::expiry`].
+    /// Returns the time at which a key expires; see [`Store::expiry`].
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let key = self.key(key);
         self.read(ShardSet::one(key.shard), |reader| {
@@ -289,8 +289,8 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Fills `out` with the string at a key, or leaves it empty if the key does not exist. Returns
-    /// whether the key existed. O(length).
+    /// Fills `out` with the string at a key, or leaves `out` empty if the key does not exist.
+    /// Returns whether the key existed. O(length).
     #[inline(always)]
     pub fn get<B: TextBuffer>(
         &self,
@@ -308,7 +308,8 @@ impl Store {
     #[inline]
     pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let key = self.key(key);
-        // Each prefetch overlaps its memory latency with the work between it and the access.
+        // Prefetch memory that is needed soon, so that its latency overlaps with the work in
+        // between.
         let home = self.warm_home(database, &key);
         self.check_memory_for(value.len())?;
         self.prefetch_entry(&key, home);
@@ -328,8 +329,8 @@ impl Store {
         Ok(())
     }
 
-    /// Stores a string at a key if the condition in `options` is met. Returns whether it was
-    /// stored.
+    /// Stores a string at a key if the condition in `options` is met. Returns whether the string
+    /// was stored.
     pub fn set_with(
         &self,
         database: usize,
@@ -369,8 +370,8 @@ impl Store {
         self.access().delete(database, keys)
     }
 
-    /// Counts how many of the keys exist. A key that is listed several times is counted several
-    /// times.
+    /// Counts how many of the keys exist. A key that occurs several times in `keys` is counted each
+    /// time.
     pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
         let access = self.access();
         let keys = self.hash_all(keys);
@@ -383,7 +384,7 @@ impl Store {
     }
 
     /// Returns the strings at several keys, read atomically. An element is `None` if its key does
-    /// not exist or holds another type.
+    /// not exist or holds a value of another type.
     pub fn get_many(&self, database: usize, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let keys = self.hash_all(keys);
         let mut values = Values::default();
@@ -413,8 +414,8 @@ impl Store {
         Ok(())
     }
 
-    /// Sets a key's expiry to `at`, in Unix milliseconds. A time that is not in the future removes
-    /// the key. Returns whether the key existed.
+    /// Sets a key's expiry to `at`, in Unix milliseconds. If `at` is not in the future, the key is
+    /// removed. Returns whether the key existed.
     pub fn expire_at(&self, database: usize, key: &[u8], at: u64) -> Result<bool, Error> {
         let key = self.key(key);
         let found = self.write(ShardSet::one(key.shard), |writer| {
@@ -430,8 +431,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Returns when a key expires, in Unix milliseconds: `None` if the key does not exist,
-    /// `Some(None)` if it has no expiry.
+    /// Returns the time at which a key expires, in Unix milliseconds. The result is `None` if the
+    /// key does not exist, and `Some(None)` if it has no expiry.
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
         let access = self.access();
         let expiry = access.expiry(database, key)?;

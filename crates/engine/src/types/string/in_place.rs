@@ -1,5 +1,5 @@
-//! Long strings that are read in place in the store (R7), or taken out of the store without a copy.
-//! Clients store objects as such strings.
+//! Reads long strings in place in the store (R7), or removes them from their keys without a copy.
+//! Clients store serialized objects in such strings.
 
 use std::time::Duration;
 
@@ -14,32 +14,32 @@ use crate::transaction::effect::Effect;
 use crate::transaction::writer::root;
 use crate::types::string::text::Text;
 
-/// Minimum length in bytes of a string that is read in place. Copying a shorter string is faster
-/// than pinning it, and short strings need not be blocks of complete pages.
+/// The minimum length in bytes of a string that is read in place. A shorter string is faster to
+/// copy than to pin, and need not occupy complete pages.
 const IN_PLACE_MIN: u64 = 32 << 10;
-/// Attempts to pin a string that other processes keep replacing.
+/// The number of attempts to pin a string that other processes keep replacing.
 const PIN_ATTEMPTS: u32 = 3;
-/// Maximum time that releasing a string waits for a lock. The caller may be a destructor, and
-/// upkeep frees the memory if the wait times out.
+/// The maximum time to wait for a lock when a string is released. The wait is short because the
+/// caller can be a destructor. If it times out, upkeep frees the memory later.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// The result of looking up a string to read in place or to take.
+/// The result of looking up a string in order to read it in place or to remove it from its key.
 #[derive(Debug)]
 #[must_use]
 pub enum Whole {
-    /// A copy, because the string is short or no pin was available.
+    /// A copy of the string, made because the string is short or could not be pinned.
     Copied(Vec<u8>),
-    /// A pinned string, readable in place until it is [released](Store::let_go).
+    /// A pinned string, which can be read in place until it is [released](Store::let_go).
     Pinned(Pinned),
-    /// A string removed from its key. It belongs to this process until it is
+    /// A string that was removed from its key and belongs to this process until it is
     /// [released](Store::let_go).
     Taken(PutDown),
-    /// A string that [`Store::take_in_place`] left in the store because `accepts` returned false.
-    /// Holds the string's first word, or 0 if the string is shorter than a word.
+    /// The first word of a string that [`Store::take_in_place`] did not remove because `accepts`
+    /// returned `false`. The word is 0 if the string is shorter than a word.
     Refused(u64),
 }
 
-/// The outcome of looking up a string: copied, missing, or found at an offset with a length.
+/// The outcome of looking up a string: copied, missing, or located at an offset with a length.
 enum Seen {
     Copied,
     Missing,
@@ -48,13 +48,12 @@ enum Seen {
 
 impl Store {
     /// Returns the string at a key, pinned in place if it is long. A pinned string does not change,
-    /// and its memory is kept until [`let_go`](Self::let_go). O(1), or O(length) for a copy. The
-    /// string is copied if it is shorter than 32 KiB, if the store is mapped read-only, or if this
-    /// process already reads 126 strings in place.
+    /// and its memory is not freed before [`let_go`](Self::let_go). The string is copied instead if
+    /// it is shorter than 32 KiB, if the store is mapped read-only, or if this process already
+    /// reads 126 strings in place. O(1), or O(length) for a copy.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
-    /// read.
+    /// [`Error::WrongType`] if the key holds a value of another type, or any error of a read.
     pub fn get_in_place(&self, database: usize, key: &[u8]) -> Result<Option<Whole>, Error> {
         let key = self.key(key);
         let mut copy = Vec::new();
@@ -85,7 +84,7 @@ impl Store {
     }
 
     /// Pins the long string at a key so that it can be copied. Returns `None` if the value is not a
-    /// long string or cannot be pinned now.
+    /// long string or cannot be pinned at the moment.
     pub(crate) fn pin_string(&self, database: usize, key: &Key<'_>) -> Option<Pinned> {
         if !self.writable() {
             return None;
@@ -107,10 +106,11 @@ impl Store {
         None
     }
 
-    /// Returns whether a string is still where it was found. A pin protects the block only if this
-    /// returns true after pinning. Returns `None` if a change is in progress: its writer may
-    /// already have checked the pins and will then free the block at commit. For the same reason
-    /// this check never reads through the undo log (R7, R9).
+    /// Returns whether a string is still at the offset where it was found. A pin protects the block
+    /// only if this function returns `Some(true)` after pinning. Returns `None` if a write to the
+    /// shard is in progress, because the writer may have checked the pins already and may free the
+    /// block when it commits. For the same reason, this check never reads through the undo log (R7,
+    /// R9).
     fn is_still_at(&self, database: usize, key: &Key<'_>, place: (Offset, u64)) -> Option<bool> {
         let look = self.segment.try_read(ShardSet::one(key.shard), |view| {
             let reader = Reader { store: self, view };
@@ -125,13 +125,12 @@ impl Store {
     }
 
     /// Removes a key and returns its string. A long string is not copied but belongs to this
-    /// process until [`let_go`](Self::let_go). `accepts` is called first with the string's first
-    /// word and its length; if it returns false, nothing changes. O(1), or O(length) for a string
-    /// shorter than 32 KiB.
+    /// process until [`let_go`](Self::let_go). Before the removal, `accepts` is called with the
+    /// string's first word and its length; if it returns `false`, nothing changes. O(1), or
+    /// O(length) for a string shorter than 32 KiB.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key holds a value of another type; otherwise any error of a
-    /// write.
+    /// [`Error::WrongType`] if the key holds a value of another type, or any error of a write.
     pub fn take_in_place(
         &self,
         database: usize,
@@ -175,9 +174,9 @@ impl Store {
         })
     }
 
-    /// Returns the address and length of a string in this process' memory. Before dereferencing the
-    /// address, the caller must make sure that this handle stays open and that the string is not
-    /// released yet.
+    /// Returns the address and the length of a string in this process' memory. Whenever the caller
+    /// dereferences the address, this handle must still be open and the string must not have been
+    /// released.
     pub fn place_of(&self, whole: &Whole) -> (*const u8, usize) {
         match whole {
             Whole::Copied(bytes) => (bytes.as_ptr(), bytes.len()),
@@ -204,19 +203,20 @@ impl Store {
     }
 
     /// Returns the address in this process of memory that was [put
-    /// down](undercroft_memory::Staged::put_down).
+    /// down](undercroft_memory::Staged::put_down), that is, detached from the handle that staged
+    /// it.
     pub fn place_of_staged(&self, staged: &PutDown) -> *mut u8 {
         self.segment.address_of(staged)
     }
 
-    /// Returns whether memory that was put down belongs to this process. A forked child's copy of
-    /// the handle does not.
+    /// Returns whether memory that was [put down](undercroft_memory::Staged::put_down) belongs to
+    /// this process. It does not belong to a forked child that inherited `staged`.
     pub fn is_own(&self, staged: &PutDown) -> bool {
         self.segment.is_own(staged)
     }
 
-    /// Returns the bytes of a string. The result is empty for a refused string, and in a forked
-    /// child for a string that its parent pinned or took.
+    /// Returns the bytes of a string. The result is empty for a refused string, and also in a
+    /// forked child for a string that its parent pinned or removed.
     pub fn bytes_of<'a>(&'a self, whole: &'a Whole) -> &'a [u8] {
         match whole {
             Whole::Copied(bytes) => bytes,
@@ -226,9 +226,9 @@ impl Store {
         }
     }
 
-    /// Releases a string. Its memory is freed once no other process reads it in place, or by upkeep
-    /// if a stopped process holds the lock. Does nothing in a child that was forked while the
-    /// string was held: the string belongs to the parent.
+    /// Releases a string. Its memory is freed when no other process reads it in place. If a stopped
+    /// process holds the lock, upkeep frees the memory later. In a child that was forked while its
+    /// parent held the string, does nothing, because the string belongs to the parent.
     pub fn let_go(&self, whole: Whole) {
         let _limited = limit_patience(MOMENT);
         match whole {
@@ -238,22 +238,22 @@ impl Store {
         }
     }
 
-    /// Frees memory that was put down and is no longer needed, under the same conditions as
-    /// [`let_go`](Self::let_go).
+    /// Frees memory that was [put down](undercroft_memory::Staged::put_down) and is no longer
+    /// needed, under the same conditions as [`let_go`](Self::let_go).
     pub fn give_up(&self, staged: PutDown) {
         let _limited = limit_patience(MOMENT);
         drop(self.segment.take_up(staged));
     }
 
-    /// Returns the strings that are read in place now, each with the reading process and the time
-    /// it was pinned, oldest first.
+    /// Returns the strings that are currently read in place, with the process that reads each
+    /// string and the time at which it was pinned, oldest first.
     pub fn pins(&self) -> Vec<PinnedBlock> {
         self.segment.pins()
     }
 }
 
 impl Reader<'_, '_> {
-    /// Locates a string that can be read in place, and copies any other string to `copy`.
+    /// Locates a string that can be read in place. Copies any other string to `copy`.
     fn see(
         &self,
         database: usize,

@@ -1,4 +1,4 @@
-//! Atomic reads of the strings at several keys (MGET).
+//! Reads the strings at several keys atomically (MGET).
 
 use smallvec::SmallVec;
 use undercroft_memory::Scratch;
@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
-/// Number of keys whose results are stored inline, without a separate heap allocation.
+/// The number of keys whose results fit in [`Values`] without a heap allocation.
 const FEW: usize = 16;
 
-/// The values of several keys, in memory that can be reused.
+/// The values of several keys, stored in one reusable buffer.
 #[derive(Debug, Default)]
 pub struct Values {
     bytes: Vec<u8>,
@@ -21,7 +21,8 @@ pub struct Values {
 enum TextEnd {
     Missing,
     Other,
-    /// A string, given by its end in `bytes`. The string begins where the previous one ends.
+    /// A string that starts where the previous string ends, with the offset in `bytes` at which it
+    /// ends.
     Text(usize),
 }
 
@@ -52,7 +53,7 @@ impl Values {
         }
     }
 
-    /// Returns the byte buffer for reuse.
+    /// Returns the byte buffer, so that the caller can reuse it.
     pub fn into_memory(self) -> Vec<u8> {
         self.bytes
     }
@@ -62,7 +63,7 @@ impl Values {
         self.ends.len()
     }
 
-    /// Returns whether no key was read.
+    /// Returns whether no keys were read.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

@@ -1,11 +1,12 @@
-//! Strings: texts and integers, stored in an entry or in a separate block, and the bits in them.
-//! `types/registry` uses the contract; commands call the other operations.
+//! Implements strings: texts and integers, stored in an entry or in a separate block, and the bits
+//! in them. `types/registry` uses `contract`; commands call the other modules.
 //!
 //! - `bits`: strings as arrays of bits.
 //! - `contract`: the implementation of the type interface.
-//! - `exchange`: removes a string and returns it, or exchanges it for another.
-//! - `hot`: the calls that embedded clients use most, such as GET and SET.
-//! - `in_place`: long strings that are read in the store itself, or taken out of it without a copy.
+//! - `exchange`: removes a string and returns it, or replaces it and returns the old string.
+//! - `hot`: the functions that embedded clients call most often, such as GET and SET.
+//! - `in_place`: long strings that are read in place in the store, or removed from it without a
+//!   copy.
 //! - `mget`: atomic reads of several strings.
 //! - `text`: the text of a string value.
 //! - `write`: set, increment, append and change in place.

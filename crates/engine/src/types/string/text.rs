@@ -1,4 +1,4 @@
-//! The text of a string value: an integer, or the location of its bytes.
+//! Represents the text of a string value: an integer, or the location of its bytes.
 
 use undercroft_memory::{Offset, View};
 
@@ -11,9 +11,9 @@ use crate::types::value_type::ValueType;
 /// A string value: an integer, or the location of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
-    /// An integer, whose text is its decimal representation.
+    /// An integer whose decimal representation is the text.
     Integer(i64),
-    /// The offset of the first byte, and the length in bytes.
+    /// The offset of the text's first byte, and the length of the text in bytes.
     Bytes(Offset, u64),
 }
 

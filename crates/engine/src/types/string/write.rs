@@ -1,4 +1,4 @@
-//! Write operations on strings: set, increment, append and change in place.
+//! Implements write operations on strings: set, increment, append and change in place.
 
 use undercroft_memory::{Offset, PutDown, ShardSet, Staged};
 use undercroft_numbers::parse_integer;
@@ -17,20 +17,22 @@ use crate::types::string::hot::{Condition, SetOptions};
 use crate::types::string::text::Text;
 use crate::types::value_type::ValueType;
 
-/// Maximum length of a string in bytes.
+/// The maximum length of a string in bytes.
 pub const STRING_MAX: u64 = 512 << 20;
-/// Entries up to this size in bytes are overwritten in place, and the undo log keeps the old value.
+/// The maximum size in bytes of an entry that is overwritten in place. The undo log keeps the old
+/// contents.
 const IN_PLACE_MAX: u64 = 1024;
-/// Values of at least this many bytes are copied into the store before the lock is taken.
+/// The minimum length in bytes of a value that is copied into the store before the lock is
+/// acquired.
 const STAGED_MIN: usize = 256 * 1024;
-/// Changes that overwrite more bytes than this build a new block instead, because overwritten bytes
-/// go through the undo log.
+/// The maximum number of bytes that a change overwrites in place. The undo log has to store
+/// overwritten bytes, so a larger change builds a new block instead.
 const LOGGED_CHANGE_MAX: u64 = 64 * 1024;
-/// Maximum spare room in bytes. A string that outgrows its block gets its own length as spare room,
-/// up to this limit.
+/// The maximum spare room in bytes. A string that outgrows its block gets spare room equal to its
+/// length, up to this limit.
 pub(crate) const GROWTH_MAX: u64 = 1 << 20;
 
-/// A value in the form in which it will be stored.
+/// A value in the form in which it is stored.
 pub(crate) enum Stored<'v> {
     Integer(i64),
     Bytes(&'v [u8]),
@@ -42,8 +44,8 @@ pub(crate) enum Stored<'v> {
 }
 
 impl<'v> Stored<'v> {
-    /// Chooses the form for a string: an integer if the string is its canonical decimal text,
-    /// otherwise bytes.
+    /// Chooses the form for a string: an integer if the string is the canonical decimal text of
+    /// one, otherwise bytes.
     #[inline]
     fn of(value: &'v [u8]) -> Result<Stored<'v>, Error> {
         match value.len() {
@@ -56,7 +58,7 @@ impl<'v> Stored<'v> {
 
 impl Store {
     /// Copies a large value into the store without holding a lock, for [`Writer::set_staged`].
-    /// Returns `None` if the value is too small for staging to pay off.
+    /// Returns `None` if the value is too small to benefit from staging.
     #[inline(always)]
     pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'_>>, Error> {
         match value.len() {
@@ -72,9 +74,9 @@ impl Store {
         Ok(staged)
     }
 
-    /// Allocates memory for a string of `length` bytes, to be filled and passed to
-    /// [`set_staged`](Self::set_staged). The memory counts as used immediately, so
-    /// [check](Self::check_memory_for) the limit before this call and not again.
+    /// Allocates memory for a string of `length` bytes. The caller fills the memory and passes it
+    /// to [`set_staged`](Self::set_staged). The memory counts as used immediately, so
+    /// [check](Self::check_memory_for) the limit before this call and not again afterwards.
     pub fn stage_room(&self, key: &Key<'_>, length: u64) -> Result<Staged<'_>, Error> {
         if length > STRING_MAX {
             return Err(Error::TooLong);
@@ -88,13 +90,13 @@ impl Store {
         }
     }
 
-    /// Resumes work on memory that was [put down](Staged::put_down).
+    /// Returns a handle for filling memory that was [put down](Staged::put_down) earlier.
     pub fn take_up(&self, staged: PutDown) -> Staged<'_> {
         self.segment.take_up(staged)
     }
 
-    /// Stores a string without an expiry at a key. The string must be longer than 20 bytes and
-    /// written to memory that [`stage_room`](Self::stage_room) returned for the same key.
+    /// Stores a string without an expiry at a key. The string must be longer than 20 bytes and must
+    /// be in memory that [`stage_room`](Self::stage_room) returned for the same key.
     ///
     /// # Errors
     /// Any error of [`set`](Self::set), together with the staged memory, so that the caller can
@@ -111,7 +113,7 @@ impl Store {
     /// Stores a staged string with the given expiry at a key; see [`set_staged`](Self::set_staged).
     ///
     /// # Errors
-    /// Any error of [`set_staged`](Self::set_staged).
+    /// Any error of [`set_staged`](Self::set_staged), together with the staged memory.
     pub fn set_staged_until<'s>(
         &self,
         database: usize,
@@ -132,8 +134,8 @@ impl Store {
         }
     }
 
-    /// Stores a large string that was written outside the lock. Returns whether the condition was
-    /// met; if so, the caller must call [`Staged::adopted`].
+    /// Stores a large string that was copied into the store outside the lock. Returns whether the
+    /// condition was met; if so, the caller must call [`Staged::adopted`].
     #[cold]
     pub(crate) fn set_large(
         &self,
@@ -157,7 +159,7 @@ impl Store {
 }
 
 impl Writer<'_, '_> {
-    /// Stores a string at a key and replaces any old value.
+    /// Stores a string at a key, replacing any existing value.
     pub fn set(
         &mut self,
         database: usize,
@@ -168,8 +170,8 @@ impl Writer<'_, '_> {
         self.set_inlined(database, key, value, expiry)
     }
 
-    /// Stores a string like [`set`](Self::set), but is always inlined, for the frequently called
-    /// [`Store::set`].
+    /// Stores a string like [`set`](Self::set), but is always inlined, because [`Store::set`] is
+    /// called frequently.
     #[inline(always)]
     pub(super) fn set_inlined(
         &mut self,
@@ -182,8 +184,8 @@ impl Writer<'_, '_> {
         self.set_found(database, key, found, value, expiry)
     }
 
-    /// Stores a string, either `value` or one that was staged outside the lock. If it was staged,
-    /// the caller must call [`Staged::adopted`] after the commit.
+    /// Stores either `value` or a string that was staged outside the lock. For a staged string, the
+    /// caller must call [`Staged::adopted`] after the commit.
     pub(crate) fn set_or_adopt(
         &mut self,
         database: usize,
@@ -216,7 +218,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Emits the events for a key that was set, with or without a deadline.
+    /// Emits the events for a key that was set, including the expire event if the key has an
+    /// expiry.
     #[inline(always)]
     fn tell_set(&mut self, database: usize, key: &Key<'_>, expiry: Expiry) {
         self.tell(KeyEvent::Set, database, key);
@@ -225,8 +228,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Stores a value that [`Store::stage`] copied for this key. The caller must call
-    /// [`Staged::adopted`] after the commit.
+    /// Stores a value that [`Store::stage`] copied into the store for this key. The caller must
+    /// call [`Staged::adopted`] after the commit.
     pub fn set_staged(
         &mut self,
         database: usize,
@@ -240,7 +243,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Stores a string as text even if it represents an integer, like INCRBYFLOAT. Emits no event.
+    /// Stores a string as text even if it represents an integer, as INCRBYFLOAT does. Emits no
+    /// event.
     pub fn set_text(
         &mut self,
         database: usize,
@@ -306,7 +310,7 @@ impl Writer<'_, '_> {
         }
         let block = match stored {
             Stored::Staged(staged) => Some(self.transaction.adopt(staged)?),
-            // A long key alone does not justify a separate block for a short value.
+            // A short value stays inline even if the key alone exceeds the limit.
             Stored::Bytes(bytes) | Stored::Packed(_, bytes) if size > INLINE_MAX && length > 8 => {
                 let at = self.transaction.allocate(key.shard, length)?;
                 self.transaction.fill(at, bytes)?;
@@ -326,7 +330,7 @@ impl Writer<'_, '_> {
         self.put_entry(root(database, key), key, found, at, expiry.is_some())
     }
 
-    /// Points a key to a new entry, frees the old value and records the key as changed.
+    /// Points a key to a new entry, frees the old value, and records the key as changed.
     fn put_entry(
         &mut self,
         root: Root,
@@ -340,8 +344,8 @@ impl Writer<'_, '_> {
     }
 
     /// Points a key to a new entry and frees the old value. Unlike [`put_entry`](Self::put_entry),
-    /// does not record the key as changed, because the new value may be the old one in another
-    /// form.
+    /// does not record the key as changed, because the new entry may contain the same value in
+    /// another form.
     pub(crate) fn replace_entry(
         &mut self,
         root: Root,
@@ -359,7 +363,7 @@ impl Writer<'_, '_> {
         self.swap_entry(root, &old, entry, expires)
     }
 
-    /// Points a key to a new entry that has taken over the block of the old value.
+    /// Points a key to a new entry that took over the old value's block.
     fn swap_entry(
         &mut self,
         root: Root,
@@ -376,8 +380,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Overwrites a value in place if the new value fits the block equally well. Returns whether it
-    /// did.
+    /// Overwrites a value in place if the new value needs a block of the same size and layout.
+    /// Returns whether it was overwritten.
     #[inline]
     fn overwrite(
         &mut self,
@@ -389,7 +393,7 @@ impl Writer<'_, '_> {
         size: u64,
     ) -> Result<bool, Error> {
         if header != old.header {
-            // An entry with a different block size or layout is replaced instead.
+            // The caller replaces an entry whose block size or layout must change.
             if old.header.expires() != header.expires()
                 || !matches!(old.header.form(), Some(Form::Inline | Form::Integer))
                 || old.header.raw()
@@ -451,8 +455,9 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Overwrites part of the string at a key from `position` on, padding the string with zeros if
-    /// it is shorter. Returns the new length. Does nothing if `bytes` is empty.
+    /// Overwrites part of the string at a key, starting at `position`. If the string is shorter
+    /// than `position`, it is padded with zeros. Returns the new length. Does nothing if `bytes` is
+    /// empty.
     pub fn set_range(
         &mut self,
         database: usize,
@@ -483,7 +488,7 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Writes bytes at a position of an existing string. The position may be at or past the end.
+    /// Writes bytes at a position of an existing string. The position can be at or past the end.
     fn change(
         &mut self,
         database: usize,
@@ -521,8 +526,8 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Returns the largest length in bytes to which the value can grow in its current location, or
-    /// 0 if the value is pinned (R7).
+    /// Returns the maximum length in bytes to which the value can grow in its current block, or 0
+    /// if the value is pinned (R7).
     pub(crate) fn room(&mut self, shard: usize, entry: &Entry) -> Result<u64, Error> {
         Ok(match entry.block(self.view())? {
             Some(block) if self.transaction.is_pinned(block)? => 0,
@@ -544,8 +549,8 @@ impl Writer<'_, '_> {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let end = position + bytes.len() as u64;
-        // Build whole words from the first changed one to the last: the old bytes, zeros up to the
-        // position, and the new bytes.
+        // Build complete words, from the first changed word to the last: the old bytes, zeros up to
+        // the position, and the new bytes.
         let first = position.min(old_length) / 8 * 8;
         let last = end.next_multiple_of(8);
         let old_end = old_length.min(last);
@@ -556,7 +561,7 @@ impl Writer<'_, '_> {
         }
         words.resize((last - first) as usize, 0);
         words[(position - first) as usize..(end - first) as usize].copy_from_slice(bytes);
-        // Log only bytes that readers can reach (W4).
+        // Log only bytes that readers can reach, that is, bytes before the old end (W4).
         if old_end > first {
             self.transaction
                 .preserve(shard, at + first, old_end - first)?;
@@ -570,8 +575,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Replaces the value of a key with a string that counts as changed in place and has `slack`
-    /// spare bytes.
+    /// Replaces the value of a key with a string that has `slack` spare bytes, and marks the string
+    /// as changed in place.
     fn replace_raw(
         &mut self,
         database: usize,
@@ -616,7 +621,7 @@ impl Writer<'_, '_> {
 
 impl<'a> Access<'a> {
     /// Copies a large value into the store without holding a lock; see [`Store::stage`]. Returns
-    /// `None` within a transaction, because staging takes locks itself.
+    /// `None` within a transaction, because staging itself acquires locks.
     pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'a>>, Error> {
         match self.running {
             None => self.store.stage(key, value),

@@ -1,4 +1,4 @@
-//! A block of an index: its layout, and how to read and create it.
+//! Defines the layout of an index block, and reads and creates index blocks.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
@@ -6,15 +6,16 @@ use crate::error::Error;
 use crate::structures::tree::Child;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 
-/// Sizes of blocks in bytes. A small index is one small block.
+/// The possible sizes of a block in bytes. A small index consists of one small block.
 const SIZES: [u64; 3] = [256, 1024, BLOCK];
 pub(super) const BLOCK: u64 = 4096;
 const HEADER: u64 = 8;
 const MAGIC: u64 = 0x401;
-/// Number of words in each block when many blocks are created at once. Leaves room for later words.
+/// The number of words in each block when many blocks are created together. The rest of the block
+/// is reserved for later words.
 pub(super) const FILL: usize = room(BLOCK) / 8 * 7;
 
-/// Returns the number of words that a block of `size` bytes has room for.
+/// Returns the number of words for which a block of `size` bytes has room.
 pub(super) const fn room(size: u64) -> usize {
     ((size - HEADER) / 8) as usize
 }
@@ -54,7 +55,7 @@ impl Block {
         Ok(view.word(self.word_at(index))?)
     }
 
-    /// Returns the words from index `from` on.
+    /// Returns the words of the block, starting at index `from`.
     pub(super) fn words(&self, view: &View<'_>, from: usize) -> Result<Vec<u64>, Error> {
         let mut bytes = vec![0; (self.count - from) * 8];
         view.copy_to(self.word_at(from), &mut bytes)?;
@@ -62,8 +63,8 @@ impl Block {
         Ok(words.map(|word| u64::from_le_bytes(*word)).collect())
     }
 
-    /// Returns the number of words that are less than `word`. Hashes are evenly distributed, so
-    /// interpolation gives a good first guess.
+    /// Returns the number of words that are less than `word`. The search starts at an interpolated
+    /// index, which is a good first guess because hashes are evenly distributed.
     pub(super) fn lower_bound(&self, view: &View<'_>, word: u64) -> Result<usize, Error> {
         let (first, last) = (self.word(view, 0)?, self.word(view, self.count - 1)?);
         if word <= first {
@@ -75,8 +76,8 @@ impl Block {
         let (mut low, mut high) = (1, self.count - 1);
         let share = u128::from(word - first) * self.count as u128 / u128::from(last - first);
         let mut middle = (share as usize).clamp(low, high);
-        // Words before `low` are less, and words from `high` on are not. The stride doubles at each
-        // step.
+        // Words before `low` are less than `word`, and words from `high` onwards are not. The
+        // stride doubles at each step.
         let mut stride = 8;
         while low < high {
             if self.word(view, middle.min(high - 1))? < word {
@@ -94,8 +95,8 @@ impl Block {
         Ok(low)
     }
 
-    /// Creates a block that holds `words`, in the smallest size that fits, or in full size if
-    /// `full` is set.
+    /// Creates a block that contains `words`. The block has the smallest size that fits, or full
+    /// size if `full` is set.
     pub(super) fn create(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -128,7 +129,7 @@ fn note(least: u64) -> [u64; NOTE_WORDS] {
     note
 }
 
-/// Returns the error for an index that is damaged at an offset.
+/// Returns the error for an index that is damaged at the given offset.
 pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,

@@ -1,4 +1,4 @@
-//! Insertion and removal of index words, with one change for each affected block.
+//! Inserts and removes index words, changing each affected block only once.
 
 use undercroft_memory::{Transaction, View};
 
@@ -8,16 +8,16 @@ use crate::error::Error;
 use crate::structures::tree::Place;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 
-/// Maximum number of blocks that one splice inserts.
+/// The maximum number of blocks that one splice inserts into the tree.
 const STEP_BLOCKS: usize = 32;
 
-/// Sorted words to remove, and sorted words to insert.
+/// The sorted words to remove and the sorted words to insert.
 type Changes<'w> = (&'w [u64], &'w [u64]);
 
 impl Index {
     /// Removes the words `gone` and inserts the words `come`. If an item only moved to another
-    /// leaf, its word is changed in place where possible. O(words * log n), or less if many words
-    /// are neighbors.
+    /// leaf, its word is overwritten in place if possible. O(words * log n), or less if many of the
+    /// words are adjacent.
     pub(in crate::types::feed) fn change(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -26,7 +26,7 @@ impl Index {
     ) -> Result<(), Error> {
         gone.sort_unstable();
         come.sort_unstable();
-        // Words that were both inserted and removed cancel out.
+        // A word that is both removed and inserted does not change the index.
         let (gone, come) = without_common(gone, come);
         let (gone, come) = self.replace(transaction, &gone, &come)?;
         let (mut gone, mut come) = (&gone[..], &come[..]);
@@ -36,8 +36,8 @@ impl Index {
         Ok(())
     }
 
-    /// Replaces old words with new words of the same hash. Returns the words that still have to be
-    /// removed and inserted.
+    /// Overwrites old words with new words that have the same hash. Returns the words that must
+    /// still be removed and the words that must still be inserted.
     fn replace(
         &self,
         transaction: &mut Transaction<'_>,
@@ -64,9 +64,9 @@ impl Index {
         Ok((left_gone, left_come))
     }
 
-    /// Replaces a word in place if the order within its block stays intact. Returns whether it did.
-    /// This usually succeeds, because equal hashes are rare and most words have neighbors in their
-    /// block.
+    /// Overwrites a word in place if the words of its block stay in order. Returns whether the word
+    /// was overwritten. This usually succeeds, because equal hashes are rare and most words have
+    /// neighbors in their block.
     fn replace_word(
         &self,
         transaction: &mut Transaction<'_>,
@@ -77,8 +77,8 @@ impl Index {
         self.replace_at(transaction, WordPlace { block, index }, old, new)
     }
 
-    /// Replaces the word at a location that was determined before any change, like
-    /// [`replace_word`](Self::replace_word). Does nothing if the location now holds another word.
+    /// Overwrites the word at a location that was determined before any change, like
+    /// [`replace_word`](Self::replace_word). Does nothing if another word is now at the location.
     pub(in crate::types::feed) fn replace_at(
         &self,
         transaction: &mut Transaction<'_>,
@@ -99,7 +99,7 @@ impl Index {
         Ok(stays)
     }
 
-    /// Applies all changes that belong to the same block as the first change. Returns the remaining
+    /// Applies all changes that affect the same block as the first change. Returns the remaining
     /// changes.
     fn change_block<'w>(
         &mut self,
@@ -134,7 +134,7 @@ impl Index {
         let old = block.words(view, from)?;
         let (kept, gone) = without(&old, gone);
         // In an intact index, the block contains every word to remove, and at least one change
-        // applies.
+        // applies to it.
         let is_missing = gone.first().is_some_and(|&word| is_here(word));
         if is_missing || kept.len() == old.len() && some.is_empty() {
             return Err(fault(block.at));
@@ -148,8 +148,8 @@ impl Index {
         Ok((gone, come))
     }
 
-    /// Replaces `old`, all words of a block from some index to its end, with `new`. Splits or joins
-    /// blocks if necessary.
+    /// Replaces the words `old`, which extend from some index of a block to the block's end, with
+    /// `new`. Splits or merges blocks if necessary.
     fn renew(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -188,7 +188,7 @@ impl Index {
         self.splice(transaction, place, remove, &blocks)
     }
 
-    /// Replaces the words of a block in place and writes only the words that change.
+    /// Replaces the words of a block in place, writing only words that differ.
     fn put(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -217,7 +217,7 @@ impl Index {
         self.tree.add(transaction, shard, &place.path, more)
     }
 
-    /// Replaces `remove` blocks with new ones.
+    /// Replaces `remove` blocks of the tree with new blocks.
     fn splice(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -230,8 +230,8 @@ impl Index {
         for words in blocks {
             children.push(Block::create(transaction, self.pool, words, several)?);
         }
-        // Keep the old lower bound: only the first block of an index may contain words below its
-        // note.
+        // Keep the old lower bound, because only the first block of an index can contain words
+        // below the bound in its note.
         if let (Some(first), Some(old)) = (children.first_mut(), place.note(transaction.view())?) {
             first.note[0] = first.note[0].min(old[0]);
         }
@@ -239,7 +239,7 @@ impl Index {
             .splice(transaction, self.pool, &place.path, remove, &children)
     }
 
-    /// Finds the block and the index of a word that must exist.
+    /// Returns the block and the index of a word that must exist.
     fn find(&self, view: &View<'_>, word: u64) -> Result<(Place<NOTE_WORDS>, Block, usize), Error> {
         let (place, block, index) = self.seek(view, word)?.ok_or_else(|| fault(0))?;
         if block.word(view, index)? == word {
@@ -250,8 +250,8 @@ impl Index {
     }
 }
 
-/// Removes the common words from two sorted lists. A word that occurs several times is removed as
-/// often as it occurs in both.
+/// Removes the words that two sorted lists have in common, and returns the remaining words of each
+/// list. Of a repeated word, only as many copies are removed as occur in both lists.
 fn without_common(one: &[u64], other: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let (mut only, mut only_other) = (Vec::new(), Vec::new());
     let mut others = other.iter().copied().peekable();
@@ -267,7 +267,8 @@ fn without_common(one: &[u64], other: &[u64]) -> (Vec<u64>, Vec<u64>) {
     (only, only_other)
 }
 
-/// Removes the words of one sorted list from another. Returns the remaining words of both lists.
+/// Removes the words of a sorted list from another sorted list. Returns the remaining words of both
+/// lists.
 fn without<'w>(words: &[u64], mut gone: &'w [u64]) -> (Vec<u64>, &'w [u64]) {
     let mut kept = Vec::with_capacity(words.len());
     for &word in words {

@@ -1,5 +1,5 @@
-//! The index of a feed. It keeps a word for each item in sorted order, so that a search finds the
-//! leaves that contain a value.
+//! Implements the index of a feed. The index contains a word for each item, in sorted order, so
+//! that a search finds the leaves that contain a value.
 //!
 //! ```text
 //! a word: | leaf / 256: 36 bits | hash of the value: 28 bits |
@@ -8,11 +8,11 @@
 //! | words                          |  8 for each place
 //! ```
 //!
-//! A word tells which leaf contains a value, but not the place in the leaf, because items move
-//! within a leaf all the time. Values with the same hash and repeated values have several words,
-//! which may be equal. The blocks are the leaves of a counted tree. For each block, the tree notes
-//! a lower bound: no word in the block is less, and no word in an earlier block is greater. The
-//! first block may contain words below its bound.
+//! A word identifies the leaf that contains a value, but not the place in the leaf, because items
+//! often move within a leaf. Repeated values and values with equal hashes have several words, which
+//! can be equal. The blocks are the leaves of a tree that counts words. For each block, the tree
+//! stores a lower bound: no word in the block is less, and no word in an earlier block is greater.
+//! Only the first block can contain words below its bound.
 //!
 //! - `block`: the layout of a block, and how to read and create it.
 //! - `change`: inserts and removes words.
@@ -29,9 +29,9 @@ use crate::error::Error;
 use crate::structures::tree::{Builder, Least, Node, Place, Tree};
 use block::{BLOCK, Block, FILL, fault};
 
-/// Number of bits of a word that identify the leaf.
+/// The number of bits of a word that identify the leaf.
 const LEAF_BITS: u32 = 36;
-/// Leaves are aligned to this many bytes.
+/// The alignment of leaves in bytes.
 const LEAF_UNIT: u64 = 256;
 
 type IndexTree = Tree<NOTE_WORDS, Least>;
@@ -43,14 +43,14 @@ pub(super) struct Index {
     pool: Pool,
 }
 
-/// The location of a word.
+/// The location of an index word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WordPlace {
     block: Block,
     index: usize,
 }
 
-/// Returns the index word of an item in a leaf.
+/// Returns the index word for an item in the given leaf.
 pub(super) fn word_of(hash: u64, leaf: Offset) -> Result<u64, Error> {
     let leaf_number = leaf / LEAF_UNIT;
     if !leaf.is_multiple_of(LEAF_UNIT) || leaf_number >> LEAF_BITS != 0 {
@@ -59,7 +59,7 @@ pub(super) fn word_of(hash: u64, leaf: Offset) -> Result<u64, Error> {
     Ok(hash >> LEAF_BITS << LEAF_BITS | leaf_number)
 }
 
-/// Returns the leaf that a word refers to.
+/// Returns the leaf to which a word refers.
 fn leaf_of(word: u64) -> Offset {
     (word & ((1 << LEAF_BITS) - 1)) * LEAF_UNIT
 }
@@ -75,12 +75,12 @@ impl Index {
         Ok(Index { tree, pool })
     }
 
-    /// Returns the number of words.
+    /// Returns the number of words in the index.
     pub(super) fn count(&self) -> u64 {
         self.tree.count()
     }
 
-    /// Builds an index from sorted words and returns its root words.
+    /// Builds an index from sorted words and returns the root words of the index.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -97,8 +97,8 @@ impl Index {
         builder.finish(transaction, pool)
     }
 
-    /// Finds the first word that is not less than `word`, and returns its block and its index
-    /// there.
+    /// Finds the first word that is not less than `word`. Returns the word's block and its index in
+    /// the block.
     fn seek(
         &self,
         view: &View<'_>,
@@ -121,8 +121,8 @@ impl Index {
         }
     }
 
-    /// Returns the distinct leaves that may contain values with the given hash, and the location of
-    /// the first index word with that hash. O(log n) for each leaf.
+    /// Returns the distinct leaves that can contain values with the given hash, and the location of
+    /// the first word with that hash. O(log n) for each leaf.
     pub(super) fn leaves(
         &self,
         view: &View<'_>,
@@ -145,7 +145,7 @@ impl Index {
                 }
                 index += 1;
             }
-            // R3: recheck, so that a loop over torn data ends soon.
+            // Revalidate the view, so that a loop over torn data stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok((leaves, first));
@@ -154,7 +154,7 @@ impl Index {
         }
     }
 
-    /// Returns all words in sorted order.
+    /// Returns all words of the index in sorted order.
     pub(super) fn words(&self, view: &View<'_>) -> Result<Vec<u64>, Error> {
         let mut all = Vec::new();
         if self.tree.count() == 0 {
@@ -164,7 +164,7 @@ impl Index {
         loop {
             let block = Block::load(view, place.leaf, place.count)?;
             all.extend(block.words(view, 0)?);
-            // R3: recheck, so that a loop over torn data ends soon.
+            // Revalidate the view, so that a loop over torn data stops early (R3).
             view.recheck()?;
             if !place.step(view, true)? {
                 return Ok(all);
@@ -172,7 +172,7 @@ impl Index {
         }
     }
 
-    /// Returns all words in sorted order, with the leaves replaced by their new offsets.
+    /// Returns all words in sorted order, with each leaf replaced by its new offset in `leaves`.
     pub(super) fn moved(
         &self,
         view: &View<'_>,
@@ -191,7 +191,7 @@ impl Index {
         Ok(words)
     }
 
-    /// Returns the root and the height of the tree.
+    /// Returns the offset of the tree's root and the height of the tree.
     pub(super) fn root(&self) -> (Offset, usize) {
         (self.tree.root(), self.tree.height())
     }
@@ -213,7 +213,7 @@ impl Index {
         }
     }
 
-    /// Checks that the words are in order. Calls `reach` for every block and node, and `see` for
+    /// Verifies that the words are in order. Calls `reach` for every block and node, and `see` for
     /// every word.
     pub(super) fn check(
         &self,
@@ -258,7 +258,7 @@ impl Index {
             if self.tree.height() > 0 && block.size != BLOCK {
                 return Err(fault(at));
             }
-            // The note of the first block is not a lower bound.
+            // In the first block, words below the bound in its note are valid.
             let is_first = *last == 0;
             for word in block.words(view, 0)? {
                 let is_beyond = is_first || least.is_none_or(|least| word >= least);

@@ -1,5 +1,5 @@
-//! Items outside the store in the layout of a leaf. Leaves are loaded into images, changed there,
-//! and created from them.
+//! Represents items outside the store, in the layout of a leaf. Leaves are loaded into such images,
+//! changed there, and created from them.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use crate::error::Error;
 use crate::structures::tree::Child;
 use crate::types::feed::schema::Schema;
 
-/// Items to be inserted into a feed.
+/// A list of items to be inserted into a feed.
 #[derive(Clone, Debug)]
 pub struct Rows {
     schema: Schema,
     values: Vec<u8>,
     attributes: Vec<u32>,
-    /// Indexes of the hidden items.
+    /// The indexes of the hidden items.
     hidden: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Rows {
     /// Appends an item.
     ///
     /// # Panics
-    /// If the item does not match the schema.
+    /// Panics if the item does not match the schema.
     pub fn push(&mut self, value: &[u8], attributes: &[u32], hidden: bool) {
         assert!(self.schema.takes(value));
         assert!(self.schema.has_room_for(attributes));
@@ -56,7 +56,7 @@ impl Rows {
         self.values.is_empty()
     }
 
-    /// Returns the items as an image.
+    /// Converts the items to an image, which has the layout of a leaf.
     pub(in crate::types::feed) fn image(&self) -> Image {
         let mut image = Image::new(Layout::outside(&self.schema, self.len()));
         image.count = self.len();
@@ -70,7 +70,7 @@ impl Rows {
     }
 }
 
-/// Items stored at numbered places, in the layout of a leaf.
+/// Items in the layout of a leaf, which stores each item at a numbered place.
 #[derive(Clone, Debug)]
 pub(in crate::types::feed) struct Image {
     pub(in crate::types::feed) layout: Layout,
@@ -91,8 +91,9 @@ impl Image {
         }
     }
 
-    /// Creates an image of visible items from concatenated values and the attributes of all items.
-    /// `attributes` may be empty if all are 0. Returns `None` if the items do not match the schema.
+    /// Creates an image of visible items from the concatenated values and the attributes of all
+    /// items. `attributes` can be empty if all attributes are 0. Returns `None` if the items do not
+    /// match the schema.
     pub(in crate::types::feed) fn visible(
         schema: &Schema,
         values: &[u8],
@@ -115,7 +116,8 @@ impl Image {
         })
     }
 
-    /// Sets the attributes of items that have none yet, beginning at the first place.
+    /// Sets the attributes of new items, whose attribute bits must be 0, starting with the item at
+    /// place 0.
     fn add_attributes(&mut self, schema: &Schema, attributes: &[u32]) {
         let rows = attributes.chunks_exact(schema.widths().len().max(1));
         for (place, row) in rows.enumerate() {
@@ -143,7 +145,7 @@ impl Image {
         })
     }
 
-    /// Returns the place after the last item.
+    /// Returns the place after the last item's place.
     pub(in crate::types::feed) fn end(&self) -> usize {
         self.start + self.count
     }
@@ -153,7 +155,7 @@ impl Image {
         self.start..self.end()
     }
 
-    /// Returns the word at an index.
+    /// Returns the word at the given index of the image.
     #[inline(always)]
     pub(in crate::types::feed) fn word(&self, index: usize) -> u64 {
         u64::from_le_bytes(self.bytes.as_chunks::<8>().0[index])
@@ -164,7 +166,7 @@ impl Image {
         self.bytes.as_chunks_mut::<8>().0[index] = word.to_le_bytes();
     }
 
-    /// Returns the value at a place.
+    /// Returns the value at the given place.
     pub(in crate::types::feed) fn value(&self, place: usize) -> &[u8] {
         let at = self.layout.value_at(place);
         &self.bytes[at..at + self.layout.value]
@@ -175,8 +177,8 @@ impl Image {
         &self.bytes[self.layout.value_at(places.start)..self.layout.value_at(places.end)]
     }
 
-    /// Moves the values at `places` so that they begin at the place `to`. Returns the byte range of
-    /// their new location.
+    /// Moves the values at `places` so that they start at place `to`. Returns the byte range of the
+    /// moved values.
     pub(in crate::types::feed) fn move_values(
         &mut self,
         places: &Range<usize>,
@@ -194,10 +196,11 @@ impl Image {
         &self.bytes[bytes.clone()]
     }
 
-    /// Finds the place of the first item with a value, which must have the feed's value size.
+    /// Returns the place of the first item with a value, which must have the feed's value size.
     pub(in crate::types::feed) fn find(&self, value: &[u8]) -> Option<usize> {
         let mut values = self.values(&self.places()).chunks_exact(self.layout.value);
-        // Compare the last 8 bytes first: values that contain numbers usually differ there.
+        // Compare the last 8 bytes first, because values that contain numbers usually differ in
+        // them.
         let index = match value.last_chunk::<8>() {
             Some(last) => values.position(|one| one.last_chunk() == Some(last) && one == value),
             None => values.position(|one| one == value),
@@ -205,19 +208,19 @@ impl Image {
         index.map(|index| self.start + index)
     }
 
-    /// Returns one bit of the item at a place.
+    /// Returns the bit that the item at the given place has in a bit plane.
     pub(in crate::types::feed) fn bit(&self, plane: usize, place: usize) -> bool {
         self.word(self.layout.word(plane, place / 64)) >> (place % 64) & 1 == 1
     }
 
-    /// Sets one bit of the item at a place.
+    /// Sets the bit that the item at the given place has in a bit plane.
     pub(in crate::types::feed) fn set_bit(&mut self, plane: usize, place: usize, bit: bool) {
         let index = self.layout.word(plane, place / 64);
         let word = self.word(index) & !(1 << (place % 64));
         self.set_word(index, word | u64::from(bit) << (place % 64));
     }
 
-    /// Returns the attributes of the item at a place.
+    /// Returns the attributes of the item at the given place.
     pub(in crate::types::feed) fn attributes<'i>(
         &'i self,
         schema: &'i Schema,
@@ -232,7 +235,8 @@ impl Image {
         })
     }
 
-    /// Sets attributes of the item at a place. An attribute given as `None` stays unchanged.
+    /// Sets attributes of the item at the given place. An attribute given as `None` does not
+    /// change.
     pub(in crate::types::feed) fn set_attributes(
         &mut self,
         schema: &Schema,
@@ -249,7 +253,7 @@ impl Image {
         }
     }
 
-    /// Returns one bit of each of up to 64 items, beginning at a place.
+    /// Returns the bits of up to 64 items in a bit plane, starting with the item at `place`.
     #[inline]
     pub(in crate::types::feed) fn bits(&self, plane: usize, place: usize, count: usize) -> u64 {
         let (index, shift) = (self.layout.word(plane, place / 64), place % 64);
@@ -260,7 +264,7 @@ impl Image {
         bits & (u64::MAX >> (64 - count))
     }
 
-    /// Copies items of another image with the same schema to the places from `to` on.
+    /// Copies items from another image with the same schema to this image, starting at place `to`.
     pub(in crate::types::feed) fn put(&mut self, to: usize, from: &Image, places: Range<usize>) {
         if places.is_empty() {
             return;
@@ -283,7 +287,7 @@ impl Image {
         }
     }
 
-    /// Appends items of another image.
+    /// Appends items from another image with the same schema.
     pub(in crate::types::feed) fn append(&mut self, from: &Image, places: Range<usize>) {
         let (end, count) = (self.end(), places.len());
         self.put(end, from, places);
@@ -300,7 +304,8 @@ impl Image {
     }
 
     /// Returns a copy of the image with the items of `rows` inserted before the item at `index`, or
-    /// `None` if there is no room. Moves the items on the shorter side if that side has room.
+    /// `None` if there is no room. Moves the items on the shorter side of `index` if there is free
+    /// space at that end.
     pub(in crate::types::feed) fn with(&self, index: usize, rows: &Image) -> Option<Image> {
         let (more, places) = (rows.count, self.layout.places);
         if self.count + more > places {
@@ -327,7 +332,8 @@ impl Image {
         Some(image)
     }
 
-    /// Returns the image without the items that `masks` select. There is one mask for each block.
+    /// Returns a copy of the image without the items that `masks` select. `masks` contains one mask
+    /// for each block of 64 places.
     pub(in crate::types::feed) fn without(&self, masks: &[u64]) -> Image {
         let mut image = self.clone();
         image.count = 0;
@@ -342,7 +348,7 @@ impl Image {
         image
     }
 
-    /// Creates a leaf with the items of this image.
+    /// Creates a leaf from the items of this image.
     pub(in crate::types::feed) fn create(
         &self,
         transaction: &mut Transaction<'_>,
@@ -364,7 +370,7 @@ impl Image {
         })
     }
 
-    /// Overwrites a leaf that holds the image `old`, which must have the same layout. Writes only
+    /// Overwrites a leaf whose contents are `old`, which must have the same layout. Writes only
     /// words that differ.
     pub(in crate::types::feed) fn overwrite(
         &self,
@@ -388,12 +394,12 @@ impl Image {
             }
             transaction.write(shard, at + first as u64 * 8, &new[first * 8..word * 8])?;
         }
-        // Places that items have left are now unused, but a rollback must restore their contents.
+        // The places that items vacated are now unused, but a rollback must restore their contents.
         transaction.note_cut();
         self.store_fill(transaction, shard, at)
     }
 
-    /// Stores the first place and the number of items in a leaf's header.
+    /// Stores the place of the first item and the number of items in a leaf's header.
     pub(in crate::types::feed) fn store_fill(
         &self,
         transaction: &mut Transaction<'_>,
@@ -405,7 +411,8 @@ impl Image {
     }
 }
 
-/// Returns the runs of places whose bit in `masks` equals `set`. There is one mask for each block.
+/// Returns the ranges of adjacent places whose bit in `masks` equals `set`. `masks` contains one
+/// mask for each block of 64 places.
 pub(in crate::types::feed) fn runs(
     places: Range<usize>,
     masks: &[u64],
@@ -430,8 +437,8 @@ pub(in crate::types::feed) fn runs(
     runs
 }
 
-/// Divides items among leaves. If the feed grows at an end, all leaves but the one at that end are
-/// full. Otherwise, all leaves get about the same number of items.
+/// Divides items among new leaves. If the feed grows at an end, all leaves except the one at that
+/// end are full. Otherwise, all leaves contain about the same number of items.
 pub(in crate::types::feed) fn divide(
     schema: &Schema,
     parts: &[(&Image, Range<usize>)],
@@ -479,19 +486,20 @@ pub(in crate::types::feed) fn divide(
     images
 }
 
-/// The end at which a feed is likely to grow next.
+/// Where a feed is likely to grow next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) enum Grows {
-    /// Before the first item.
+    /// The feed grows before the first item.
     Left,
-    /// After the last item.
+    /// The feed grows after the last item.
     Right,
-    /// Anywhere.
+    /// The feed grows at any position.
     Inside,
 }
 
 impl Image {
-    /// Returns the note of the items at the given places.
+    /// Returns the note of the items at the given places, that is, their summary for the parent
+    /// node.
     pub(in crate::types::feed) fn note(&self, schema: &Schema, places: Range<usize>) -> Note {
         if places.len() == 1 {
             return self.note_of_one(schema, places.start);
@@ -514,8 +522,8 @@ impl Image {
         note
     }
 
-    /// Returns the note of a single item. A special case, because most items are added one at a
-    /// time.
+    /// Returns the note of a single item, its summary for the parent node. This is a fast path,
+    /// because most items are added one by one.
     fn note_of_one(&self, schema: &Schema, place: usize) -> Note {
         let mut bits = 0_u128;
         let attributes = schema.first_planes().zip(schema.widths());

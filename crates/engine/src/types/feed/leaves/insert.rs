@@ -1,4 +1,4 @@
-//! Insertion between the items of a leaf: the items on the shorter side move to make room.
+//! Inserts items inside a leaf, moving the items on the shorter side of the insertion to make room.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use super::image::Image;
 use super::leaf::{HIDDEN, Leaf, range_mask};
 use crate::error::Error;
 
-/// If the shorter side has no room and the other side has room for at least this many items, all
-/// items move, so that both sides get equal room. This keeps repeated insertions at one place from
-/// moving the longer side each time.
+/// The minimum free space, in items, at which items are redistributed. If the shorter side has no
+/// free space but the longer side has this much, all items move so that both sides get equal free
+/// space. Repeated insertions at the same place then do not move the longer side every time.
 const SHARED: usize = 16;
 
-/// Maximum number of bytes that a change to a leaf buffers without a heap allocation.
+/// The maximum number of bytes that a change to a leaf buffers without a heap allocation.
 const FEW: usize = 2048;
 
-/// A word as stored in a leaf, little-endian.
+/// A word in little-endian byte order, as stored in a leaf.
 type Word = [u8; 8];
 
 impl Leaf {
-    /// Inserts items before the item at an index. Returns whether there was room.
+    /// Inserts items before the item at an index. Returns whether the leaf had room for them.
     pub(in crate::types::feed) fn put_inside(
         &self,
         transaction: &mut Transaction<'_>,
@@ -35,7 +35,7 @@ impl Leaf {
         };
         let (at, to, end) = (self.start + index, start + index, start + self.count + more);
         let (stays_left, stays_right) = (start == self.start, end == self.end());
-        // The places whose contents change, including the items that move.
+        // Compute the places whose contents change, which include the items that move.
         let first = if stays_left {
             at
         } else {
@@ -43,12 +43,12 @@ impl Leaf {
         };
         let last = if stays_right { at } else { end.max(self.end()) };
         if start > self.start || end < self.end() {
-            // Places that items have left are now unused, but a rollback must restore their
+            // The places that items vacated are now unused, but a rollback must restore their
             // contents.
             transaction.note_cut();
         }
-        // When items move right, move the rear ones first, so that no item is overwritten before it
-        // moves.
+        // If items move right, move the last items first, so that no item is overwritten before it
+        // is moved.
         let mut moves = [(self.start..at, start), (at..self.end(), to + more)];
         if start > self.start {
             moves.reverse();
@@ -96,8 +96,8 @@ impl Leaf {
     }
 }
 
-/// Returns the place of a leaf's first item after `more` items are inserted before `index`, or
-/// `None` if there is no room.
+/// Returns the place of a leaf's first item after `more` items are inserted before the item at
+/// `index`, or `None` if there is no room.
 fn start_with(places: usize, items: Range<usize>, index: usize, more: usize) -> Option<usize> {
     let (left, right) = (items.start, places - items.end);
     let goes_left = index * 2 < items.len();
@@ -117,8 +117,8 @@ fn start_with(places: usize, items: Range<usize>, index: usize, more: usize) -> 
     }
 }
 
-/// Shifts the bits that the masks select up or down by 1 to 63 places. Bits shifted in from outside
-/// the masks are arbitrary.
+/// Shifts the bits that `masks` select up or down by 1 to 63 places. Bits that are shifted in from
+/// outside the masks are arbitrary.
 #[inline(always)]
 fn shift_bits(words: &mut [Word], masks: &[u64], by: usize, up: bool) {
     let mut before = 0;
@@ -137,7 +137,7 @@ fn shift_bits(words: &mut [Word], masks: &[u64], by: usize, up: bool) {
     }
 }
 
-/// Copies a range of bits to another place in `words`. The ranges may overlap.
+/// Moves a range of bits to another place in `words`. The old and new ranges can overlap.
 fn move_bits(words: &mut [Word], from: Range<usize>, to: usize) {
     let mut left = from.len();
     if to < from.start {
@@ -156,7 +156,7 @@ fn move_bits(words: &mut [Word], from: Range<usize>, to: usize) {
     }
 }
 
-/// Returns up to 64 bits beginning at a place, fewer at the end of `words`.
+/// Returns 64 bits starting at the given place. Bits past the end of `words` are zero.
 #[inline(always)]
 fn bits(words: &[Word], place: usize) -> u64 {
     let (index, shift) = (place / 64, place % 64);
@@ -167,7 +167,7 @@ fn bits(words: &[Word], place: usize) -> u64 {
     }
 }
 
-/// Overwrites up to 64 bits beginning at a place.
+/// Overwrites up to 64 bits, starting at the given place.
 #[inline(always)]
 fn put_bits(words: &mut [Word], place: usize, count: usize, bits: u64) {
     let (index, shift, mask) = (place / 64, place % 64, u64::MAX >> (64 - count));
@@ -225,9 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn the_shorter_side_makes_room() {
-        // The cases in order: both sides have room, only the longer side has room, the longer side
-        // has little room, only both sides together have enough room, and there is too little room.
+    fn items_on_the_shorter_side_make_room() {
+        // In order, the cases are: both sides have room, only the longer side has room, the longer
+        // side has little room, only both sides together have enough room, and there is not enough
+        // room.
         assert_eq!(start_with(310, 100..200, 10, 1), Some(99));
         assert_eq!(start_with(310, 100..200, 90, 1), Some(100));
         assert_eq!(start_with(310, 0..200, 10, 1), Some(54));

@@ -1,7 +1,8 @@
-//! Labels of leaves in feeds with an index: numbers that ascend from leaf to leaf. Each leaf stores
-//! its label, and inner nodes note the label of the first leaf below each child. A search by label
-//! therefore finds the path from the root to a leaf that the index names. Leaves and nodes need no
-//! parent pointers, which every split changes.
+//! Assigns labels to the leaves of a feed that has an index. Labels are numbers that ascend from
+//! leaf to leaf. Each leaf stores its label, and an inner node stores the label of the first leaf
+//! below each child. The index identifies a leaf, and a search by label finds the path from the
+//! root to that leaf. Leaves and nodes therefore need no parent pointers, which every split would
+//! change.
 
 use std::ops::RangeInclusive;
 
@@ -13,21 +14,23 @@ use crate::error::Error;
 use crate::structures::tree::{Node, Place, Subtree};
 use crate::types::feed::root::Feed;
 
-/// The label of the first leaf of a new feed.
+/// The label of a new feed's first leaf.
 pub(in crate::types::feed) const FIRST: u64 = 1 << 63;
-/// Distance between the labels of neighboring leaves when a feed grows at its ends. It leaves room
-/// for billions of leaves at the ends, and for thousands of items between two leaves.
+/// The difference between the labels of neighboring leaves if a feed grows at its ends. It leaves
+/// room for billions of leaves at the ends, and for thousands of items between two leaves.
 pub(in crate::types::feed) const STEP: u64 = 1 << 32;
-/// Minimum number of leaves that are relabeled at once.
+/// The minimum number of leaves that are relabeled together.
 const WINDOW: usize = 8;
-/// Relabeling a window of fewer leaves than this must give each leaf extra room. A larger window
-/// needs only the minimum room, because relabeling holds the lock.
+/// The number of leaves from which a relabeled window accepts the minimum distance between labels.
+/// A smaller window grows until each leaf has more room. A larger window does not, because
+/// relabeling holds the shard's lock.
 const WINDOW_USUAL: usize = 4096;
-/// Logarithm of the minimum distance between new labels. One splice inserts a few dozen leaves.
+/// The binary logarithm of the minimum distance between new labels. A distance of 256 is enough
+/// because one splice inserts a few dozen leaves.
 const ROOM: u32 = 8;
 
-/// Returns labels for `count` leaves between two labels or at an end, or `None` if there is no
-/// room.
+/// Returns labels for `count` leaves between two labels or at an end of the feed, or `None` if
+/// there is not enough room.
 fn between(low: Option<u64>, high: Option<u64>, count: usize) -> Option<Vec<u64>> {
     let count = count as u64;
     let most = match (low, high) {
@@ -49,14 +52,14 @@ fn between(low: Option<u64>, high: Option<u64>, count: usize) -> Option<Vec<u64>
     (step > 0).then(|| (0..count).map(|index| first + index * step).collect())
 }
 
-/// Returns the first label and the distance for relabeling `leaves` leaves between two labels or at
-/// an end. Returns `None` if the window must be larger. At an end, labels stay close together to
-/// keep room for more leaves there.
+/// Returns the first label and the distance between labels for relabeling `leaves` leaves between
+/// two labels or at an end of the feed. Returns `None` if the window of leaves must be larger. At
+/// an end, the labels stay close together to reserve room for more leaves.
 fn anew(leaves: usize, low: Option<u64>, high: Option<u64>) -> Option<(u64, u64)> {
     let count = leaves as u64;
     let range = high.unwrap_or(u64::MAX).checked_sub(low.unwrap_or(0))?;
-    // Larger windows give each leaf more room, four times as much for twice as many leaves, so that
-    // the labels last in proportion to the cost.
+    // Twice as many leaves in the window require four times as much room for each leaf, so that an
+    // expensive relabeling is needed less often.
     let doubled = (leaves / WINDOW).max(1).ilog2();
     let least = match leaves < WINDOW_USUAL {
         true => ROOM + 2 * doubled,
@@ -77,7 +80,7 @@ fn anew(leaves: usize, low: Option<u64>, high: Option<u64>) -> Option<(u64, u64)
     Some((first, step))
 }
 
-/// Returns the label of the leaf at a place in the tree.
+/// Returns the label of the leaf at a location in the tree.
 fn label(view: &View<'_>, place: &Place<NOTE_WORDS>) -> Result<u64, Error> {
     match place.note(view)? {
         Some(note) => Ok(note[LABEL]),
@@ -85,7 +88,8 @@ fn label(view: &View<'_>, place: &Place<NOTE_WORDS>) -> Result<u64, Error> {
     }
 }
 
-/// Returns the label of the next or the previous leaf, or `None` if there is no such leaf.
+/// Returns the label of the next leaf or of the previous leaf, or `None` if that leaf does not
+/// exist.
 fn label_beside(
     view: &View<'_>,
     place: &Place<NOTE_WORDS>,
@@ -99,7 +103,7 @@ fn label_beside(
 }
 
 impl Feed {
-    /// Finds the path to a leaf. O(log n).
+    /// Returns the path to a leaf, found by the leaf's label. O(log n).
     pub(in crate::types::feed) fn place_of_leaf(
         &self,
         view: &View<'_>,
@@ -115,7 +119,7 @@ impl Feed {
     }
 
     /// Returns labels for `count` leaves that replace `remove` leaves at `place`. If `stays` is
-    /// given, one old leaf remains: before the new leaves if true, after them if false.
+    /// given, one old leaf is kept, before the new leaves if `stays` is true, otherwise after them.
     pub(in crate::types::feed) fn labels(
         &self,
         transaction: &mut Transaction<'_>,
@@ -159,7 +163,7 @@ impl Feed {
         if stays == Some(true) {
             return Ok(between(Some(here), high, count));
         }
-        // The first new leaf takes over the label of the leaf that it replaces.
+        // The first new leaf inherits the label of the leaf that it replaces.
         let others = between(Some(here), high, count.saturating_sub(1));
         Ok(others.map(|others| {
             let all = std::iter::once(here).chain(others);
@@ -167,9 +171,9 @@ impl Feed {
         }))
     }
 
-    /// Relabels the leaves around `place`, in the smallest window with enough room. A window has
-    /// thousands of leaves only if about ten thousand leaves were inserted at one place. O(leaves *
-    /// log n).
+    /// Relabels the leaves around `place`, in the smallest window of leaves with enough room. A
+    /// window contains thousands of leaves only after about ten thousand leaves were inserted at
+    /// the same place. O(leaves * log n).
     fn relabel(
         &self,
         transaction: &mut Transaction<'_>,
@@ -200,13 +204,13 @@ impl Feed {
     }
 }
 
-/// Generates labels for consecutive leaves.
+/// The next label to assign, and the difference to the label that follows it.
 struct Labels {
     next: u64,
     step: u64,
 }
 
-/// Assigns new labels to the leaves of a subtree whose labels are in `window`.
+/// Assigns new labels to the leaves of a subtree whose old labels are in `window`.
 fn spread(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -232,8 +236,8 @@ fn spread(
         }
         let first = labels.next;
         spread(transaction, shard, (child, level - 1), window, labels)?;
-        // If the window begins further right, it does not contain the first leaf below this child,
-        // and the note stays.
+        // If the window does not include the first leaf below this child, the label in the child's
+        // note does not change.
         if window.contains(&note[LABEL]) {
             note[LABEL] = first;
             node.set_note(transaction, shard, index, &note)?;
@@ -280,11 +284,11 @@ mod tests {
         assert_eq!(between(None, Some(0), 1), None);
     }
 
-    /// A model of a feed's leaves that keeps only labels and follows `Feed::labels` and
+    /// A model of a feed's leaves that consists only of labels and follows `Feed::labels` and
     /// `Feed::relabel`.
     struct Line {
         labels: Vec<u64>,
-        /// The number of leaves relabeled, for each relabeling.
+        /// The number of leaves that each relabeling changed.
         windows: Vec<usize>,
     }
 
@@ -323,7 +327,7 @@ mod tests {
         }
     }
 
-    /// Relabeling holds a lock, so it must affect few leaves at a time and happen rarely.
+    /// Relabeling holds a lock, so it must be rare and must change few leaves.
     #[test]
     fn insertion_anywhere_relabels_few_leaves() {
         type Next<'n> = &'n mut dyn FnMut(usize, usize) -> usize;
@@ -357,8 +361,8 @@ mod tests {
         }
     }
 
-    /// When the labels at the front run out, the leaves there get greater labels, a few leaves at a
-    /// time.
+    /// If the labels at the front are exhausted, the leaves there get larger labels, a few leaves
+    /// at a time.
     #[test]
     fn labels_never_run_out() {
         let mut random = fastrand::Rng::with_seed(6);
@@ -367,7 +371,7 @@ mod tests {
             labels,
             windows: Vec::new(),
         };
-        // Insert at the front repeatedly and remove leaves elsewhere.
+        // Insert repeatedly at the front and remove leaves elsewhere.
         for _ in 0..30_000 {
             line.insert(0);
             line.labels.remove(random.usize(1..line.labels.len()));
@@ -383,8 +387,8 @@ mod tests {
         assert!(all < 150 * 30_000, "{all}");
     }
 
-    /// Labels are consecutive, also at the lowest and highest numbers, and insertion still finds
-    /// room.
+    /// The labels are consecutive, even at the lowest and highest numbers, so an insertion must
+    /// relabel leaves to make room.
     #[test]
     fn feed_with_consecutive_labels_accepts_items_anywhere() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");

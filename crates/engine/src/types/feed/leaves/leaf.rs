@@ -1,38 +1,38 @@
-//! A leaf of a feed: its layout, and how to read it.
+//! Defines the layout of a feed leaf, and reads leaves.
 //!
 //! ```text
 //! a leaf of 256 bytes to 16 KiB:
 //! | 0x400, size, first place, items |  8 bytes
 //! | label                      |  8
 //! | bits                       |  8 for each 64 places, for each bit of an item
-//! | values                     |  as many bytes as a value has, for each place
+//! | values                     |  the value size, for each place
 //! ```
 //!
-//! Each item occupies a place. The places before the first item and after the last one are unused,
-//! so a leaf can grow at either end. The data of an item apart from its value is stored as bit
-//! planes: a word holds one bit of 64 items. The first plane marks hidden items, and the planes of
-//! each attribute follow, lowest bit first. A few word operations therefore compare an attribute of
-//! 64 items.
+//! Each item occupies a place. The places before the first item and after the last item are unused,
+//! so a leaf can grow at either end. The bits of an item in addition to its value are stored in bit
+//! planes, in which a word contains one bit of 64 items. The first plane contains the hidden bits.
+//! The planes of each attribute follow, lowest bit first. An attribute of 64 items can therefore be
+//! compared with a few word operations.
 
 use undercroft_memory::{Fault, Offset, View};
 
 use crate::error::Error;
 use crate::types::feed::schema::Schema;
 
-/// Sizes of leaves in bytes. The only leaf of a feed is as small as its items allow. All other
-/// leaves have the size that suits the items best.
+/// The possible sizes of a leaf in bytes. If a feed has only one leaf, the leaf is as small as its
+/// items allow. Otherwise, all leaves have the size that suits the items best.
 const SIZES: [u64; 7] = [256, 512, 1024, 2048, LEAF_USUAL, 8192, LEAF_MAX];
 /// The usual size of a leaf in bytes.
 const LEAF_USUAL: u64 = 4096;
-/// The maximum size of a leaf in bytes, for items that waste much space in smaller leaves.
+/// The maximum size of a leaf in bytes, used for items that waste much space in smaller leaves.
 pub(in crate::types::feed) const LEAF_MAX: u64 = 16_384;
-/// Number of words before the bits.
+/// The number of words that precede the bit planes.
 pub(in crate::types::feed) const HEADER_WORDS: usize = 2;
 const HEADER: u64 = HEADER_WORDS as u64 * 8;
 const MAGIC: u64 = 0x400;
-/// Offset of the label in a leaf.
+/// The offset of the label in a leaf.
 pub(in crate::types::feed) const LABEL_AT: u64 = 8;
-/// The bit plane that marks hidden items.
+/// The index of the bit plane that contains the hidden bits.
 pub(in crate::types::feed) const HIDDEN: usize = 0;
 
 pub(in crate::types::feed) fn fault(at: Offset) -> Error {
@@ -46,15 +46,15 @@ pub(in crate::types::feed) fn fault(at: Offset) -> Error {
 /// The layout of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) struct Layout {
-    /// Size in bytes.
+    /// The size of the leaf in bytes.
     pub(in crate::types::feed) size: u64,
-    /// Number of places for items.
+    /// The number of places for items.
     pub(in crate::types::feed) places: usize,
-    /// Number of words in each bit plane.
+    /// The number of words in each bit plane, one for each block of 64 places.
     pub(in crate::types::feed) blocks: usize,
-    /// Offset of the values.
+    /// The offset of the values in the leaf.
     pub(in crate::types::feed) values: usize,
-    /// Size of a value in bytes.
+    /// The size of a value in bytes.
     pub(in crate::types::feed) value: usize,
 }
 
@@ -70,7 +70,8 @@ impl Layout {
             let left = room.saturating_sub(blocks * planes * 8) & !7;
             (blocks, (blocks * 64).min(left / value))
         };
-        // Choose between a last block that is full and one that the end of the leaf cuts short.
+        // Choose between a full last block and a last block that is truncated by the end of the
+        // leaf.
         let whole = room * 8 / (value * 8 + planes) / 64;
         let (fewer, more) = (with(whole), with(whole + 1));
         let (blocks, places) = if more.1 > fewer.1 { more } else { fewer };
@@ -87,8 +88,8 @@ impl Layout {
         }
     }
 
-    /// Returns the layout for feeds with several leaves. Leaves have the usual size, or a larger
-    /// one if the usual size wastes more than a thirtieth of its space.
+    /// Returns the layout for feeds with several leaves. The leaves have the usual size, or a
+    /// larger size if the usual size wastes more than a thirtieth of the space.
     pub(in crate::types::feed) fn full(schema: &Schema) -> Layout {
         let bits = schema.value_size() * 8 + schema.planes();
         let layouts = SIZES.into_iter().filter(|&size| size >= LEAF_USUAL);
@@ -100,7 +101,7 @@ impl Layout {
     }
 
     /// Returns the layout of the smallest leaf with at least `places` places, or of a full-size
-    /// leaf if no smaller one fits.
+    /// leaf if no smaller leaf has enough places.
     pub(in crate::types::feed) fn small(schema: &Schema, places: usize) -> Layout {
         let full = Layout::full(schema);
         let sizes = SIZES.into_iter().take_while(|&size| size < full.size);
@@ -110,7 +111,7 @@ impl Layout {
             .unwrap_or(full)
     }
 
-    /// Returns a layout outside the store with room for any number of items.
+    /// Returns a layout for items outside the store, with room for any number of items.
     pub(in crate::types::feed) fn outside(schema: &Schema, places: usize) -> Layout {
         let blocks = places.div_ceil(64);
         let mut layout = Layout::with(schema, 0, blocks, places);
@@ -123,20 +124,20 @@ impl Layout {
         (self.values / 8 - HEADER_WORDS) / self.blocks.max(1)
     }
 
-    /// Returns the index of the word that holds one bit of 64 places.
+    /// Returns the index of the word that a bit plane contains for a block of 64 places.
     #[inline(always)]
     pub(in crate::types::feed) fn word(&self, plane: usize, block: usize) -> usize {
         HEADER_WORDS + plane * self.blocks + block
     }
 
-    /// Returns the offset of the value at a place.
+    /// Returns the offset of the value at the given place.
     #[inline(always)]
     pub(in crate::types::feed) fn value_at(&self, place: usize) -> usize {
         self.values + place * self.value
     }
 }
 
-/// Returns a mask of the places of a block that are in `from..to`.
+/// Returns a mask of the places in a block that are within `from..to`.
 #[inline(always)]
 pub(in crate::types::feed) fn range_mask(block: usize, from: usize, to: usize) -> u64 {
     let below = |place: usize| match place.saturating_sub(block * 64) {
@@ -155,12 +156,12 @@ pub(in crate::types::feed) struct Leaf {
     /// The place of the first item.
     pub(in crate::types::feed) start: usize,
     pub(in crate::types::feed) count: usize,
-    /// The label, in a feed with an index.
+    /// The leaf's label, which is used only if the feed has an index.
     pub(in crate::types::feed) label: u64,
 }
 
 impl Leaf {
-    /// Reads the header and checks that it describes items inside the leaf.
+    /// Reads the header and verifies that it describes items inside the leaf.
     #[inline]
     pub(in crate::types::feed) fn load(
         view: &View<'_>,
@@ -204,13 +205,13 @@ impl Leaf {
         Ok(block.word(LABEL_AT)?)
     }
 
-    /// Returns the place after the last item.
+    /// Returns the place after the last item's place.
     pub(in crate::types::feed) fn end(&self) -> usize {
         self.start + self.count
     }
 
-    /// Returns the places of the items at the given positions, which count from the leaf's first
-    /// item.
+    /// Returns the places of the items at the given positions, where 0 is the position of the
+    /// leaf's first item.
     #[inline]
     pub(in crate::types::feed) fn places(
         &self,
@@ -221,7 +222,7 @@ impl Leaf {
     }
 }
 
-/// Loads a leaf, and checks that it has as many items as its parent node counts.
+/// Loads a leaf and verifies that it contains the number of items that its parent node counts.
 pub(in crate::types::feed) fn load_leaf(
     view: &View<'_>,
     at: Offset,

@@ -1,11 +1,11 @@
-//! The leaves of a feed: reading, changing and summarizing them.
+//! Reads, changes and summarizes the leaves of a feed.
 //!
 //! - `image`: items outside the store in the layout of a leaf.
-//! - `insert`: inserts items between those of a leaf.
-//! - `labels`: labels, by which the path to a leaf is found.
+//! - `insert`: inserts items between the items of a leaf.
+//! - `labels`: labels of leaves, which lead to the path to a leaf.
 //! - `leaf`: the layout of a leaf, and how to read it.
 //! - `single`: finds, removes and moves single items.
-//! - `summary`: the notes that inner nodes keep of their children.
+//! - `summary`: the notes in which inner nodes summarize their children.
 
 pub(super) mod image;
 pub(super) mod insert;

@@ -1,4 +1,4 @@
-//! Operations on single items: finding, removing and moving.
+//! Finds, removes and moves single items.
 
 use std::ops::Range;
 
@@ -14,15 +14,15 @@ use crate::types::feed::index::WordPlace;
 use crate::types::feed::root::Feed;
 use crate::types::feed::schema::Schema;
 
-/// An item that was found.
+/// The result of finding an item.
 pub(in crate::types::feed) struct Item {
-    /// The path to the item's leaf.
+    /// The path to the leaf that contains the item.
     pub(in crate::types::feed) place: Place<NOTE_WORDS>,
     pub(in crate::types::feed) leaf: Leaf,
     pub(in crate::types::feed) image: Image,
-    /// The item's place in the leaf.
+    /// The place of the item in the leaf.
     pub(in crate::types::feed) at: usize,
-    /// The location of the item's index word, if the item was found by the index.
+    /// The location of the item's index word, if the index was used to find the item.
     pub(in crate::types::feed) word: Option<WordPlace>,
 }
 
@@ -63,8 +63,8 @@ impl Feed {
         })
     }
 
-    /// Moves an item to a position among the other items. If possible, changes the item's index
-    /// word in place.
+    /// Moves an item to a position among the other items. Overwrites the item's index word in place
+    /// if possible.
     pub(in crate::types::feed) fn move_item(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -92,18 +92,19 @@ impl Feed {
         }
         let more = one.note(&self.schema, one.places());
         self.insert_step(transaction, to, (&one, one.places()), more)?;
-        // Restore the count of hidden items, which removing the item decreased.
+        // Restore the number of hidden items, which the removal of the item reduced.
         self.set_hidden(transaction, self.hidden.wrapping_add(hidden))?;
         self.tell_index_of_move(transaction, word)
     }
 
-    /// Returns whether a leaf with this many items stays in the tree unchanged when one item is
+    /// Returns whether a leaf with this many items does not need to be merged when one item is
     /// removed.
     pub(in crate::types::feed) fn keeps_its_leaf(&self, items: usize) -> bool {
         items > self.full.places / 4
     }
 
-    /// Removes one item from a leaf that stays in the tree. The items on its shorter side move up.
+    /// Removes one item from a leaf that does not need to be merged. The items on the shorter side
+    /// of the removed item move to close the gap.
     pub(in crate::types::feed) fn take_one(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -124,7 +125,7 @@ impl Feed {
             transaction.write(shard, leaf.at + words.start as u64 * 8, bytes)?;
             Ok(())
         })?;
-        // Places that items have left are now unused, but a rollback must restore their contents.
+        // The place that an item vacated is now unused, but a rollback must restore its contents.
         transaction.note_cut();
         image.store_fill(transaction, shard, leaf.at)?;
         self.tree.add(transaction, shard, &place.path, -1)?;
@@ -135,14 +136,14 @@ impl Feed {
     }
 }
 
-/// Two changed runs of words are written together if at most this many words lie between them.
+/// The maximum gap, in words, between two changed ranges that are written together.
 const NEAR: usize = 8;
 
-/// A callback that receives an image and the range of its changed words.
+/// A callback that is called with an image and a range of its words that changed.
 type Changed<'c> = dyn FnMut(&Image, Range<usize>) -> Result<(), Error> + 'c;
 
 impl Image {
-    /// Removes one item and moves the items on its shorter side up.
+    /// Removes the item at place `at`. The items on the shorter side move to close the gap.
     fn close_gap(&mut self, at: usize, changed: &mut Changed<'_>) -> Result<(), Error> {
         let moves_right = at - self.start < self.end() - 1 - at;
         let (from, to) = if moves_right {
@@ -178,8 +179,8 @@ impl Image {
         Ok(())
     }
 
-    /// Moves one bit plane of the items at the given places right or left by one place. The bit
-    /// that moves out of the range is lost. Returns the range of words that changed.
+    /// Moves the bits of the items at the given places in a bit plane by one place, to the right or
+    /// to the left. The bit that leaves the range is lost. Returns the range of words that changed.
     fn move_bits(
         &mut self,
         plane: usize,
@@ -212,8 +213,8 @@ impl Image {
         (first < end).then_some(first..end)
     }
 
-    /// Returns `note` without the item at a place. Clears the bits of attribute values that no
-    /// other item has.
+    /// Returns `note`, the summary of a leaf, without the item at a place. Clears the bits of
+    /// attribute values that no other item has.
     fn note_without(&self, schema: &Schema, at: usize, mut note: Note) -> Note {
         note[0] = note[0].wrapping_sub(u64::from(self.bit(HIDDEN, at)));
         let attributes = schema.first_planes().zip(schema.widths());
@@ -232,7 +233,7 @@ impl Image {
         note
     }
 
-    /// Returns whether no other item has the same bits in the given planes.
+    /// Returns whether no other item has the same bits as the item at `at` in the given bit planes.
     fn is_alone(&self, planes: Range<usize>, at: usize) -> bool {
         (self.start / 64..self.end().div_ceil(64)).all(|block| {
             let mut others = range_mask(block, self.start, self.end());

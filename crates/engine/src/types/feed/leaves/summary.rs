@@ -1,15 +1,15 @@
-//! The notes that inner nodes keep of their children: the number of hidden items and the attribute
-//! values that may occur.
+//! Implements the notes in which inner nodes summarize their children: the number of hidden items
+//! and the attribute values that can occur.
 //!
 //! ```text
 //! | hidden items | 128 bits: a bit for each value, or for each range of values, of each attribute | label |
 //! ```
 //!
-//! All attributes have equal shares of the bits, at most 64 each. An attribute with few values has
-//! one bit for each value. Otherwise, one bit stands for all values with the same upper bits. A
-//! clear bit means that no item has such a value. A set bit means that an item may have one,
-//! because bits stay set when items are removed at the ends of a leaf, until the leaf is rewritten.
-//! The label is that of the first leaf.
+//! The bits are shared equally among the attributes, with at most 64 bits for each attribute. An
+//! attribute with few possible values has one bit for each value. Otherwise, one bit represents all
+//! values with the same upper bits. If a bit is clear, no item has such a value. If a bit is set,
+//! an item can have such a value. It need not have one, because when items are removed at the ends
+//! of a leaf, bits stay set until the leaf is rewritten. The label is the label of the first leaf.
 
 use undercroft_memory::View;
 
@@ -17,22 +17,23 @@ use crate::error::Error;
 use crate::structures::tree::{Child, Merge, Node, Tree};
 use crate::types::feed::schema::Schema;
 
-/// Number of words in a note.
+/// The number of words in a note.
 pub(in crate::types::feed) const NOTE_WORDS: usize = 4;
 /// The index of the label in a note.
 pub(in crate::types::feed) const LABEL: usize = 3;
-/// The note of a subtree.
+/// The note of a subtree, which summarizes its items.
 pub(in crate::types::feed) type Note = [u64; NOTE_WORDS];
-/// Number of bits shared by all attributes.
+/// The number of bits that all attributes share.
 const BITS: usize = 128;
 /// The tree of a feed.
 pub(in crate::types::feed) type FeedTree = Tree<NOTE_WORDS, Sums>;
 
-/// Combines notes: adds up hidden items, unites the possible values and keeps the first label.
+/// Combines the notes of subtrees: adds the numbers of hidden items, merges the possible attribute
+/// values, and keeps the first label.
 #[derive(Debug)]
 pub(crate) struct Sums;
 
-/// Combines the notes of two adjacent parts.
+/// Combines the notes of two adjacent ranges of items.
 pub(in crate::types::feed) fn join(one: Note, other: Note) -> Note {
     [
         one[0].wrapping_add(other[0]),
@@ -62,14 +63,14 @@ impl Merge<NOTE_WORDS> for Sums {
     }
 }
 
-/// The bits of a note that belong to one attribute.
+/// The bits of a note that represent the values of one attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) struct Span {
-    /// Index of the first bit.
+    /// The index of the first bit.
     pub(in crate::types::feed) first: usize,
-    /// Logarithm of the number of bits.
+    /// The binary logarithm of the number of bits.
     log: usize,
-    /// Number of low bits of the attribute that are ignored.
+    /// The number of low bits of the attribute that are ignored.
     pub(in crate::types::feed) shift: usize,
 }
 
@@ -90,17 +91,17 @@ impl Span {
         })
     }
 
-    /// Returns the number of bits.
+    /// Returns the number of bits that represent the attribute.
     pub(in crate::types::feed) fn buckets(self) -> usize {
         1 << self.log
     }
 
-    /// Returns the range of the bits among all bits of a note.
+    /// Returns the range of bits that represent the attribute, among all bits of a note.
     pub(in crate::types::feed) fn bits(self) -> std::ops::Range<usize> {
         self.first..self.first + self.buckets()
     }
 
-    /// Returns this attribute's bits of a note.
+    /// Returns the bits of a note that represent this attribute.
     pub(in crate::types::feed) fn of(self, note: &Note) -> u64 {
         let bits = u128::from(note[1]) | u128::from(note[2]) << 64;
         (bits >> self.first) as u64 & (u64::MAX >> (64 - self.buckets()))
@@ -114,8 +115,8 @@ impl Span {
 }
 
 /// Groups the items of a block by the value that the bit planes `planes` encode. Calls `visit` with
-/// each value and a mask of its items. Splits the items plane by plane, from the highest plane
-/// down, and skips empty groups.
+/// each value and a mask of the items that have it. Splits the items plane by plane, starting at
+/// the highest plane, and skips empty groups.
 pub(in crate::types::feed) fn spread(
     word: &impl Fn(usize) -> u64,
     planes: std::ops::Range<usize>,

@@ -1,5 +1,6 @@
-//! Selection of items by mark, by conditions on attributes, and by value. Notes decide complete
-//! subtrees; within a leaf, 64 items are compared at a time.
+//! Selects items by visibility, by conditions on attributes, and by value. Notes, the summaries of
+//! subtrees, rule out or accept complete subtrees. Within a leaf, 64 items are compared in one
+//! operation.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,20 +12,21 @@ use crate::types::feed::leaves::leaf::{HIDDEN, Layout, Leaf, range_mask};
 use crate::types::feed::leaves::summary::{Note, Span};
 use crate::types::feed::schema::Schema;
 
-/// Number of blocks compared at once, so that the comparison compiles to a few wide instructions.
+/// The number of blocks that are compared together, so that the comparison compiles to a few wide
+/// instructions.
 const LANES: usize = 8;
-/// One bit of each item in [`LANES`] adjacent blocks.
+/// One bit of each item in [`LANES`] adjacent blocks of 64 items.
 type Lanes = [u64; LANES];
 
-/// Buffers that are reused from leaf to leaf.
+/// Buffers that are reused for each leaf.
 #[derive(Default)]
 pub(in crate::types::feed) struct Scratch {
-    /// A mask of the selected items for each block.
+    /// The masks of selected items, one for each block of 64 places.
     masks: Vec<u64>,
     planes: Planes,
 }
 
-/// Adjacent bit planes of a leaf, copied out in one piece.
+/// A contiguous copy of adjacent bit planes of a leaf.
 #[derive(Default)]
 struct Planes {
     words: Vec<[u8; 8]>,
@@ -32,7 +34,7 @@ struct Planes {
 }
 
 impl Planes {
-    /// Loads adjacent bit planes of a leaf.
+    /// Copies adjacent bit planes of a leaf to this buffer.
     fn load(
         &mut self,
         view: &View<'_>,
@@ -42,7 +44,8 @@ impl Planes {
     ) -> Result<(), Error> {
         let (layout, words) = (&leaf.layout, count * leaf.layout.blocks);
         self.blocks = layout.blocks;
-        // Pad with arbitrary words, so that the last blocks can be read like all others.
+        // Pad the buffer with arbitrary words, so that the last blocks can be read like all other
+        // blocks.
         if self.words.len() < words + LANES {
             self.words.resize(words + LANES, [0; 8]);
         }
@@ -51,8 +54,8 @@ impl Planes {
         Ok(())
     }
 
-    /// Returns one bit plane of [`LANES`] blocks, beginning at `block`. Blocks past the end of the
-    /// leaf have arbitrary bits.
+    /// Returns [`LANES`] blocks of a bit plane, starting at `block`. Blocks past the end of the
+    /// leaf contain arbitrary bits.
     #[inline(always)]
     fn lanes(&self, bit: usize, block: usize) -> &[[u8; 8]; LANES] {
         let words = &self.words[bit * self.blocks + block..];
@@ -60,18 +63,18 @@ impl Planes {
     }
 }
 
-/// Which items a query selects by their mark.
+/// The visibility of the items that a query selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Items that are not hidden.
+    /// Selects the items that are not hidden.
     Visible,
-    /// Hidden items.
+    /// Selects the hidden items.
     Hidden,
-    /// All items.
+    /// Selects all items, whether hidden or not.
     All,
 }
 
-/// A test of an attribute's value.
+/// A test that a condition applies to the value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// Passes if the value is in the list.
@@ -86,7 +89,7 @@ pub enum Test {
 
 impl Test {
     /// Returns whether the test passes for at least one value in `low..=high`, and whether it
-    /// passes for every value in that range.
+    /// passes for every value in this range.
     fn of_range(&self, low: u32, high: u32) -> (bool, bool) {
         let within = |values: &[u32]| values.iter().any(|value| (low..=high).contains(value));
         match self {
@@ -97,7 +100,7 @@ impl Test {
         }
     }
 
-    /// Removes the items that fail the test from `masks`.
+    /// Removes the items that fail the test from the selected items in `masks`.
     #[inline]
     fn narrow(&self, planes: &Planes, width: usize, masks: &mut [u64]) {
         for (group, masks) in masks.chunks_mut(LANES).enumerate() {
@@ -115,7 +118,8 @@ impl Test {
     }
 }
 
-/// Returns the items whose value is in `values`. `plane` returns a bit plane of the attribute.
+/// Returns the items whose attribute value is in `values`. `plane` returns a bit plane of the
+/// attribute.
 #[inline(always)]
 fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; LANES]) -> Lanes {
     let mut all = [0; LANES];
@@ -126,7 +130,7 @@ fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; 
             for (equal, word) in equal.iter_mut().zip(plane(bit)) {
                 *equal &= u64::from_le_bytes(*word) ^ flip;
             }
-            // For a wide attribute, usually no candidates are left after a few bits.
+            // For a wide attribute, usually no item still matches after a few bits.
             if bit % 4 == 3 && equal == [0; LANES] {
                 break;
             }
@@ -138,9 +142,9 @@ fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; 
     all
 }
 
-/// Returns the items whose value is less than `limit` if `less` is set, otherwise those whose value
-/// is greater. Works from the highest bit down, tracking the items that are still equal and those
-/// already decided.
+/// Returns the items whose attribute value is less than `limit` if `less` is set, otherwise the
+/// items whose value is greater. Compares bit by bit, starting at the highest bit. `same` contains
+/// the items that are still equal to `limit`, and `decided` the items to return.
 #[inline(always)]
 fn beside<'p>(
     limit: u32,
@@ -154,7 +158,7 @@ fn beside<'p>(
         let flip = if set { u64::MAX } else { 0 };
         let decides = if less == set { u64::MAX } else { 0 };
         for (lane, word) in plane(bit).iter().enumerate() {
-            // Items whose bit differs from the limit's bit.
+            // The items whose bit differs from the bit of the limit.
             let other = u64::from_le_bytes(*word) ^ flip;
             decided[lane] |= same[lane] & other & decides;
             same[lane] &= !other;
@@ -170,14 +174,14 @@ struct Condition {
     first: usize,
     width: usize,
     test: Test,
-    /// The attribute's bits in notes. `some` marks the bits for which at least one value passes the
-    /// test, `all` those for which every value does.
+    /// The bits that represent the attribute in notes. In `some`, a bit is set if at least one of
+    /// its values passes the test, and in `all`, if every one of its values does.
     span: Span,
     some: u64,
     all: u64,
 }
 
-/// A conjunction of conditions.
+/// A conjunction of conditions on attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     conditions: Vec<Condition>,
@@ -187,7 +191,7 @@ impl Filter {
     /// Adds a condition on an attribute.
     ///
     /// # Panics
-    /// If the schema has no such attribute.
+    /// Panics if the schema has no such attribute.
     pub fn add(&mut self, schema: &Schema, attribute: usize, test: Test) {
         let attributes = schema.first_planes().zip(schema.widths());
         let ((first, &width), span) = attributes
@@ -213,30 +217,31 @@ impl Filter {
     }
 }
 
-/// The items that a query selects. All criteria must be met.
+/// The criteria by which a query selects items. An item must meet all of them.
 #[derive(Debug)]
 pub struct Selection<'s> {
-    /// Selects by mark.
+    /// The required visibility.
     pub seen: Seen,
-    /// Selects by attributes.
+    /// The conditions on attributes.
     pub filter: Filter,
-    /// Selects by value, or ignores the value if `None`.
+    /// The accepted values, or `None` to accept every value.
     pub values: Option<&'s [&'s [u8]]>,
-    /// The values as a set if there are several.
+    /// The accepted values as a set, if there are several.
     set: HashSet<&'s [u8]>,
 }
 
-/// A verdict on a subtree, based on its note.
+/// The verdict on a subtree, based on its note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::feed) enum Judged {
-    /// Exactly this many items are selected, and only marks decide which.
+    /// The subtree contains exactly this many selected items, and only visibility determines which
+    /// items these are.
     Exactly(u64),
-    /// The subtree may contain selected items.
+    /// The subtree can contain selected items.
     Perhaps,
 }
 
 impl<'s> Selection<'s> {
-    /// Selects items by mark and attributes.
+    /// Creates a selection by visibility and attributes.
     pub fn new(seen: Seen, filter: Filter) -> Selection<'s> {
         Selection {
             seen,
@@ -246,17 +251,17 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Selects all items.
+    /// Creates a selection of all items.
     pub fn all() -> Selection<'s> {
         Selection::new(Seen::All, Filter::default())
     }
 
-    /// Selects all items that are not hidden.
+    /// Creates a selection of all items that are not hidden.
     pub fn visible() -> Selection<'s> {
         Selection::new(Seen::Visible, Filter::default())
     }
 
-    /// Selects items with one of these values, hidden or not.
+    /// Creates a selection of the items that have one of these values, whether hidden or not.
     pub fn of_values(values: &'s [&'s [u8]]) -> Selection<'s> {
         let many = values.len() > 1;
         Selection {
@@ -267,7 +272,7 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Decides from a subtree's note which of the subtree's `count` items are selected.
+    /// Determines from a subtree's note how many of the subtree's `count` items are selected.
     pub(in crate::types::feed) fn judge(&self, count: u64, note: &Note) -> Judged {
         let hidden = note[0];
         let seen = match self.seen {
@@ -290,22 +295,23 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// Returns whether notes and tallies can decide every condition exactly, and the query does not
-    /// select by value.
+    /// Returns whether the query selects only by conditions that notes and tallies can decide
+    /// exactly, and not by value.
     pub(in crate::types::feed) fn is_of_ranges(&self) -> bool {
         let conditions = &self.filter.conditions;
         let exact = |condition: &Condition| condition.some == condition.all;
         self.values.is_none() && !conditions.is_empty() && conditions.iter().all(exact)
     }
 
-    /// Returns the attribute's span for each condition, and the bits of the span that satisfy the
-    /// condition.
+    /// Returns, for each condition, the span of its attribute and the bits of the span that satisfy
+    /// the condition.
     pub(in crate::types::feed) fn ranges(&self) -> impl Iterator<Item = (Span, u64)> {
         let conditions = self.filter.conditions.iter();
         conditions.map(|condition| (condition.span, condition.all))
     }
 
-    /// Returns a mask for each block of a leaf that marks the selected items at the given places.
+    /// Returns masks of the selected items at the given places, with one mask for each block of a
+    /// leaf.
     pub(in crate::types::feed) fn of_leaf<'m>(
         &self,
         view: &View<'_>,
@@ -346,11 +352,11 @@ impl<'s> Selection<'s> {
         Ok(masks)
     }
 
-    /// Returns the offsets of the cache lines of a leaf that the query reads, except those of
-    /// values.
+    /// Returns the offsets of the cache lines of a leaf that the query reads, except lines that
+    /// contain only values.
     pub(in crate::types::feed) fn lines(&self, layout: &Layout) -> Vec<u64> {
         let words = |plane: usize| layout.word(plane, 0) as u64;
-        // The header, followed by the plane of hidden items.
+        // Start with the header and the plane of hidden bits.
         let mut lines: Vec<u64> = (0..words(HIDDEN + 1)).collect();
         for condition in &self.filter.conditions {
             lines.extend(words(condition.first)..words(condition.first + condition.width));
@@ -362,7 +368,7 @@ impl<'s> Selection<'s> {
         lines
     }
 
-    /// Returns the items of a block that have one of the values.
+    /// Returns a mask of the items in a block that have one of the accepted values.
     fn of_values_in(
         &self,
         view: &View<'_>,
@@ -385,7 +391,7 @@ impl<'s> Selection<'s> {
         Ok(mask)
     }
 
-    /// Returns whether the query selects every item of a feed with `count` items, `hidden` of which
+    /// Returns whether the query selects every item of a feed with `count` items, of which `hidden`
     /// are hidden.
     pub(in crate::types::feed) fn sees_all(&self, count: u64, hidden: u64) -> bool {
         let marks = match self.seen {
@@ -410,8 +416,8 @@ mod tests {
             let mut near = || random.u32(..).min(greatest) & [3, greatest][random.usize(..2)];
             let items: Vec<u32> = (0..64).map(|_| near()).collect();
             let values: Vec<u32> = (0..3).map(|_| near()).collect();
-            // Each block holds the same items as the block before, rotated by one place. The last
-            // group of blocks is one block short.
+            // Each block contains the same items as the previous block, rotated by one place. The
+            // last group of blocks is one block short.
             let blocks = 2 * LANES - 1;
             let word = |bit: usize| {
                 let bits = items.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Items read from a feed: concatenated values, and attributes as numbers.
+//! Represents items that were read from a feed, as concatenated values and numeric attributes.
 
 use undercroft_memory::{Block, Scratch, View};
 
@@ -8,20 +8,21 @@ use crate::structures::ranges::Ranges;
 use crate::types::feed::leaves::leaf::{Layout, Leaf};
 use crate::types::feed::schema::Schema;
 
-/// Maximum number of attribute bits that are transposed at once from bit planes into one word per
-/// item.
+/// The maximum number of attribute bits that are transposed together from bit planes to one word
+/// for each item.
 const TURNED: usize = 64;
 
-/// Items that a read found, in reusable buffers.
+/// The items that a read returned, in reusable buffers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundItems {
-    /// Size of a value in bytes.
+    /// The size of a value in bytes.
     size: usize,
-    /// Number of attributes of each item, or 0 if attributes were not requested.
+    /// The number of attributes of each item, or 0 if attributes were not requested.
     columns: usize,
     values: Vec<u8>,
     attributes: Vec<u32>,
-    /// Nodes for which a tally was missing.
+    /// The nodes for which the read found no tally (the counts of visible items by attribute
+    /// value).
     pub(in crate::types::feed) untallied: Untallied,
 }
 
@@ -43,14 +44,15 @@ impl FoundItems {
         }
     }
 
-    /// Removes all items but keeps the memory.
+    /// Removes all items without freeing the allocated memory.
     pub fn clear(&mut self) {
         self.values.clear();
         self.attributes.clear();
         self.untallied.clear();
     }
 
-    /// Returns the nodes for which the read that found these items had no tally.
+    /// Returns the nodes for which the read found no tally, that is, no counts of visible items by
+    /// attribute value.
     pub fn untallied(&self) -> &Untallied {
         &self.untallied
     }
@@ -65,23 +67,24 @@ impl FoundItems {
         self.values.is_empty()
     }
 
-    /// Returns the number of bytes allocated for items.
+    /// Returns the number of bytes that are allocated for items.
     pub fn capacity(&self) -> usize {
         self.values.capacity() + self.attributes.capacity() * size_of::<u32>()
     }
 
-    /// Returns the concatenated values. Each has the value size of the feed's schema.
+    /// Returns the concatenated values. Each value has the value size of the feed's schema.
     pub fn values(&self) -> &[u8] {
         &self.values
     }
 
-    /// Returns the attributes of all items, concatenated. Empty if attributes were not requested.
+    /// Returns the concatenated attributes of all items. The result is empty if attributes were not
+    /// requested.
     pub fn attributes(&self) -> &[u32] {
         &self.attributes
     }
 
-    /// Appends the values to `out`. If `attributes` is true, each value is followed by its
-    /// attributes in the format for clients.
+    /// Appends the values to `out`. If `attributes` is set, each value is followed by its
+    /// attributes as a text such as `3:0:1`.
     pub fn append_to(&self, attributes: bool, out: &mut Ranges) {
         if !attributes {
             return out.push_equal(&self.values, self.size);
@@ -101,7 +104,7 @@ impl FoundItems {
         }
     }
 
-    /// Removes all items and prepares for items of a schema.
+    /// Removes all items and prepares the buffers for items of the given schema.
     pub(in crate::types::feed) fn begin(&mut self, schema: &Schema, attributes: bool) {
         self.clear();
         self.size = schema.value_size();
@@ -125,8 +128,8 @@ impl FoundItems {
         Ok(())
     }
 
-    /// Appends the attributes of items, which leaves store as bit planes. Transposes as many
-    /// attributes at once as fit in one word, for 8 items at a time.
+    /// Appends the attributes of items, which leaves store in bit planes. Transposes as many
+    /// attributes together as fit in one word, for 8 items at a time.
     fn append_attributes(
         &mut self,
         view: &View<'_>,
@@ -165,14 +168,15 @@ impl FoundItems {
         Ok(())
     }
 
-    /// Reverses the order of the items after the first `kept`.
+    /// Reverses the order of the items after the first `kept` items.
     pub(in crate::types::feed) fn reverse_from(&mut self, kept: usize) {
         reverse(&mut self.values, self.size, kept);
         reverse(&mut self.attributes, self.columns, kept);
     }
 }
 
-/// Returns the leading attributes that fit in one word together, and their total number of bits.
+/// Returns the leading attributes that fit in one word together, and the total number of their
+/// bits.
 fn some_of(widths: &[u8]) -> (&[u8], usize) {
     let (mut bits, mut some) = (0, 0);
     for &width in widths {
@@ -185,7 +189,8 @@ fn some_of(widths: &[u8]) -> (&[u8], usize) {
     (&widths[..some], bits)
 }
 
-/// Returns one bit of up to 64 items, beginning at a place. Bits after these items are arbitrary.
+/// Returns one bit of up to 64 items, starting at the given place. Bits past the last of these
+/// items are arbitrary.
 #[inline(always)]
 fn bits_from(
     block: &Block<'_>,
@@ -202,8 +207,8 @@ fn bits_from(
     Ok(bits | block.word(at + 8)? << (64 - shift))
 }
 
-/// Transposes words that hold one bit of 64 items into words that hold all bits of one item.
-/// Converts the first `items` items, in groups of 8.
+/// Transposes words that each contain one bit of 64 items, so that afterwards each word contains
+/// all bits of one item. Only the first `items` items are converted, in groups of 8.
 #[inline(always)]
 fn turn(words: &mut [u64; TURNED], bits: usize, items: usize) {
     let mut turned = [0; TURNED];
@@ -224,10 +229,10 @@ fn turn(words: &mut [u64; TURNED], bits: usize, items: usize) {
     *words = turned;
 }
 
-/// Transposes a matrix of 8 by 8 bits.
+/// Transposes an 8-by-8 bit matrix.
 #[inline(always)]
 fn transpose(mut bits: u64) -> u64 {
-    // Swap single bits, then squares of two by two, then of four by four.
+    // Swap single bits, then two-by-two squares, and then four-by-four squares.
     for (shift, mask) in [
         (7, 0x00aa_00aa_00aa_00aa),
         (14, 0x0000_cccc_0000_cccc),
@@ -239,7 +244,7 @@ fn transpose(mut bits: u64) -> u64 {
     bits
 }
 
-/// Reverses the order of the rows after the first `kept`. Each row has `row` elements.
+/// Reverses the order of the rows after the first `kept` rows. Each row has `row` elements.
 fn reverse<T>(parts: &mut [T], row: usize, kept: usize) {
     if row == 0 {
         return;

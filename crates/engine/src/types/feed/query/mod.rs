@@ -1,9 +1,9 @@
-//! Queries of a feed: selecting items, and finding the way to them.
+//! Implements queries on a feed: selects items and locates them.
 //!
-//! - `filter`: selects items by mark, attributes and value, many items at a time.
+//! - `filter`: selects items by visibility, attributes and value, many items at a time.
 //! - `found`: items that were read from a feed.
 //! - `prefetch`: prefetches leaves that a query is about to read.
-//! - `tally`: counts of the attribute values below a node.
+//! - `tally`: the number of items below a node for each attribute value.
 //! - `walk`: visits or counts the selected items leaf by leaf.
 
 pub(super) mod filter;

@@ -1,5 +1,5 @@
-//! Prefetching of leaves. Each leaf is a separate block, so a plain walk waits for memory at every
-//! leaf. Prefetching several leaves ahead avoids these waits.
+//! Prefetches leaves. Each leaf is a separate block, so a walk without prefetching waits for memory
+//! at every leaf. Prefetching several leaves ahead avoids these waits.
 
 use undercroft_memory::{Offset, View};
 
@@ -9,27 +9,27 @@ use crate::structures::tree::Node;
 use crate::types::feed::leaves::leaf::Layout;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 
-/// Maximum number of leaves prefetched ahead.
+/// The maximum number of leaves that are prefetched ahead.
 const AHEAD: usize = 6;
-/// Maximum number of cache lines prefetched ahead, about as many outstanding misses as a processor
-/// supports.
+/// The maximum number of cache lines that are prefetched ahead. This is about the number of
+/// outstanding cache misses that a processor supports.
 const LINES: usize = 28;
-/// Maximum number of cache lines prefetched per leaf. Longer ranges are read sequentially, which
-/// the hardware prefetcher detects.
+/// The maximum number of cache lines that are prefetched for each leaf. A longer range is read
+/// sequentially, which the hardware prefetcher detects.
 const LEAF_LINES: usize = 12;
 
-/// Prefetches the leaves that a query will read.
+/// A prefetcher for the leaves that a query is about to read.
 pub(in crate::types::feed) struct LeafPrefetch<'a> {
     selection: &'a Selection<'a>,
     layout: &'a Layout,
-    /// Offsets of the cache lines of a leaf that the query reads, computed on first use.
+    /// The offsets of the cache lines in a leaf that the query reads, computed on first use.
     lines: Vec<u64>,
-    /// Maximum number of leaves prefetched ahead.
+    /// The maximum number of leaves that are prefetched ahead.
     most: usize,
-    /// Current number of leaves prefetched ahead. It starts low, because a query that finds its
-    /// items at once needs no more.
+    /// The number of leaves that are currently prefetched ahead. It starts low, because a query
+    /// that finds its items immediately needs no further leaves.
     distance: usize,
-    /// Number of children of the current node that were prefetched or skipped.
+    /// The number of children of the current node that were prefetched or skipped.
     asked: usize,
 }
 
@@ -48,7 +48,7 @@ impl<'a> LeafPrefetch<'a> {
         }
     }
 
-    /// Returns the maximum number of leaves prefetched ahead.
+    /// Returns the maximum number of leaves that are prefetched ahead.
     pub(in crate::types::feed) fn most(&self) -> usize {
         self.most
     }
@@ -66,13 +66,13 @@ impl<'a> LeafPrefetch<'a> {
         }
     }
 
-    /// Restarts prefetching for the children of another node, from child `first` on.
+    /// Restarts prefetching for the children of another node, starting with child `first`.
     pub(in crate::types::feed) fn begin(&mut self, first: usize) {
         self.asked = first;
     }
 
-    /// Prefetches some of the leaves that follow child `step` of a node, before that leaf is read.
-    /// In a `reverse` walk, `step` counts from the end.
+    /// Prefetches some of the leaves that follow child `step` of a node, before this child is read.
+    /// In a `reverse` walk, `step` counts from the last child.
     pub(in crate::types::feed) fn ask_behind(
         &mut self,
         view: &View<'_>,

@@ -1,10 +1,11 @@
-//! Tallies of inner nodes: the number of visible items below a node for each value of an attribute.
-//! As in notes, values with the same upper bits may be counted together. A query with conditions on
-//! such values does not have to read below a node that has a tally (`structures/tree/tally`).
+//! Implements the tallies of inner nodes. A tally contains the number of visible items below a node
+//! for each value of an attribute. As in notes, values with the same upper bits can be counted
+//! together. If a node has a tally, a query with conditions on such values does not have to read
+//! the leaves below it (`structures/tree/tally`).
 //!
-//! A query that reads all leaves of a node without a tally records the node in an [`Untallied`].
-//! After the query, a tally is made for each recorded node. A query therefore pays at most about
-//! twice its cost, and saves the next queries that cost.
+//! If a query reads all leaves below a node without a tally, it records the node in an
+//! [`Untallied`]. After the query, a tally is created for each recorded node. This at most about
+//! doubles the cost of the query, and later queries do not have to read these leaves.
 
 use std::cell::Cell;
 
@@ -21,25 +22,25 @@ use crate::types::feed::leaves::summary::{NOTE_WORDS, Span, spread};
 use crate::types::feed::root::Feed;
 
 type FeedNode = Node<NOTE_WORDS>;
-/// Tally counters while they are added up.
+/// The counters of a tally while counts are added.
 type Sums = [u64; TALLY];
 
-/// Maximum number of nodes that are tallied after one query. Each node takes about ten microseconds
-/// under its shard's lock.
+/// The maximum number of nodes that are tallied after one query. Tallying a node takes about ten
+/// microseconds, during which the shard is locked.
 const MOST: usize = 1024;
-/// A query that missed at most `FEW` tallies may be reading a part that changes all the time, such
-/// as the head of a feed. Only one in `SELDOM` of these queries makes the tallies, and the rest
-/// remain pure reads.
+/// Tallies are created less often for queries that lacked at most `FEW` of them. These queries may
+/// have read items that change constantly, such as the head of a feed. Only one in `SELDOM` of
+/// these queries creates the tallies, and the others write nothing.
 const FEW: usize = 4;
 const SELDOM: u32 = 8;
 
 thread_local! {
-    /// Number of queries of this thread that missed few tallies.
+    /// The number of queries on this thread that lacked few tallies.
     static MISSED_FEW: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The nodes whose leaves a query had to read because they had no tally. Each node is given by the
-/// position of an item below it.
+/// The nodes whose leaves a query had to read because the nodes had no tally. Each node is
+/// identified by the position of an item below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Untallied(Vec<u64>);
 
@@ -53,12 +54,12 @@ impl Untallied {
     /// An empty list of nodes.
     pub const NONE: Untallied = Untallied(Vec::new());
 
-    /// Returns whether no tally was missing.
+    /// Returns whether no tallies were missing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether the missing tallies are to be made now.
+    /// Returns whether the missing tallies must be created now.
     fn is_due(&self) -> bool {
         if self.0.is_empty() || self.0.len() > FEW {
             return !self.0.is_empty();
@@ -67,8 +68,8 @@ impl Untallied {
         MISSED_FEW.get() % SELDOM == 1
     }
 
-    /// Records a node by the position of its first item if the query can use a tally and the node
-    /// lacks one.
+    /// Records a node, by the position of its first item, if the node has no tally and the query
+    /// can use one.
     pub(in crate::types::feed) fn note(
         &mut self,
         node: &FeedNode,
@@ -82,9 +83,9 @@ impl Untallied {
 }
 
 impl Access<'_> {
-    /// Makes the tallies that a query missed, for later queries. Does nothing within a transaction,
-    /// so that the transaction does not hold its locks longer. Stops silently if the store cannot
-    /// be written to, because the query already has its result.
+    /// Creates the tallies that a query lacked, for later queries. Within a transaction, does
+    /// nothing, so that the locks are not held longer. Ignores a failed write to the store, because
+    /// the query already has its result.
     pub fn make_tallies(&self, database: usize, key: &Key<'_>, untallied: &Untallied) {
         if self.running.is_some() || !untallied.is_due() {
             return;
@@ -101,7 +102,7 @@ impl Access<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Makes tallies for the nodes above the item at a position, from the lowest node upwards, as
+    /// Creates tallies for the nodes above the item at a position, from the lowest node upwards, as
     /// long as all nodes below have tallies. Does not change any visible data. O(items of the
     /// lowest node).
     pub fn feed_tally(
@@ -132,7 +133,7 @@ impl Feed {
         Ok(())
     }
 
-    /// Checks that a node's tally matches its items.
+    /// Verifies that a node's tally matches its items.
     pub(in crate::types::feed) fn check_tally(
         &self,
         view: &View<'_>,
@@ -150,7 +151,7 @@ impl Feed {
     }
 
     /// Computes the tally of a node. Returns `None` if the node has no room for a tally or already
-    /// has one, if a node below must be tallied first, or if a count overflows.
+    /// has one, if a node below it must be tallied first, or if a count overflows.
     fn tally_of(&self, view: &View<'_>, node: &FeedNode) -> Result<Option<[u32; TALLY]>, Error> {
         let mut sums = [0; TALLY];
         if !node.lacks_tally() || !self.add_node(view, node, &mut sums)? {
@@ -166,9 +167,10 @@ impl Feed {
         Ok(Some(tally))
     }
 
-    /// Adds the counts of all items below a node. Returns false if a node below has no tally.
+    /// Adds the counts of all items below a node. Returns `false` if a node below has no tally.
     fn add_node(&self, view: &View<'_>, node: &FeedNode, sums: &mut Sums) -> Result<bool, Error> {
-        // Go backwards, because the last child is tallied last: a missing tally is found early.
+        // Start with the last child, because it is tallied last, so that a missing tally is found
+        // early.
         for index in (0..node.children()).rev() {
             let (child, _) = node.child(view, index)?;
             if node.level() == 1 {
@@ -188,7 +190,7 @@ impl Feed {
         Ok(true)
     }
 
-    /// Adds the counts of a leaf's visible items.
+    /// Adds the attribute counts of a leaf's visible items to `sums`.
     fn add_leaf(&self, view: &View<'_>, at: u64, sums: &mut Sums) -> Result<(), Error> {
         let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
         let layout = &leaf.layout;
@@ -212,9 +214,9 @@ impl Feed {
 }
 
 impl Selection<'_> {
-    /// Returns how many of a node's `items` items the query selects, according to the node's tally.
-    /// Returns `None` if the node has no tally or the tally cannot decide, for example if several
-    /// conditions each match only some of the items.
+    /// Returns the number of a node's `items` items that the query selects, according to the node's
+    /// tally. Returns `None` if the node has no tally or the tally is not sufficient, for example
+    /// because several conditions each match only some of the items.
     pub(in crate::types::feed) fn tallied(
         &self,
         view: &View<'_>,

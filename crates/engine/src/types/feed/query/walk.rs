@@ -1,5 +1,5 @@
-//! Walks over the items that a query selects, leaf by leaf. Notes and tallies exclude subtrees that
-//! contain no selected items, or only items to be skipped.
+//! Walks over the items that a query selects, leaf by leaf. Subtrees are skipped if their notes or
+//! tallies show that they contain no selected items, or only items to skip.
 
 use std::ops::Range;
 
@@ -14,17 +14,17 @@ use crate::types::feed::leaves::leaf::Leaf;
 use crate::types::feed::leaves::summary::NOTE_WORDS;
 use crate::types::feed::root::Feed;
 
-/// The items of one leaf that a query found.
+/// The items of one leaf that a query selects.
 #[derive(Clone, Debug)]
 pub(in crate::types::feed) struct Found {
-    /// Number of items in the feed before the leaf.
+    /// The number of items in the feed before the leaf.
     pub(in crate::types::feed) before: u64,
-    /// A mask of the found items for each block.
+    /// The masks of the selected items, one for each block of 64 places.
     pub(in crate::types::feed) masks: Vec<u64>,
 }
 
 impl Found {
-    /// Returns the number of found items.
+    /// Returns the number of selected items.
     pub(in crate::types::feed) fn items(&self) -> u64 {
         self.masks
             .iter()
@@ -33,23 +33,23 @@ impl Found {
     }
 }
 
-/// The part of the selected items that a caller wants.
+/// The selected items that a caller wants to receive.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::feed) struct Wanted {
-    /// Number of items to skip first.
+    /// The number of selected items to skip first.
     pub(in crate::types::feed) skip: u64,
-    /// Maximum number of items to return.
+    /// The maximum number of items to return.
     pub(in crate::types::feed) most: u64,
-    /// Whether to go backwards from the last item.
+    /// Whether the walk starts at the last item and goes backwards.
     pub(in crate::types::feed) reverse: bool,
-    /// First position in the feed to consider.
+    /// The first position in the feed to consider.
     pub(in crate::types::feed) from: u64,
-    /// End of the positions to consider, exclusive.
+    /// The end of the positions to consider, exclusive.
     pub(in crate::types::feed) to: u64,
 }
 
 impl Wanted {
-    /// All selected items.
+    /// Requests all selected items.
     pub(in crate::types::feed) const ALL: Wanted = Wanted {
         skip: 0,
         most: u64::MAX,
@@ -58,7 +58,7 @@ impl Wanted {
         to: u64::MAX,
     };
 
-    /// Restricts the wanted items to a range of positions.
+    /// Restricts the wanted items to a range of positions in the feed.
     pub(in crate::types::feed) fn within(self, positions: Range<u64>) -> Wanted {
         Wanted {
             from: positions.start,
@@ -68,10 +68,11 @@ impl Wanted {
     }
 }
 
-/// Reading up to this many leaves of a node does not count as missing a tally.
+/// The maximum number of a node's leaves that a query can read without recording that the node has
+/// no tally.
 const LEAVES_FEW: usize = 4;
 
-/// A callback that receives a leaf and the items found in it.
+/// A callback that is called with a leaf and the selected items in the leaf.
 type Visit<'v> = dyn FnMut(&Leaf, Found) -> Result<(), Error> + 'v;
 
 struct Walk<'w, 'v> {
@@ -79,7 +80,7 @@ struct Walk<'w, 'v> {
     feed: &'w Feed,
     selection: &'w Selection<'w>,
     wanted: Wanted,
-    /// Whether the query selects all items, so that counts alone lead to the wanted items.
+    /// Whether the query selects all items, so that the counts alone locate the wanted items.
     plain: bool,
     ahead: LeafPrefetch<'w>,
     scratch: Scratch,
@@ -87,7 +88,7 @@ struct Walk<'w, 'v> {
 }
 
 impl Feed {
-    /// Calls `visit` for each leaf that contains wanted items of a query, with those items.
+    /// Calls `visit` for each leaf that contains wanted items of a query, and passes these items.
     pub(in crate::types::feed) fn walk(
         &self,
         view: &View<'_>,
@@ -112,7 +113,7 @@ impl Feed {
             untallied,
         };
         if walk.plain {
-            // Treat the items outside the range as items to skip.
+            // Skip the items outside the range that the walk would visit first.
             let Some(left) = (to - from)
                 .checked_sub(wanted.skip)
                 .filter(|left| *left > 0)
@@ -131,8 +132,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Collects all items that a walk finds. For a selection by value, `wanted` is ignored and all
-    /// matching items are returned if the feed is sorted or indexed.
+    /// Collects all items that a walk visits. For a selection by value in a sorted or indexed feed,
+    /// `wanted` is ignored and all matching items are returned.
     pub(in crate::types::feed) fn collect(
         &self,
         view: &View<'_>,
@@ -157,8 +158,8 @@ impl Feed {
         Ok(all)
     }
 
-    /// Counts the items in a range of positions that a query selects. O(log n) if marks alone or
-    /// tallies decide.
+    /// Counts the items in a range of positions that a query selects. O(log n) if the query depends
+    /// only on visibility, or if tallies decide.
     pub(in crate::types::feed) fn count(
         &self,
         view: &View<'_>,
@@ -187,28 +188,28 @@ impl Feed {
     }
 }
 
-/// Counts the items that a query selects.
+/// A count of the items that a query selects.
 struct Count<'w, 'v> {
     view: &'w View<'v>,
     feed: &'w Feed,
     selection: &'w Selection<'w>,
     ahead: LeafPrefetch<'w>,
     scratch: Scratch,
-    /// The leaves of a node that must be read, each with its range of positions.
+    /// The leaves of a node that must be read, each with the range of positions to count.
     leaves: Vec<(Offset, Range<u64>)>,
     untallied: &'w mut Untallied,
 }
 
 impl Count<'_, '_> {
-    /// Counts the selected items of a subtree that lie in a range of positions. `first` items
-    /// precede the subtree, which has `total` items.
+    /// Counts the selected items of a subtree within a range of positions. `first` items precede
+    /// the subtree, which contains `total` items.
     fn below(
         &mut self,
         (at, level): Subtree,
         (first, total): (u64, u64),
         positions: Range<u64>,
     ) -> Result<u64, Error> {
-        // R3: recheck, so that a walk over torn data ends soon.
+        // Revalidate the view, so that a walk over torn data stops early (R3).
         self.view.recheck()?;
         if level == 0 {
             return self.leaf(at, &positions);
@@ -273,7 +274,7 @@ impl Count<'_, '_> {
 }
 
 impl Walk<'_, '_> {
-    /// Walks over a subtree. Returns whether all wanted items have been found.
+    /// Walks over a subtree. Returns whether all wanted items were found.
     fn below(
         &mut self,
         at: Offset,
@@ -282,7 +283,7 @@ impl Walk<'_, '_> {
         total: u64,
         visit: &mut Visit<'_>,
     ) -> Result<bool, Error> {
-        // R3: recheck, so that a walk over torn data ends soon.
+        // Revalidate the view, so that a walk over torn data stops early (R3).
         self.view.recheck()?;
         if level == 0 {
             return self.leaf(at, before, visit);
@@ -300,7 +301,7 @@ impl Walk<'_, '_> {
             return Ok(false);
         }
         let mut leaves = 0;
-        // If all items are selected, counts lead directly to the child.
+        // If all items are selected, the counts lead directly to the child.
         let mut first = 0;
         if self.plain && self.wanted.skip > 0 {
             let skip = self.wanted.skip.min(total.saturating_sub(1));
@@ -395,7 +396,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Clears the lowest or the highest `count` set bits of a mask.
+/// Clears the `count` lowest or highest set bits of a mask.
 fn drop_bits(mut mask: u64, count: u64, highest: bool) -> u64 {
     for _ in 0..count {
         mask &= if highest {

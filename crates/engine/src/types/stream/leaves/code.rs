@@ -1,4 +1,5 @@
-//! The encoding of ids, names and values in a leaf.
+//! Defines the encoding of IDs, names and values in a leaf. A value is encoded relative to a model:
+//! a prefix of the value that the same field has in the entry for which the leaf was created.
 //!
 //! ```text
 //! a number: seven bits a byte, the lowest first; all but the last byte have their eighth bit set
@@ -9,7 +10,7 @@
 //! | tag 128       a text, as above                  |
 //! | tag 129..=136 an integer of 1 to 8 bytes        |
 //! | tag 137       the model                         |
-//! | tag 138..=145 an integer, as its distance from the model's, of 1 to 8 bytes |
+//! | tag 138..=145 an integer, as the difference from the model's, of 1 to 8 bytes |
 //! | tag 146..=255 the first tag - 145 bytes of the model, and a text |
 //! ```
 //!
@@ -27,11 +28,12 @@ const INTEGER: u8 = 129;
 const MODEL: u8 = 137;
 const DISTANCE: u8 = 138;
 const SHARED: u8 = 145;
-/// Length of a value in bytes by its tag, including the tag, or [`TEXT`] if a text of variable
-/// length follows.
+/// The length in bytes of a value with a given tag, including the tag, or [`TEXT`] if a text of
+/// variable length follows the tag.
 const LENGTHS: [u8; 256] = lengths();
 const TEXT: u8 = u8::MAX;
-/// Maximum number of bytes that a value shares with the model.
+/// The maximum length of the prefix that a value shares with its model, the prefix of a value
+/// against which it is encoded.
 pub(in crate::types::stream) const SHARED_MAX: usize = (u8::MAX - SHARED) as usize;
 
 pub(in crate::types::stream) const DAMAGED: Fault = Fault {
@@ -67,15 +69,15 @@ pub(in crate::types::stream) fn push_number(out: &mut Vec<u8>, mut number: u64) 
     out.push(number as u8);
 }
 
-/// Appends a text with its length to `out`.
+/// Appends a text to `out`, preceded by its length.
 #[inline]
 pub(in crate::types::stream) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     push_number(out, text.len() as u64);
     out.extend_from_slice(text);
 }
 
-/// Returns whether two short texts are equal. Texts of 4 to 16 bytes are compared as two words,
-/// which may overlap.
+/// Returns whether two texts are equal. Fast for texts of 4 to 16 bytes, which are compared as two
+/// words that can overlap.
 #[inline]
 pub(in crate::types::stream) fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -94,14 +96,14 @@ pub(in crate::types::stream) fn is_same(one: &[u8], other: &[u8]) -> bool {
     one == other
 }
 
-/// Returns the number of bytes that a signed integer needs.
+/// Returns the minimum number of bytes for a signed integer.
 fn width(value: i64) -> usize {
     let bits = 65 - (value ^ value >> 63).leading_zeros();
     bits.div_ceil(8) as usize
 }
 
-/// Appends the shortest encoding of a value relative to its model. Returns the number of bytes the
-/// value takes in a Redis listpack.
+/// Appends the shortest encoding of a value relative to `model`, a prefix of the same field's value
+/// in another entry. Returns the number of bytes that the value occupies in a Redis listpack.
 pub(in crate::types::stream) fn push_value(out: &mut Vec<u8>, text: &[u8], model: &[u8]) -> usize {
     let integer = parse_integer(text);
     if is_same(text, model) {
@@ -112,8 +114,8 @@ pub(in crate::types::stream) fn push_value(out: &mut Vec<u8>, text: &[u8], model
     listpack_value(integer, text.len())
 }
 
-/// Appends a value that differs from the model. `integer` is the integer that the text spells, if
-/// any.
+/// Appends a value that differs from `model`, relative to which values of this field are encoded.
+/// `integer` is the integer that the text represents, if any.
 #[inline]
 fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &[u8]) {
     if let Some(value) = integer {
@@ -134,7 +136,8 @@ fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &
     }
     let both = text.iter().zip(model).take(SHARED_MAX);
     let shared = both.take_while(|(one, other)| one == other).count();
-    // Sharing needs a length in addition to the tag, so a single shared byte saves nothing.
+    // A shared prefix requires a length in addition to the tag, so sharing a single byte saves
+    // nothing.
     if shared > 1 {
         out.push(SHARED + shared as u8);
         push_text(out, &text[shared..]);
@@ -148,7 +151,7 @@ fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &
 }
 
 /// Returns the size of a Redis listpack element in bytes, including the length field at its end.
-/// `bytes` is the size without that field.
+/// `bytes` is the size without the length field.
 fn with_length(bytes: usize) -> usize {
     bytes
         + match bytes {
@@ -160,7 +163,7 @@ fn with_length(bytes: usize) -> usize {
         }
 }
 
-/// Returns the number of bytes that an integer takes in a Redis listpack.
+/// Returns the number of bytes that an integer occupies in a Redis listpack.
 pub(in crate::types::stream) fn listpack_number(value: i64) -> usize {
     with_length(match value {
         0..=127 => 1,
@@ -172,13 +175,13 @@ pub(in crate::types::stream) fn listpack_number(value: i64) -> usize {
     })
 }
 
-/// Returns the number of bytes that a text takes in a Redis listpack.
+/// Returns the number of bytes that a text occupies in a Redis listpack.
 pub(in crate::types::stream) fn listpack_text(text: &[u8]) -> usize {
     listpack_value(parse_integer(text), text.len())
 }
 
-/// Returns the number of bytes that a text of `length` bytes takes in a Redis listpack. `integer`
-/// is the integer that the text spells, if any.
+/// Returns the number of bytes that a text of `length` bytes occupies in a Redis listpack.
+/// `integer` is the integer that the text represents, if any.
 #[inline]
 fn listpack_value(integer: Option<i64>, length: usize) -> usize {
     match (integer, length) {
@@ -189,7 +192,7 @@ fn listpack_value(integer: Option<i64>, length: usize) -> usize {
     }
 }
 
-/// Decodes the number at an offset. Returns the number and the offset of its end.
+/// Decodes the number at an offset. Returns the number and the offset after it.
 #[inline(always)]
 pub(in crate::types::stream) fn number_at(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     match *bytes.get(at)? {
@@ -198,8 +201,8 @@ pub(in crate::types::stream) fn number_at(bytes: &[u8], at: usize) -> Option<(u6
     }
 }
 
-/// Decodes a number of several bytes, the first of which was already read. Returns the number and
-/// the offset of its end.
+/// Decodes a number of several bytes whose first byte has already been read. Returns the number and
+/// the offset after it.
 fn long_number(bytes: &[u8], at: usize, first: u8) -> Option<(u64, usize)> {
     let mut number = u64::from(first & 0x7f);
     for place in 0..9 {
@@ -212,8 +215,8 @@ fn long_number(bytes: &[u8], at: usize, first: u8) -> Option<(u64, usize)> {
     None
 }
 
-/// Returns the offset of the end of a value. The caller must check that it is within the bytes, by
-/// reading on or by calling [`end`](Decoder::end).
+/// Returns the offset after a value. The caller must verify that this offset is within the bytes,
+/// either by reading at it or by calling [`end`](Decoder::end).
 #[inline(always)]
 pub(in crate::types::stream) fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
     match LENGTHS[usize::from(*bytes.get(at)?)] {
@@ -222,8 +225,8 @@ pub(in crate::types::stream) fn behind_value(bytes: &[u8], at: usize) -> Option<
     }
 }
 
-/// Returns the length of a value in bytes including its tag, or `None` if the tag does not
-/// determine it.
+/// Returns the length of a value in bytes, including its tag, or `None` if the length does not
+/// depend on the tag alone.
 #[inline(always)]
 pub(in crate::types::stream) fn length_of(tag: u8) -> Option<usize> {
     match LENGTHS[usize::from(tag)] {
@@ -232,12 +235,12 @@ pub(in crate::types::stream) fn length_of(tag: u8) -> Option<usize> {
     }
 }
 
-/// Predicts the tag and length of each value from the previous entry, as consecutive entries mostly
-/// agree. With a correct prediction, the processor need not wait for a value to find the start of
-/// the next.
+/// Predicts the tag and length of each value from the previous entry, because consecutive entries
+/// are usually alike. If the prediction is correct, the processor can locate the next value without
+/// waiting until the current one is loaded.
 pub(in crate::types::stream) struct Shape([(u8, usize); SHAPE]);
 
-/// Number of fields whose values are predicted.
+/// The maximum number of fields for which values are predicted.
 const SHAPE: usize = 8;
 
 impl Default for Shape {
@@ -247,8 +250,8 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Returns the offset of the end of an entry's values, for an entry with the `fields` fields of
-    /// the model.
+    /// Returns the offset after an entry's values. The entry must have the `fields` fields of the
+    /// leaf's model, so that no field names are stored with it.
     #[inline(always)]
     pub(in crate::types::stream) fn behind_values(
         &mut self,
@@ -276,13 +279,13 @@ impl Shape {
     }
 }
 
-/// Returns the offset of the end of a text.
+/// Returns the offset after a text.
 pub(in crate::types::stream) fn behind_text(bytes: &[u8], at: usize) -> Option<usize> {
     let (length, at) = number_at(bytes, at)?;
     at.checked_add(usize::try_from(length).ok()?)
 }
 
-/// Decodes the bytes of a leaf, which may be damaged or torn.
+/// A decoder for the bytes of a leaf, which can be damaged or torn.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::stream) struct Decoder<'b> {
     pub(in crate::types::stream) bytes: &'b [u8],
@@ -330,14 +333,14 @@ impl<'b> Decoder<'b> {
         Ok((u64::from_le_bytes(word) << unused) as i64 >> unused)
     }
 
-    /// Skips a value; see [`behind_value`].
+    /// Skips a value without checking that it ends within the bytes; see [`behind_value`].
     #[inline(always)]
     pub(in crate::types::stream) fn skip_value(&mut self) -> Result<(), Fault> {
         self.at = behind_value(self.bytes, self.at).ok_or(DAMAGED)?;
         Ok(())
     }
 
-    /// Returns the current offset. Fails if it is past the end of the bytes.
+    /// Returns the current offset. Fails if the offset is past the end of the bytes.
     #[inline(always)]
     pub(in crate::types::stream) fn end(&self) -> Result<usize, Fault> {
         match self.at <= self.bytes.len() {
@@ -346,7 +349,7 @@ impl<'b> Decoder<'b> {
         }
     }
 
-    /// Decodes a value relative to its model and appends it to `out`.
+    /// Decodes a value that is encoded relative to `model`, and appends it to `out`.
     #[inline]
     pub(in crate::types::stream) fn append_value(
         &mut self,

@@ -1,4 +1,4 @@
-//! The entries of a leaf, copied out of the store, and how they are encoded and decoded.
+//! Copies the entries of a leaf out of the store, and encodes and decodes them.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, View};
@@ -13,31 +13,34 @@ use crate::error::Error;
 use crate::types::stream::found::StreamEntries;
 use crate::types::stream::id::StreamId;
 
-/// Number and mask of the bits in an entry's first byte that hold the low part of the seq.
+/// The number of bits in an entry's first byte that contain the low part of the sequence number,
+/// and the mask of these bits.
 const SEQ_BITS: u32 = 6;
 const SEQ_MASK: u8 = 0x7e;
 
-/// The fields of a leaf's model, each with the start of its value.
+/// The model of a leaf, relative to which its entries are encoded: the name of each field and a
+/// prefix of its value.
 pub(in crate::types::stream) type Model<'b> = SmallVec<[(&'b [u8], &'b [u8]); 8]>;
 
-/// A copy of a leaf's bytes, and its decoded model.
+/// A copy of a leaf's bytes, with its decoded model, relative to which the entries are encoded.
 pub(in crate::types::stream) struct Image<'b> {
     pub(in crate::types::stream) leaf: Leaf,
     pub(in crate::types::stream) bytes: &'b [u8],
     pub(in crate::types::stream) model: Model<'b>,
 }
 
-/// The position and id of an entry in a leaf's image.
+/// The position and ID of an entry in a leaf's image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::types::stream) struct Spot {
     pub(in crate::types::stream) id: StreamId,
     pub(in crate::types::stream) start: usize,
-    /// Offset of the fields, after the encoded id.
+    /// The offset after the encoded ID, at which the fields start.
     pub(in crate::types::stream) fields: usize,
     pub(in crate::types::stream) end: usize,
 }
 
-/// Decodes the model at the start of a leaf. Inlined, so that the large result is built in place.
+/// Decodes the model at the start of a leaf, relative to which the entries are encoded. Inlined, so
+/// that the large result is constructed in place.
 #[inline(always)]
 pub(in crate::types::stream) fn model_of(bytes: &[u8]) -> Result<Model<'_>, Fault> {
     let mut decoder = Decoder::new(bytes, HEADER);
@@ -53,9 +56,9 @@ pub(in crate::types::stream) fn model_of(bytes: &[u8]) -> Result<Model<'_>, Faul
 
 /// Properties of an entry that was just encoded.
 pub(in crate::types::stream) struct Encoded {
-    /// Whether the entry has the same fields as the model.
+    /// Whether the entry has the same fields as the leaf's model.
     pub(in crate::types::stream) same: bool,
-    /// Number of bytes that the values take in a Redis node.
+    /// The number of bytes that the values occupy in a Redis node.
     pub(in crate::types::stream) values: usize,
 }
 
@@ -104,15 +107,15 @@ pub(in crate::types::stream) fn encode(
 #[derive(Clone, Copy, Debug)]
 pub(in crate::types::stream) struct Reached {
     pub(in crate::types::stream) entries: usize,
-    /// Offset of the end of the entries read.
+    /// The offset after the entries that were read.
     pub(in crate::types::stream) end: usize,
-    /// The id of the last entry read.
+    /// The ID of the last entry read.
     pub(in crate::types::stream) last: StreamId,
 }
 
 impl<'b> Image<'b> {
-    /// Decodes the head of an entry. Returns the id and whether the entry has the same fields as
-    /// the model.
+    /// Decodes the head of an entry. Returns the ID and whether the entry has the same fields as
+    /// the leaf's model.
     #[inline]
     fn head(&self, decoder: &mut Decoder<'b>) -> Result<(StreamId, bool), Fault> {
         let head = decoder.byte()?;
@@ -162,8 +165,9 @@ impl<'b> Image<'b> {
         })
     }
 
-    /// Returns the end of the entries and the id of the tombstone after them, if there is one.
-    /// Fails unless they end exactly at the leaf's end.
+    /// Returns the offset after the last entry and the ID of the tombstone that follows (the
+    /// remains of the deleted last entry), if any. Fails unless the entries and the tombstone end
+    /// exactly at the leaf's end.
     pub(in crate::types::stream) fn behind(&self) -> Result<(usize, Option<StreamId>), Error> {
         let mut entries_end = self.leaf.start;
         for spot in self.spots() {
@@ -181,7 +185,7 @@ impl<'b> Image<'b> {
         }
     }
 
-    /// Skips the fields and values of an entry whose head was decoded.
+    /// Skips the fields and values of an entry whose head has been decoded.
     #[inline(always)]
     fn skip(&self, decoder: &mut Decoder<'b>, same: bool) -> Result<(), Fault> {
         if same {
@@ -197,9 +201,10 @@ impl<'b> Image<'b> {
         Ok(())
     }
 
-    /// Appends the entries in a range to `out`, at most `left`. Returns how many more entries are
-    /// wanted from later leaves, or `None` if the range ends in this leaf. `reached` may hold a
-    /// known position before the range, and is set to the position after the last entry read.
+    /// Appends the entries in a range to `out`, at most `left` entries. Returns the number of
+    /// entries still wanted from later leaves, or `None` if the range ends in this leaf. `reached`
+    /// can contain a known position before the range, and is set to the position after the last
+    /// entry read.
     pub(in crate::types::stream) fn append_range(
         &self,
         (from, to): (StreamId, StreamId),
@@ -243,8 +248,8 @@ impl<'b> Image<'b> {
         Ok(Some(left))
     }
 
-    /// Returns the number of leading entries whose milliseconds are less than those of `id`, and
-    /// the offset where they end.
+    /// Returns the number of entries at the start of the leaf whose milliseconds are less than
+    /// those of `id`, and the offset after these entries.
     #[inline]
     fn before(&self, id: StreamId) -> Option<(usize, usize)> {
         let (bytes, fields, mut at) = (self.bytes, self.model.len(), self.leaf.start);
@@ -284,10 +289,11 @@ impl<'b> Image<'b> {
         Some((before, at))
     }
 
-    /// Reserves memory for entries about as long as the model, so that the buffers do not grow step
-    /// by step. A torn count cannot reserve more than a full leaf needs (R3).
+    /// Reserves memory for entries that are about as long as the leaf's model, so that the buffers
+    /// do not grow repeatedly. Even if the count is torn, reserves no more than a full leaf needs
+    /// (R3).
     fn make_room(&self, entries: usize, out: &mut StreamEntries) {
-        /// Assumed size of a value in bytes.
+        /// The assumed size of a value in bytes.
         const VALUE: usize = 16;
         let fields = self.model.len();
         let most = LEAF_MAX / (fields + 2);
@@ -307,7 +313,7 @@ impl<'b> Image<'b> {
         self.append_behind(&mut decoder, head, out)
     }
 
-    /// Appends an entry whose head was decoded to `out`.
+    /// Appends an entry whose head has been decoded to `out`.
     #[inline(always)]
     fn append_behind(
         &self,
@@ -335,7 +341,7 @@ impl<'b> Image<'b> {
 }
 
 impl Leaf {
-    /// Copies the whole leaf into a reusable buffer and decodes its model.
+    /// Copies the complete leaf to a reusable buffer and decodes the leaf's model.
     #[inline]
     pub(in crate::types::stream) fn image<'b>(
         &self,

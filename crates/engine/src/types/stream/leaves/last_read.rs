@@ -1,4 +1,4 @@
-//! Resuming a read of a leaf where the thread's last read ended.
+//! Resumes a read of a leaf at the position where the thread's last read ended.
 
 use std::cell::Cell;
 
@@ -10,13 +10,13 @@ use super::leaf::{FILL_AT, Leaf};
 use super::leaf_edit::KEPT;
 use crate::types::stream::id::StreamId;
 
-/// The position where a thread's last read ended. A read that continues from there, like that of a
-/// consumer, skips the earlier entries of the leaf if the leaf has the same bytes up to that
-/// position.
+/// The position where a thread's last read ended. If the next read continues there, as a consumer's
+/// reads do, it skips the earlier entries of the leaf, provided that the leaf's bytes up to this
+/// position have not changed.
 #[derive(Debug, Default)]
 pub(in crate::types::stream) struct LastRead {
     bytes: Vec<u8>,
-    /// Offset of the leaf's first entry during the last read.
+    /// The offset of the leaf's first entry at the time of the last read.
     start: usize,
     reached: Option<Reached>,
 }
@@ -44,14 +44,14 @@ pub(in crate::types::stream) fn with_last_read<R>(body: impl FnOnce(&mut LastRea
 }
 
 impl LastRead {
-    /// Returns the saved position, if it applies to this leaf and is before the id `from`.
+    /// Returns the saved position if it is valid for this leaf and precedes the ID `from`.
     pub(in crate::types::stream) fn find(
         &self,
         image: &Image<'_>,
         from: StreamId,
     ) -> Option<Reached> {
-        // The header word with the number and end of the entries changes when entries are added
-        // after the position.
+        // Ignore the header word that contains the number and the end of the entries, because it
+        // changes when entries are added after the position.
         const FILL: Range<usize> = FILL_AT as usize..FILL_AT as usize + 8;
         let reached = self.reached?;
         let same = |range: Range<usize>| {
@@ -65,7 +65,8 @@ impl LastRead {
         is_it.then_some(reached)
     }
 
-    /// Saves the position reached in a leaf, and takes over the buffer with the leaf's bytes.
+    /// Saves the position that a read reached in a leaf, together with the buffer that contains the
+    /// leaf's bytes.
     pub(in crate::types::stream) fn keep(
         &mut self,
         leaf: &Leaf,

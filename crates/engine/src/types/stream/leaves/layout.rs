@@ -1,28 +1,34 @@
-//! Skips consecutive entries of the same layout, each with a single comparison of its first bytes.
+//! Skips consecutive entries with the same layout, using a single comparison of the first bytes of
+//! each entry.
 //!
-//! The length of an entry depends on its head, on the number of bytes of its distance in
-//! milliseconds, and on the tags of its values. If all of these are among the first eight bytes,
-//! then an entry with the same bytes there has the same length, whatever its other bytes are.
+//! The length of an entry depends on its first byte, on the number of bytes in which its
+//! milliseconds are encoded, and on the tags of its values. If all of these are within the first
+//! eight bytes of an entry, every other entry in which they are equal has the same length, whatever
+//! its other bytes are.
 
 use super::code::length_of;
 
-/// The bit in an entry's first byte that is set if the entry has the same fields as the model.
+/// The bit in an entry's first byte that is set if the entry has the same fields as the leaf's
+/// model, in which case no field names are stored with it.
 pub(in crate::types::stream) const SAME: u8 = 1;
 pub(in crate::types::stream) const MORE: u8 = 0x80;
 
-/// Number of leading bytes that are compared.
+/// The number of leading bytes that are compared.
 const SEEN: usize = 8;
-/// Maximum number of bytes of a distance, with seven bits in each.
+/// The maximum number of bytes in which milliseconds since the base ID are encoded, with seven bits
+/// in each byte.
 const DISTANCE_MAX: usize = 2;
 
-/// The layout of an entry that has the same fields as the model.
+/// The layout of an entry that has the same fields as the leaf's model.
 pub(in crate::types::stream) struct Layout {
-    /// The bits among the first bytes that determine the layout, and their values.
+    /// The mask of the bits in the first bytes that determine the layout. `told` contains the
+    /// values of these bits.
     mask: u64,
     told: u64,
-    /// Mask of the distance's bits in its second byte, or 0 if the distance has a single byte.
+    /// The mask of the bits that the second byte contributes to the milliseconds since the base ID,
+    /// or 0 if they are encoded in a single byte.
     high: u64,
-    /// Length of the entry in bytes.
+    /// The length of the entry in bytes.
     length: usize,
 }
 
@@ -32,8 +38,8 @@ fn first_bytes(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Layout {
-    /// Returns the layout of the entry at an offset, which has values for `fields` fields. Returns
-    /// `None` if the first bytes do not determine the layout.
+    /// Returns the layout of the entry at an offset. The entry has values for `fields` fields.
+    /// Returns `None` if the first bytes do not determine the layout.
     #[inline]
     pub(in crate::types::stream) fn of(bytes: &[u8], at: usize, fields: usize) -> Option<Layout> {
         let seen = first_bytes(bytes, at)?;
@@ -64,9 +70,9 @@ impl Layout {
         })
     }
 
-    /// Skips entries of this layout, starting with the one at `at` and at most `most`. Stops at an
-    /// entry that has another layout or whose distance from the leaf's base is at least `far`.
-    /// Returns the number of entries skipped and the offset of the next entry.
+    /// Skips at most `most` entries with this layout, starting with the entry at `at`. Stops at an
+    /// entry that has a different layout, or that is at least `far` milliseconds after the leaf's
+    /// base ID. Returns the number of entries skipped and the offset of the next entry.
     #[inline(always)]
     pub(in crate::types::stream) fn pass(
         &self,
@@ -106,7 +112,8 @@ mod tests {
         let values = [b"21".as_slice(), b"700", b"oak"];
         for distance in [0, 1, 127, 128, 16_382] {
             let one = entry(distance, &values);
-            // The layout does not depend on the other bytes of the values, or on the seq.
+            // The layout does not depend on the bytes of the values after their tags, or on the
+            // sequence number.
             let mut like = entry(distance, &[b"21", b"-900", b"fig"]);
             like[0] |= 0x3e;
             let wider = if distance < 128 { 128 } else { 1 };
@@ -130,7 +137,7 @@ mod tests {
                 assert_eq!(layout.pass(&bytes, 0, 2, 16_383), (2, 2 * one.len()));
                 assert_eq!(layout.pass(&bytes, 0, 10, distance), (1, one.len()));
                 assert_eq!(layout.pass(&bytes, 0, 10, distance + 1), three);
-                // An entry with fewer than `SEEN` bytes left is not skipped.
+                // An entry is not skipped if fewer than `SEEN` bytes are left.
                 let cut = &bytes[..one.len() + SEEN - 1];
                 assert_eq!(layout.pass(cut, 0, 10, 16_383), (1, one.len()));
             }

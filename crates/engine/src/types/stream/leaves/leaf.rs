@@ -1,10 +1,10 @@
-//! The leaves of a stream's tree, which hold entries in order.
+//! Defines the leaves of a stream's tree, which contain entries in order.
 //!
 //! ```text
 //! a leaf:
 //! | 0x600 or 0x601, start of the entries' room, size |  8 bytes
 //! | entries, entries ever added, start and end of the entries, their size in Redis | 8
-//! | the base id, from which other ids are counted    |  16
+//! | the base ID, relative to which other IDs are encoded |  16
 //! | model: number of fields, and for each its name and the start of a value |
 //! | entries, and a tombstone in a leaf of 0x601  |
 //!
@@ -15,16 +15,17 @@
 //! | values                                       |
 //! ```
 //!
-//! An entry in the same millisecond as the base counts its seq from the base's. The model is taken
-//! from the entry for which the leaf was created: repeated fields take no space, and values store
-//! only how they differ from the model's. No entry depends on another entry. The first entries are
-//! therefore removed by storing a new start, and an entry is added after the last one (W4). A leaf
-//! holds the entries that a Redis node would hold, and is as large as they need: after a long entry
-//! there may be no other one.
+//! If an entry has the same milliseconds as the base ID, its sequence number is relative to that of
+//! the base ID. The model is derived from the entry for which the leaf was created. Field names
+//! that match the model are not stored again, and only the difference between a value and the
+//! model's value is stored. No entry depends on another entry, so the first entries are removed by
+//! storing a new start, and an entry is added after the last entry (W4). A leaf contains the same
+//! entries as a Redis node. It is only as large as necessary, because no other entry might follow a
+//! long entry.
 //!
-//! After the last entry is deleted, its first bytes, up to its id, stay as a tombstone until
-//! another entry is added there. MINID trims a Redis node by the last id it ever had, and a node
-//! may remain without entries.
+//! If the last entry is deleted, its first bytes, including its ID, stay as a tombstone until
+//! another entry is added there. The tombstone is necessary because MINID trims a Redis node by the
+//! last ID that the node ever contained, and because a Redis node can remain without entries.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
@@ -34,30 +35,31 @@ use crate::structures::tree::Child;
 use crate::types::stream::id::StreamId;
 
 pub(in crate::types::stream) const MAGIC: u64 = 0x600;
-/// The bit in a leaf's first word that is set if a tombstone follows its entries.
+/// The bit of a leaf's first word that is set if a tombstone (the remains of the deleted last
+/// entry) follows the entries.
 pub(in crate::types::stream) const TOMBSTONE: u64 = 1;
 pub(in crate::types::stream) const HEADER: usize = 32;
-/// Offset of the word with the number, position and size of the entries.
+/// The offset of the word that contains the number, the position and the size of the entries.
 pub(in crate::types::stream) const FILL_AT: u64 = 8;
-/// Sizes in bytes of the smallest leaf, and of a leaf with room for later entries.
+/// The sizes in bytes of the smallest leaf and of a leaf that has room for later entries.
 pub(in crate::types::stream) const LEAF_MIN: usize = 256;
 pub(in crate::types::stream) const LEAF_USUAL: usize = 4096;
-/// Size in bytes of the largest leaf that holds several entries. Entries that fill a Redis node of
-/// 4,096 bytes take at most about twice that here, because a name of many digits is an integer in
-/// Redis. Only several thousand empty texts may take more, because Redis' limit does not count them
-/// before they are added.
+/// The maximum size in bytes of a leaf with several entries. Entries that fill a Redis node of
+/// 4,096 bytes usually occupy at most about twice as much here, because Redis stores a name of many
+/// digits as an integer. Only several thousand empty texts can occupy more, because Redis does not
+/// count empty texts toward its limit before they are added.
 pub(in crate::types::stream) const LEAF_MAX: usize = 4 * LEAF_USUAL - 8;
-/// Value of the end field in a leaf whose only entry ends at the end of the leaf.
+/// The value of the end field in a leaf whose only entry extends to the end of the leaf.
 pub(in crate::types::stream) const WHOLE: u64 = 0x3fff;
-/// Maximum value of a leaf's `raw` size, in bytes. A leaf that reaches it is full under any size
-/// limit.
+/// The maximum value of a leaf's `raw` size in bytes. It equals the highest size limit that can be
+/// configured, so a leaf that reaches it is full under every size limit.
 pub(in crate::types::stream) const RAW_MAX: usize = 4096;
 
 pub(in crate::types::stream) fn fault(at: Offset) -> Error {
     Fault { at, ..DAMAGED }.into()
 }
 
-/// Returns whether a word is the first word of a leaf of entries.
+/// Returns whether `word` is the first word of a leaf of entries.
 pub(in crate::types::stream) fn is_entries(word: u64) -> bool {
     word & 0xffff & !TOMBSTONE == MAGIC
 }
@@ -67,19 +69,19 @@ pub(in crate::types::stream) fn is_entries(word: u64) -> bool {
 pub(in crate::types::stream) struct Leaf {
     pub(in crate::types::stream) at: Offset,
     pub(in crate::types::stream) size: usize,
-    /// Offset of the room for entries.
+    /// The offset of the area for entries.
     pub(in crate::types::stream) body: usize,
     pub(in crate::types::stream) count: usize,
-    /// Number of entries that were ever added to the leaf.
+    /// The number of entries that were ever added to the leaf.
     pub(in crate::types::stream) added: usize,
-    /// Approximate size in bytes of all entries ever added, as stored in a Redis node. The size
-    /// determines when the leaf is full.
+    /// The approximate size in bytes that all entries ever added to the leaf would occupy in a
+    /// Redis node. This size determines when the leaf is full.
     pub(in crate::types::stream) raw: usize,
-    /// Offset of the first entry.
+    /// The offset of the first entry.
     pub(in crate::types::stream) start: usize,
-    /// Offset of the end of the last entry, or of the tombstone after it.
+    /// The offset after the last entry, or after the tombstone that follows it.
     pub(in crate::types::stream) end: usize,
-    /// Whether a tombstone follows the last entry.
+    /// Whether a tombstone, the remains of the deleted last entry, follows the entries.
     pub(in crate::types::stream) has_tombstone: bool,
     pub(in crate::types::stream) base: StreamId,
 }
@@ -159,12 +161,12 @@ impl Leaf {
         Ok(transaction.store(shard, self.at, self.shape())?)
     }
 
-    /// Returns the size of the leaf's block in bytes.
+    /// Returns the size of the block that contains the leaf, in bytes.
     pub(in crate::types::stream) fn block_size(&self) -> u64 {
         block_size(self.size as u64)
     }
 
-    /// Returns the leaf as a child for its parent node.
+    /// Returns the leaf's offset, count and base ID, as its parent node stores them.
     pub(in crate::types::stream) fn child(&self) -> Child<2> {
         Child {
             at: self.at,
@@ -194,7 +196,7 @@ impl Leaf {
         leaf.put(transaction, pool, &mut bytes)
     }
 
-    /// Returns the number of bytes in use, from which the size of the next leaf is estimated.
+    /// Returns the number of used bytes, from which the size of the next leaf is estimated.
     pub(in crate::types::stream) fn used(&self) -> usize {
         self.body + self.end - self.start
     }
@@ -204,13 +206,13 @@ impl Leaf {
         self.size.min(LEAF_MAX).saturating_sub(self.end)
     }
 
-    /// Returns whether less than a quarter of the leaf is in use.
+    /// Returns whether less than a quarter of the leaf is used.
     pub(in crate::types::stream) fn is_sparse(&self) -> bool {
         self.size > LEAF_MIN && self.used() * 4 < self.size
     }
 }
 
-/// Rounds the size of a leaf up to that of its block, unless the leaf is too large to receive more
+/// Rounds the size of a leaf up to the size of its block, unless the leaf is too large for further
 /// entries.
 pub(in crate::types::stream) fn rounded(size: usize) -> usize {
     if size > LEAF_MAX {

@@ -1,4 +1,4 @@
-//! Building leaves of entries, and adding and removing entries.
+//! Builds leaves of entries, and adds and removes entries.
 
 use std::cell::Cell;
 
@@ -12,14 +12,15 @@ use crate::error::Error;
 use crate::structures::tree::Child;
 use crate::types::stream::id::StreamId;
 
-/// Maximum size of a model with values, in bytes. A longer model has empty values.
+/// The maximum size in bytes of a leaf's model if it includes values. In a larger model, the values
+/// are empty.
 const MODEL_MAX: usize = 1024;
-/// Maximum number of bytes of each value in a model.
+/// The maximum length in bytes of each value in a leaf's model.
 const MODEL_VALUE_MAX: usize = 64;
 
 impl Leaf {
     /// Builds a leaf with a single entry in a buffer outside the store. `hint` is the number of
-    /// bytes used in the previous leaf, from which the size of this one is estimated. Returns the
+    /// bytes used in the previous leaf, from which the new leaf's size is estimated. Returns the
     /// leaf and its bytes.
     pub(in crate::types::stream) fn make(
         id: StreamId,
@@ -51,8 +52,8 @@ impl Leaf {
         let encoded = encode(id, &model, id, texts, &mut bytes);
         let end = bytes.len();
         let usual = (hint + hint / 16).clamp(LEAF_MIN, LEAF_USUAL);
-        // A long entry most likely stays alone in its leaf, because a second entry of that length
-        // does not fit.
+        // A long entry will probably be the only entry in its leaf, because a second entry of the
+        // same length does not fit.
         let size = if end * 2 > LEAF_USUAL {
             end
         } else {
@@ -73,7 +74,7 @@ impl Leaf {
         (leaf, bytes)
     }
 
-    /// Allocates a block for the leaf and writes the leaf to it.
+    /// Allocates a block for the leaf and writes the leaf to the block.
     pub(in crate::types::stream) fn put(
         mut self,
         transaction: &mut Transaction<'_>,
@@ -99,7 +100,8 @@ impl Leaf {
         leaf.put(transaction, pool, &mut bytes)
     }
 
-    /// Appends an entry after the last one if there is room, overwriting any tombstone there.
+    /// Appends an entry after the last entry if there is room. Overwrites the tombstone, the
+    /// remains of a deleted last entry, if there is one.
     pub(in crate::types::stream) fn append(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -119,12 +121,12 @@ impl Leaf {
             .view()
             .append_part(self.at, 0, self.body as u64, body)?;
         let made = model_of(body);
-        // A model is large: borrow it from the result instead of moving it.
+        // Borrow the model from the result, because moving a value of this size is slow.
         let model = made.as_ref().map_err(Clone::clone)?;
         let encoded = &mut buffers.entry;
         encoded.clear();
-        // Preserve the bytes before the entry in the word they share. If the leaf is filled to its
-        // last byte, there may be no such word.
+        // Preserve the bytes before the entry in the word that both share. If the leaf is filled to
+        // its last byte, this word might not exist.
         let first = self.end & !7;
         let skip = self.end - first;
         if skip > 0 {
@@ -152,13 +154,13 @@ impl Leaf {
         Ok(Appended::Here)
     }
 
-    /// Returns whether an entry belongs in the next leaf by the limits of a Redis node. With the
-    /// same entries in a leaf as in a node, an approximate trim removes the same entries as in
-    /// Redis.
+    /// Returns whether an entry belongs in the next leaf according to the limits of a Redis node. A
+    /// leaf contains the same entries as a Redis node, so that an approximate trim removes the same
+    /// entries as in Redis.
     pub(in crate::types::stream) fn is_full(&self, texts: &[&[u8]], limits: &StreamLimits) -> bool {
         let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
-        // A Redis node starts with its numbers of live and deleted entries, whose encoded size
-        // grows with the numbers.
+        // A Redis node starts with the number of its live entries and the number of its deleted
+        // entries. The encoded size of these numbers grows with their values.
         let more = |entries: usize| listpack_number(entries as i64) - listpack_number(0);
         let raw = self.raw + more(self.count) + more(self.added.saturating_sub(self.count));
         self.added as u64 >= limits.entries() || raw as u64 + bytes >= limits.bytes()
@@ -178,7 +180,7 @@ impl Leaf {
         self.store_fill(transaction, shard)
     }
 
-    /// Removes all entries but keeps the tombstone.
+    /// Removes all entries but keeps the tombstone, the remains of the deleted last entry.
     pub(in crate::types::stream) fn drop_all(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -200,8 +202,8 @@ impl Leaf {
     ) -> Result<(), Error> {
         self.count -= 1;
         if spot.end == self.end {
-            // The removed bytes need not be logged here: an append that overwrites the tombstone
-            // preserves them.
+            // The removed bytes need not be logged here, because an append that overwrites the
+            // tombstone preserves them.
             self.end = spot.fields;
             self.set_tombstone(transaction, shard, true)?;
         } else if spot.start == self.start {
@@ -221,20 +223,21 @@ impl Leaf {
     }
 }
 
-/// A leaf that is built outside the store.
+/// A leaf that is built in a buffer outside the store.
 pub(in crate::types::stream) struct Draft {
     leaf: Leaf,
     bytes: Vec<u8>,
 }
 
 impl Draft {
-    /// Starts a leaf with a single entry.
+    /// Creates a draft with a single entry.
     pub(in crate::types::stream) fn new(id: StreamId, texts: &[&[u8]]) -> Draft {
         let (leaf, bytes) = Leaf::make(id, texts, 0);
         Draft { leaf, bytes }
     }
 
-    /// Adds an entry. Returns `false` if the leaf has reached its limits or has no room.
+    /// Adds an entry. Returns `false` if the leaf has reached its limits or has no room for the
+    /// entry.
     pub(in crate::types::stream) fn push(
         &mut self,
         (id, texts): (StreamId, &[&[u8]]),
@@ -270,8 +273,8 @@ impl Draft {
     }
 }
 
-/// Returns the number of bytes that an entry takes in a Redis node, of which `values` are for its
-/// values.
+/// Returns the number of bytes that an entry occupies in a Redis node. `values` is the number of
+/// bytes that the entry's values occupy.
 fn cost(base: StreamId, same: bool, id: StreamId, (texts, values): (&[&[u8]], usize)) -> usize {
     let fields = texts.as_chunks::<2>().0;
     let count = fields.len() as i64;
@@ -290,10 +293,10 @@ fn cost(base: StreamId, same: bool, id: StreamId, (texts, values): (&[&[u8]], us
 pub(in crate::types::stream) enum Appended {
     /// The entry was appended.
     Here,
-    /// The entry does not fit, but would fit in a larger leaf. The value is the number of bytes it
-    /// needs.
+    /// The entry does not fit, but it would fit in a larger leaf. The number is the size of the
+    /// encoded entry in bytes.
     Larger(usize),
-    /// The entry belongs in the next leaf.
+    /// The leaf is full, so the entry belongs in the next leaf.
     Full,
 }
 
@@ -304,7 +307,7 @@ pub(in crate::types::stream) struct Buffers {
     entry: Vec<u8>,
 }
 
-/// Maximum capacity, in bytes, of a buffer that is kept for the next call.
+/// The maximum capacity in bytes of a buffer that is kept for the next call.
 pub(in crate::types::stream) const KEPT: usize = 2 * LEAF_MAX;
 
 thread_local! {

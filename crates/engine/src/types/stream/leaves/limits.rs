@@ -1,26 +1,27 @@
-//! The limits at which a leaf of a stream is full.
+//! Defines the limits at which a leaf of a stream is full.
 
-/// Maximum number of entries in a leaf.
+/// The maximum number of entries in a leaf.
 pub(crate) const ENTRIES_MAX: usize = 0xfff;
 
 /// The limits at which a leaf of a stream is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// Maximum number of entries in a leaf; 0 means as many as fit.
+    /// The maximum number of entries in a leaf. 0 means that there is no limit except the size of
+    /// the leaf.
     pub entries: u64,
-    /// Maximum size of a leaf's entries in bytes as Redis counts them, at most 4,096; 0 means as
-    /// many as fit.
+    /// The maximum size of a leaf's entries in bytes, as counted by Redis and at most 4,096. 0
+    /// means that there is no limit except the size of the leaf.
     pub bytes: u64,
 }
 
 impl StreamLimits {
-    /// The default limits of Redis.
+    /// Redis' default limits.
     pub const DEFAULT: StreamLimits = StreamLimits {
         entries: 100,
         bytes: 4096,
     };
 
-    /// Returns the maximum number of entries that an approximate trim removes at a time: the
+    /// Returns the maximum number of entries that one approximate trim removes, which is the
     /// capacity of 100 leaves.
     pub fn trimmed_at_once(&self) -> u64 {
         match self.entries.saturating_mul(100) {
