@@ -1,6 +1,7 @@
-//! Calls every function that a script can reach, with extreme numbers, long texts, deep tables and
-//! hostile metatables, in loops and within `pcall`, `xpcall`, coroutines and callbacks. Each script
-//! must end within twice its time limit and stay within its memory limit.
+//! Calls every function that a script can reach, with extreme numbers, long strings, deeply nested
+//! tables and hostile metatables. The calls are made in loops and within `pcall`, `xpcall`,
+//! coroutines and callbacks. Each script must end within twice its time limit and must not exceed
+//! its memory limit.
 
 use std::fs;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use crate::lua::run_within;
 /// The CPU time limit of a script.
 const TIME: Duration = Duration::from_millis(40);
 const MEMORY: usize = 16 << 20;
-/// Bytes that the process may use in addition to the script's memory: for a reply, and for memory
-/// that the allocator keeps.
+/// The number of bytes that the process can use in addition to the script's memory: for the reply,
+/// and for memory that the allocator does not return.
 const BESIDES: usize = 24 << 20;
 
 /// The first lines of every script.
@@ -30,7 +31,7 @@ local stuck, broken, odd = made(endless), made(fails), made(same)
 local co = coroutine.create(function(...) while true do coroutine.yield(...) end end)
 ";
 
-/// Arguments for the functions.
+/// The arguments with which functions are called.
 const VALUES: &[&str] = &[
     "0",
     "1",
@@ -86,7 +87,7 @@ const VALUES: &[&str] = &[
     "'#'",
 ];
 
-/// Ways to call the chosen function.
+/// The forms in which a script calls the chosen function.
 const WAYS: &[&str] = &[
     "return call()",
     "return pcall(call)",
@@ -104,17 +105,18 @@ const WAYS: &[&str] = &[
     "local function deeper(n) if n > 0 then return coroutine.wrap(deeper)(n - 1) end return call() end return deeper(150)",
 ];
 
-/// Pieces of inputs. Every byte selects something.
+/// Pieces of inputs. Each byte of an input selects a function, an argument or a form of call.
 pub(crate) const TOKENS: &[&[u8]] = &[b"\x00", b"\x05", b"\x07", b"\x08", b"\xff"];
 
-/// Chooses an item by the next byte of the input, or the first item if the input is empty.
+/// Returns the item that the next byte of the input selects, or the first item if the input is
+/// empty.
 fn choose<'a>(input: &mut &[u8], from: &[&'a str]) -> &'a str {
     let (byte, rest) = input.split_first().unwrap_or((&0, &[]));
     *input = rest;
     from[usize::from(*byte) % from.len()]
 }
 
-/// Makes the call that the input selects.
+/// Calls the function that the input selects, with the arguments and in the form that it selects.
 pub(crate) fn call(mut input: &[u8]) {
     let rows = undercroft_scripts::functions();
     let named = rows.iter().filter(|row| row.is_named);
@@ -129,7 +131,7 @@ pub(crate) fn call(mut input: &[u8]) {
     ));
 }
 
-/// Returns the bytes in a line of `/proc/self/status`.
+/// Returns the number of bytes that a line of `/proc/self/status` states.
 fn memory(line: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut found = status.lines().filter_map(|text| text.strip_prefix(line));
@@ -142,7 +144,7 @@ fn memory(line: &str) -> usize {
         * 1024
 }
 
-/// Runs a script, and checks that it ends in time and within its memory limit.
+/// Runs a script, and checks that it ends within its time and memory limits.
 fn ends(script: &str) {
     let limits = ScriptLimits {
         memory: MEMORY,
@@ -150,13 +152,13 @@ fn ends(script: &str) {
         shared_thread_time: None,
         impatient_time: None,
     };
-    // Reset the peak of memory use, if the system allows it.
+    // Reset the peak of the process's memory use, if the system permits it.
     let resets = fs::write("/proc/self/clear_refs", "5").is_ok();
     let (before, began) = (memory("VmRSS"), thread_time());
     run_within(limits, &[b"EVAL", script.as_bytes(), b"0"]);
     let took = thread_time().saturating_sub(began);
-    // If the first run of every write is rolled back, a script runs twice. Sanitizers slow the
-    // script down and keep memory.
+    // With `UNDERCROFT_RERUN`, the first run of every write is rolled back, so a script runs twice.
+    // Sanitizers slow scripts down and do not return freed memory immediately.
     let is_set = |name| std::env::var_os(name).is_some();
     let (runs, sanitized) = (
         1 + u32::from(is_set("UNDERCROFT_RERUN")),

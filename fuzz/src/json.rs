@@ -1,5 +1,5 @@
-//! The scripts' library `cjson`: it must decode JSON to the same values as another parser, and both
-//! must read its output as the same values.
+//! Fuzzes the scripts' `cjson` library. It must decode JSON to the same values as a second parser,
+//! and both must decode the library's output to the same values.
 
 use std::slice::from_ref;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use undercroft_commands::reply::Tree;
 use crate::lua::{canonical, script, shortened, values};
 use crate::values::{PUT, Value};
 
-/// Pieces of JSON, and extensions that only this library accepts.
+/// Pieces of JSON, and of extensions to JSON that only `cjson` accepts.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"{",
     b"}",
@@ -48,12 +48,13 @@ static DECODED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Encodes the decoded value. If that fails, the text held a number that JSON does not allow.
+/// A script that encodes the decoded value. Encoding fails if the text contained a number that JSON
+/// forbids.
 const ENCODED: &str = "\
 local ok, text = pcall(function(text) return cjson.encode(cjson.decode(text)) end, ARGV[1]) \
 if not ok then return {err = 'refused'} end cjson.decode(text) return text";
 
-/// Decodes a text, and encodes it again.
+/// Decodes a JSON text, and encodes the result again.
 pub(crate) fn decode_and_encode(input: &[u8]) {
     let input = shortened(input);
     let decoded = values(&DECODED, &[input]);
@@ -82,7 +83,7 @@ fn value(json: &Json) -> Value {
         Json::Number(number) => Value::Number(number.as_f64().expect("a number")),
         Json::String(text) => Value::Text(text.as_bytes().to_vec()),
         Json::Array(items) => {
-            // Keep null items: scripts see them as the value `cjson.null`.
+            // Retain null items, because scripts see them as the value `cjson.null`.
             let keys = (1..).map(|index| Value::Number(f64::from(index)));
             Value::Table(keys.zip(items.iter().map(value)).collect())
         }
@@ -94,7 +95,8 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// Returns whether two values are equal up to encoding, which keeps 14 digits of a number.
+/// Returns whether two values are equal except for the rounding of numbers to 14 digits, which
+/// encoding does.
 fn are_near(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {

@@ -1,22 +1,22 @@
-//! Fuzzing of all code that reads bytes from outside.
+//! Fuzzes all code that parses bytes from outside the process.
 //!
 //! A target is a function that must return for any input bytes, and may panic only if the code
-//! under test is wrong. [`TARGETS`] lists the targets. There are two drivers: the test in this
-//! crate feeds each target a bounded number of [mutated](Mutator) seed inputs on every `make test`;
-//! `make fuzz` links the same functions with libFuzzer, which is guided by coverage.
+//! under test is wrong. [`TARGETS`] lists the targets. Two drivers call the targets. In every `make
+//! test`, the test in this crate passes a bounded number of [mutated](Mutator) seed inputs to each
+//! target. `make fuzz` links the same functions with libFuzzer, which is guided by coverage.
 //!
-//! - `bin/libfuzzer`: every target under libFuzzer.
-//! - `calls`: every function that a script can reach, with hostile arguments.
-//! - `json`: the scripts' library `cjson`, compared with another JSON parser.
-//! - `libraries`: FUNCTION RESTORE payloads: accepted ones are listed, and dumped again.
-//! - `lua`: a thread's client of a store, which passes inputs to scripts.
-//! - `mutate`: derives inputs from seed inputs by reproducible random changes.
-//! - `packs`: the scripts' library `cmsgpack`, compared with a simple parser.
-//! - `payload`: RESTORE payloads: accepted ones are stored, checked, and dumped again.
-//! - `store`: opens, reads, writes and checks a sound store that the input has damaged.
-//! - `structs`: the scripts' library `struct`, compared with a simple parser.
-//! - `targets`: the targets: one function for each kind of input from outside.
-//! - `values`: Lua values as the reference parsers produce them.
+//! - `bin/libfuzzer`: runs a target under libFuzzer.
+//! - `calls`: calls every function that a script can reach, with hostile arguments.
+//! - `json`: compares the scripts' `cjson` library with a second JSON parser.
+//! - `libraries`: restores FUNCTION RESTORE payloads, and dumps the accepted ones again.
+//! - `lua`: passes inputs to scripts through a thread-local client of a store.
+//! - `mutate`: derives inputs from seed inputs through reproducible random changes.
+//! - `packs`: compares the scripts' `cmsgpack` library with a simple parser.
+//! - `payload`: restores RESTORE payloads, and dumps the accepted ones again.
+//! - `store`: damages a sound store, and then opens, reads, writes and checks it.
+//! - `structs`: compares the scripts' `struct` library with a simple parser.
+//! - `targets`: lists the targets, one for each kind of input.
+//! - `values`: the Lua values that the reference parsers produce.
 
 mod calls;
 #[path = "../../crates/memory/tests/survival/image.rs"]

@@ -1,12 +1,12 @@
-//! FUNCTION RESTORE payloads. An accepted payload is listed, dumped and accepted again with the
-//! same result; a refused payload changes nothing.
+//! Fuzzes FUNCTION RESTORE payloads. The libraries of an accepted payload are dumped, and restoring
+//! the dump must yield the same libraries. A refused payload must change nothing.
 
 use undercroft_commands::reply::Tree;
 
 use crate::lua::{check, run, shortened};
 use crate::payload::sealed;
 
-/// Starts and ends of libraries, functions and flags, and wrong lengths.
+/// Pieces of inputs: starts and ends of libraries, functions and flags, and wrong lengths.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\xf5",
     b"\xf6",
@@ -57,7 +57,7 @@ fn dump() -> Vec<u8> {
     }
 }
 
-/// Restores the input as libraries, with a version and a checksum appended.
+/// Restores the input as libraries, after appending a version and a checksum.
 pub(crate) fn restore_and_dump(input: &[u8]) {
     assert!(is_ok(&run(&[b"FUNCTION", b"FLUSH"])));
     let is_accepted = restore(&sealed(shortened(input)));

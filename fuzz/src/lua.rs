@@ -1,4 +1,4 @@
-//! A thread's client of a store, which passes inputs to scripts and libraries.
+//! Passes inputs to scripts and libraries through a thread-local client of a store.
 
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ use undercroft_engine::Store;
 use crate::store::place;
 use crate::values::{Pieces, Value};
 
-/// The maximum length in bytes of an input for a script, the same as in the random driver.
+/// The maximum length, in bytes, of an input that is passed to a script. It equals the maximum
+/// length of the random driver's inputs.
 const LONGEST: usize = 4096;
-/// The time limit of a script. Inputs are small, so a longer run is a failure.
+/// The time limit of a script. Inputs are small, so exceeding the limit is a failure.
 const TIME: Duration = Duration::from_secs(5);
 /// The memory limit of a script, in bytes.
 const MEMORY: usize = 16 << 20;
@@ -39,19 +40,19 @@ fn process_of(limits: ScriptLimits) -> Process {
     process.with_interpreter(Some(undercroft_scripts::interpreter()), limits)
 }
 
-/// A host without connections.
+/// A host that has no connections.
 struct Alone;
 
 impl Connections for Alone {}
 impl Inbox for Alone {}
 impl Control for Alone {}
 
-/// Runs a command.
+/// Runs a command as the thread-local client.
 pub(crate) fn run(words: &[&[u8]]) -> Tree {
     PLACE.with(|((_, store), process)| run_in(store, process, words))
 }
 
-/// Runs a command with other limits for its script.
+/// Runs a command whose script has different limits.
 pub(crate) fn run_within(limits: ScriptLimits, words: &[&[u8]]) -> Tree {
     PLACE.with(|((_, store), _)| run_in(store, &process_of(limits), words))
 }
@@ -67,7 +68,7 @@ fn run_in(store: &Store, process: &Process, words: &[&[u8]]) -> Tree {
     replies.pop().expect("a reply")
 }
 
-/// Panics if the store's structures are inconsistent.
+/// Panics if the store's data structures are inconsistent.
 pub(crate) fn check() {
     let report = PLACE.with(|((_, store), _)| store.check());
     let report = report.expect("the store is there");
@@ -79,7 +80,8 @@ pub(crate) fn shortened(input: &[u8]) -> &[u8] {
     &input[..input.len().min(LONGEST)]
 }
 
-/// Returns the result of a script, or `None` for the error `refused`. Any other error is a failure.
+/// Returns the result of a script, or `None` if the script returned the error `refused`. Panics on
+/// any other error.
 pub(crate) fn script(text: &str, arguments: &[&[u8]]) -> Option<Tree> {
     let words = [b"EVAL", text.as_bytes(), b"0"].into_iter();
     let words: Vec<&[u8]> = words.chain(arguments.iter().copied()).collect();
@@ -92,7 +94,7 @@ pub(crate) fn script(text: &str, arguments: &[&[u8]]) -> Option<Tree> {
     }
 }
 
-/// Returns the values that a script returned in the pieces of [`PUT`](crate::values::PUT).
+/// Returns the values that a script returned with the Lua function in [`PUT`](crate::values::PUT).
 pub(crate) fn values(text: &str, arguments: &[&[u8]]) -> Option<Vec<Value>> {
     let Tree::Array(pieces) = script(text, arguments)? else {
         panic!("no pieces of {text}");
@@ -104,7 +106,7 @@ pub(crate) fn values(text: &str, arguments: &[&[u8]]) -> Option<Vec<Value>> {
     Some(Pieces(pieces).collect())
 }
 
-/// Returns texts that are equal for equal lists of values.
+/// Encodes values, so that equal lists of values have equal encodings.
 pub(crate) fn canonical(values: &[Value]) -> Vec<String> {
     let texts = values.iter().map(Value::canonical);
     texts.map(|text| text.escape_ascii().to_string()).collect()

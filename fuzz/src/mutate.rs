@@ -1,14 +1,15 @@
-//! Derives inputs from seed inputs by random changes. The same random seed gives the same inputs.
+//! Derives inputs from seed inputs through random changes. The same random seed yields the same
+//! inputs.
 
 use fastrand::Rng;
 
-/// The maximum length of an input in bytes.
+/// The maximum length of an input, in bytes.
 const LONGEST: usize = 4096;
 
 /// The maximum number of changes to one input.
 const CHANGES: usize = 8;
 
-/// Edge cases for parsers of lengths and counts.
+/// Numbers that are edge cases for parsers of lengths and counts.
 const NUMBERS: &[&str] = &[
     "0",
     "-1",
@@ -35,8 +36,9 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// Returns a source of inputs made from `seeds` and `tokens`, the pieces of the format under
-    /// test. Without seeds, inputs start empty. `seed` determines all inputs.
+    /// Returns a source of inputs, which combine `seeds` with `tokens`, pieces of the format under
+    /// test. Without seeds, each input is derived from an empty one. The random seed `seed`
+    /// determines all inputs.
     #[must_use]
     pub fn new(seeds: &'a [Vec<u8>], tokens: &'a [&'a [u8]], seed: u64) -> Self {
         Mutator {

@@ -1,5 +1,5 @@
-//! The scripts' library `cmsgpack`: it must unpack the same values as a simple parser, and both
-//! must read its output as the same values.
+//! Fuzzes the scripts' `cmsgpack` library. It must unpack the same values as a simple parser, and
+//! both must unpack the library's output to the same values.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use undercroft_commands::reply::Tree;
 use crate::lua::{canonical, script, shortened, values};
 use crate::values::{PUT, Value};
 
-/// Type bytes of all kinds of values, and wrong lengths.
+/// Pieces of inputs: type bytes of all kinds of values, and wrong lengths.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\x00",
     b"\x7f",
@@ -44,9 +44,9 @@ pub(crate) const TOKENS: &[&[u8]] = &[
     b"\xff",
 ];
 
-/// The maximum nesting of arrays and maps that are unpacked.
+/// The maximum nesting depth of unpacked arrays and maps.
 const LEVELS_MAX: usize = 1000;
-/// The maximum nesting of tables that are packed.
+/// The maximum nesting depth of packed tables.
 const PACKED_LEVELS: usize = 16;
 
 static UNPACKED: LazyLock<String> = LazyLock::new(|| {
@@ -56,7 +56,7 @@ static UNPACKED: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Unpacks the values one by one.
+/// A script that unpacks the values of the input one by one.
 static ONE_BY_ONE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "{PUT} local at = 0 while at >= 0 and at < #ARGV[1] do \
@@ -67,7 +67,7 @@ static ONE_BY_ONE: LazyLock<String> = LazyLock::new(|| {
 
 const PACKED: &str = "return cmsgpack.pack(cmsgpack.unpack(ARGV[1]))";
 
-/// Unpacks values, and packs them again.
+/// Unpacks the values of the input, and packs them again.
 pub(crate) fn unpack_and_pack(input: &[u8]) {
     let input = shortened(input);
     let expected = Reader { rest: input }.all();
@@ -78,7 +78,7 @@ pub(crate) fn unpack_and_pack(input: &[u8]) {
     assert_eq!(one_by_one.as_deref().map(canonical), read, "one by one");
     let Some(expected) = expected else { return };
     let depth = expected.iter().map(Value::depth).max();
-    // Deeper values are not packed, and packing needs at least one value.
+    // Deeper values are not packed, and packing requires at least one value.
     if depth.is_none_or(|depth| depth > PACKED_LEVELS) {
         return;
     }
@@ -96,7 +96,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads all values, or returns `None` if the input is malformed.
+    /// Parses all values, or returns `None` if the input is malformed.
     fn all(mut self) -> Option<Vec<Value>> {
         let mut all = Vec::new();
         while !self.rest.is_empty() {
@@ -111,7 +111,7 @@ impl Reader<'_> {
         Some(taken)
     }
 
-    /// Reads an unsigned big-endian number of `bytes` bytes.
+    /// Parses an unsigned big-endian number of `bytes` bytes.
     fn unsigned(&mut self, bytes: usize) -> Option<u64> {
         let taken = self.take(bytes)?;
         Some(
@@ -121,7 +121,7 @@ impl Reader<'_> {
         )
     }
 
-    /// Reads a signed big-endian number of `bytes` bytes.
+    /// Parses a signed big-endian number of `bytes` bytes.
     fn signed(&mut self, bytes: usize) -> Option<i64> {
         let unused = 64 - 8 * bytes as u32;
         Some((self.unsigned(bytes)? << unused).cast_signed() >> unused)
@@ -140,7 +140,7 @@ impl Reader<'_> {
             0xcc => self.unsigned(1)? as f64,
             0xcd => self.unsigned(2)? as f64,
             0xce => self.unsigned(4)? as f64,
-            // As in Redis, integers from 2^63 on become negative.
+            // As in Redis, unsigned integers of 2^63 and above become negative.
             0xcf => self.unsigned(8)?.cast_signed() as f64,
             0xd0 => self.signed(1)? as f64,
             0xd1 => self.signed(2)? as f64,

@@ -1,11 +1,12 @@
-//! RESTORE payloads: an accepted one is stored, passes the checks, and its dump is accepted again.
+//! Fuzzes RESTORE payloads. An accepted payload must be stored in a sound form, and its dump must
+//! be accepted again.
 
 use crate::store::place;
 use crc::{CRC_64_REDIS, Crc, Table};
 use tempfile::TempDir;
 use undercroft_engine::{Encoding, Limits, Ranges, Store, ValueType, rdb};
 
-/// Redis' value types, wrong lengths, ends of listpacks, and LZF data.
+/// Pieces of inputs: Redis' value types, wrong lengths, ends of listpacks, and LZF data.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\x00",
     b"\x02",
@@ -31,7 +32,7 @@ pub(crate) const TOKENS: &[&[u8]] = &[
     b"\xf4\xff\xff\xff\xff\xff\xff\xff\xff",
 ];
 
-/// The maximum length in bytes of a string in a payload.
+/// The maximum length, in bytes, of a string in a payload.
 const LONGEST: usize = 1 << 20;
 const RDB_VERSION: u16 = 10;
 
@@ -40,7 +41,7 @@ thread_local! {
     static PLACE: (TempDir, Store) = place();
 }
 
-/// Returns the input as a payload, with version and checksum appended.
+/// Returns the input as a payload, with a version and a checksum appended.
 pub(crate) fn sealed(input: &[u8]) -> Vec<u8> {
     let mut payload = [input, &RDB_VERSION.to_le_bytes()].concat();
     let checksum = CHECKSUM.checksum(&payload);
@@ -48,7 +49,7 @@ pub(crate) fn sealed(input: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Restores the input as a value, with version and checksum appended.
+/// Restores the input as a value, after appending a version and a checksum.
 pub(crate) fn restore(input: &[u8]) {
     let payload = sealed(input);
     let Ok((value_type, items)) = rdb::restore(&payload, LONGEST) else {
@@ -68,7 +69,8 @@ pub(crate) fn restore(input: &[u8]) {
     );
 }
 
-/// Stores items, and returns the stored items and their encoding, or `None` if there is no room.
+/// Stores items as a value. Returns the stored items and their encoding, or `None` if the store is
+/// full.
 fn stored(store: &Store, value_type: ValueType, items: &Ranges) -> Option<(Ranges, Encoding)> {
     let key = store.key(b"key");
     let put = store.write(store.all_shards(), |writer| {

@@ -1,10 +1,10 @@
-//! Opening a damaged store: the input damages a sound store, which is then opened, read, written
-//! and checked.
+//! Fuzzes the opening of damaged stores: the input damages a sound store, which is then opened,
+//! read, written and checked.
 //!
-//! The first byte of the input selects the store. The second byte holds flags: bit 0 leaves the
-//! header's checksum as it is; with bit 1, the next two bytes are the page at which the file is
-//! truncated. Changes of twelve bytes each follow: page, word in the page, and the value to XOR
-//! into the word.
+//! The first byte of the input selects the store. The second byte contains flags. If bit 0 is set,
+//! the header's checksum is not corrected. If bit 1 is set, the next two bytes are the number of
+//! the page at which the file is truncated. The remaining bytes are changes of twelve bytes each:
+//! the page, the word in the page, and the value to XOR into the word.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use crate::image::{Image, samples, use_store};
 use tempfile::TempDir;
 use undercroft_engine::{Options, Store};
 
-/// Changes with large effects: a word of each page, a lock word, high and low bits.
+/// Changes with large effects: to a word of each page, to a lock word, and to high and low bits.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\0\0",
     b"\x01\0\0\0\x01\0\0\0\0\0\0\0",
@@ -27,12 +27,13 @@ const WORDS: usize = 512;
 
 static SAMPLES: LazyLock<Vec<Image>> = LazyLock::new(|| samples(directory().path()));
 
-/// Creates a directory for one use, because a directory in a static is never removed.
+/// Creates a temporary directory. It is not stored in a static, because values in statics are never
+/// dropped.
 fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm")
 }
 
-/// Creates a store in a temporary directory, both of which last as long as the thread.
+/// Creates a store in a temporary directory, which is deleted when the returned value is dropped.
 pub(crate) fn place() -> (TempDir, Store) {
     let directory = directory();
     let options = Options {
@@ -44,7 +45,7 @@ pub(crate) fn place() -> (TempDir, Store) {
     (directory, store)
 }
 
-/// Damages a store as the input says, and uses it.
+/// Damages a store according to the input, and then uses it.
 pub(crate) fn open_and_use(input: &[u8]) {
     let [which, how, rest @ ..] = input else {
         return;
@@ -57,7 +58,7 @@ pub(crate) fn open_and_use(input: &[u8]) {
     for change in changes.chunks_exact(12) {
         let number = |at: usize| usize::from(u16::from_le_bytes([change[at], change[at + 1]]));
         let pages = image.pages() + image.control_pages();
-        // Choose the pages before the heap twice as often.
+        // Select the control pages, which precede the heap, twice as often as other pages.
         let page = number(0) % pages % image.pages();
         let word = number(2) % WORDS;
         let value = u64::from_le_bytes(change[4..].try_into().expect("eight bytes"));

@@ -1,5 +1,5 @@
-//! The scripts' library `struct`: it must unpack the same values as a simple parser, and pack them
-//! to the same bytes again.
+//! Fuzzes the scripts' `struct` library. It must unpack the same values as a simple parser, and
+//! pack them into the original bytes.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,8 @@ use undercroft_commands::reply::Tree;
 use crate::lua::{canonical, script, shortened, values};
 use crate::values::{PUT, Value};
 
-/// Format letters, wrong sizes, and the zero byte that separates the format from the data.
+/// Pieces of inputs: format letters, wrong sizes, and the zero byte that separates the format from
+/// the data.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\0",
     b"<",
@@ -45,11 +46,11 @@ pub(crate) const TOKENS: &[&[u8]] = &[
     b"abc\0",
 ];
 
-/// The size of the widest integer in bytes.
+/// The size, in bytes, of the widest integer.
 const INTEGER_MAX: u64 = 32;
-/// The greatest number that a format may contain.
+/// The largest number that a format can contain.
 const NUMBER_MAX: u64 = i32::MAX as u64;
-/// The greatest integer that a Lua number represents exactly with all smaller ones.
+/// The bound up to which a Lua number represents all integers exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
 static UNPACKED: LazyLock<String> = LazyLock::new(|| {
@@ -63,7 +64,7 @@ const PACKED: &str = "\
 local found = {struct.unpack(ARGV[1], ARGV[2])} found[#found] = nil \
 return struct.pack(ARGV[1], unpack(found))";
 
-/// Unpacks data as the format says, and packs it again.
+/// Unpacks the data according to the format, and packs the values again.
 pub(crate) fn unpack_and_pack(input: &[u8]) {
     let input = shortened(input);
     let end = input.iter().position(|byte| *byte == 0);
@@ -91,9 +92,9 @@ struct Reader<'a> {
     alignment: u64,
     is_big: bool,
     found: Vec<Value>,
-    /// The expected bytes after packing, or `None` if they differ from the input.
+    /// The bytes that packing must yield, or `None` if they differ from the input.
     written: Option<Vec<u8>>,
-    /// Whether the format uses a text as a number, which Lua accepts and this parser does not.
+    /// Whether the format uses a string as a length, which Lua accepts but this parser does not.
     is_lost: bool,
 }
 
@@ -111,7 +112,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads all values and the end position, or returns `None` if the input is malformed.
+    /// Parses all values and the end position, or returns `None` if the input is malformed.
     fn read(&mut self) -> Option<()> {
         while let Some((letter, format)) = self.format.split_first() {
             self.format = format;
@@ -130,7 +131,7 @@ impl<'a> Reader<'a> {
             if *letter != b'c' {
                 self.skip(width);
             }
-            // The position must be valid even for a letter that has no value.
+            // The position must be valid even if the letter describes no value.
             self.here(width)?;
             self.one(*letter, width)?;
         }
@@ -138,7 +139,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Reads the value of one letter.
+    /// Parses the value that one format letter describes.
     fn one(&mut self, letter: u8, width: u64) -> Option<()> {
         match letter {
             b'b' | b'h' | b'l' | b'i' => self.integer(width, true)?,
@@ -170,7 +171,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Reads a number in the format, or returns the default.
+    /// Parses a number in the format, or returns `default` if there is none.
     fn number(&mut self, default: u64) -> Option<u64> {
         let digits = self.format.iter().take_while(|byte| byte.is_ascii_digit());
         let (digits, format) = self.format.split_at(digits.count());
@@ -185,7 +186,7 @@ impl<'a> Reader<'a> {
         digits.iter().try_fold(0, add)
     }
 
-    /// Skips the padding before an aligned value.
+    /// Skips the padding bytes before an aligned value.
     fn skip(&mut self, width: u64) {
         let width = width.min(self.alignment);
         if width > 0 {
@@ -212,7 +213,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a value's low bytes in little-endian order. Only the low eight bytes are kept.
+    /// Parses a value of `width` bytes, and returns its low eight bytes in little-endian order.
     fn low_bytes(&mut self, width: u64) -> Option<[u8; 8]> {
         let mut bytes = self.take(width)?.to_vec();
         if self.is_big {
@@ -270,9 +271,10 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Reads a text whose length is the value found before it, and replaces that value.
+    /// Parses a string whose length is the previously parsed value. The string replaces the length
+    /// in the list of values.
     fn counted(&mut self) -> Option<()> {
-        // Packing takes the length as a separate argument, so the bytes differ.
+        // Packing does not write the length, so the bytes differ from the input.
         self.written = None;
         let length = match self.found.pop()? {
             Value::Number(number) if number.is_finite() => number,

@@ -1,19 +1,20 @@
-//! The targets: one function for each kind of input from outside.
+//! Lists the fuzz targets, one function for each kind of input from outside the process.
 
 use crate::{calls, json, libraries, packs, payload, store, structs};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
-/// A fuzz target.
+/// A fuzz target: a function under test and the parameters of its inputs.
 #[derive(Debug)]
 pub struct Target {
     /// The name of the target and of its seed directory.
     pub name: &'static str,
-    /// Pieces of inputs for the random driver.
+    /// Pieces from which the random driver builds inputs.
     pub tokens: &'static [&'static [u8]],
-    /// The cost of an input, as a multiple of the cheapest target's. The random driver makes
-    /// proportionally fewer inputs.
+    /// The cost of an input, as a multiple of the cost for the cheapest target. The random driver
+    /// generates proportionally fewer inputs.
     pub cost: u64,
-    /// The function under test. Must return for every input, and panics only if the code is wrong.
+    /// The function under test. It must return for every input, and panics only if the tested code
+    /// is wrong.
     pub run: fn(&[u8]),
 }
 
@@ -71,15 +72,15 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The commands in a stream of bytes, and the error that ended it, if any.
+/// The commands in a stream of bytes, and the error that ended the stream, if any.
 #[derive(Debug, PartialEq)]
 struct Stream {
     commands: Vec<Vec<Vec<u8>>>,
     error: Option<ProtocolError>,
 }
 
-/// Client requests: the parsed commands must not depend on how the bytes are split, and a command
-/// that is encoded again must parse to the same command.
+/// Fuzzes client requests: the parsed commands must not depend on how the bytes are split, and a
+/// command that is encoded again must parse to the same command.
 fn request(input: &[u8]) {
     for authenticated in [true, false] {
         let limits = Limits {
@@ -100,7 +101,7 @@ fn request(input: &[u8]) {
     }
 }
 
-/// Parses `input` as if it arrives in pieces of `piece` bytes.
+/// Parses `input` as if it arrived in pieces of `piece` bytes.
 fn receive(input: &[u8], limits: Limits, piece: usize) -> Stream {
     let mut parser = RequestParser::new(limits);
     let mut commands = Vec::new();
@@ -115,7 +116,8 @@ fn receive(input: &[u8], limits: Limits, piece: usize) -> Stream {
                 return Stream { commands, error };
             }
         };
-        // A length that was announced but whose bytes have not arrived must not cost memory.
+        // Stating the length of an argument must not allocate memory before bytes of the argument
+        // arrive.
         let held = parser.allocated();
         assert!(
             held <= 1024 + 64 * input.len(),

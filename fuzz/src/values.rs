@@ -1,43 +1,45 @@
-//! Lua values, as the reference parsers produce them and as scripts report theirs.
+//! Defines Lua values, which the reference parsers produce and which scripts return in pieces.
 
 use std::fmt::Write as _;
 
-/// A Lua value.
+/// A Lua value, or a value of a format that is compared with Lua.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// No value, or JSON's null.
+    /// No value, or null in JSON.
     Nil,
     Bool(bool),
     Number(f64),
     Text(Vec<u8>),
-    /// Keys and values in any order.
+    /// Pairs of keys and values in any order.
     Table(Vec<(Value, Value)>),
 }
 
 impl Value {
-    /// Returns a table with the keys 1, 2 and so on. Leaves out nil values, which Lua tables cannot
-    /// hold.
+    /// Returns a table with the keys 1, 2 and so on. Omits nil values, which Lua tables cannot
+    /// contain.
     pub(crate) fn array(items: Vec<Value>) -> Value {
         let keys = (1..).map(|index| Value::Number(f64::from(index)));
         let pairs = keys.zip(items);
         Value::Table(pairs.filter(|(_, item)| *item != Value::Nil).collect())
     }
 
-    /// Returns how deeply tables are nested.
+    /// Returns the nesting depth of tables.
     pub(crate) fn depth(&self) -> usize {
         let Value::Table(pairs) = self else { return 0 };
         let depths = pairs.iter().flat_map(|(key, item)| [key, item]);
         1 + depths.map(Value::depth).max().unwrap_or(0)
     }
 
-    /// Returns bytes that are equal for equal values, whatever the order of their tables.
+    /// Encodes the value, so that equal values have equal encodings, regardless of the order of
+    /// pairs in tables.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let mut text = String::new();
         match self {
             Value::Nil => text.push('z'),
             Value::Bool(value) => write!(text, "{value}").expect("text"),
             Value::Number(number) if number.is_nan() => text.push_str("nan"),
-            // Positive and negative zero are the same number and the same key.
+            // Adding 0.0 encodes positive and negative zero equally, because they are the same
+            // number and the same key.
             Value::Number(number) => write!(text, "{:x},", (number + 0.0).to_bits()).expect("text"),
             Value::Text(bytes) => {
                 write!(text, "{}:", bytes.len()).expect("text");
@@ -54,8 +56,8 @@ impl Value {
     }
 }
 
-/// A Lua function `put` that appends a value to the table `out` in pieces, from which [`Pieces`]
-/// restores it. The first letter of each piece is its type.
+/// The source of a Lua function `put`, which appends a value to the table `out` in pieces.
+/// [`Pieces`] restores the value. The first letter of each piece is its type.
 pub(crate) const PUT: &str = "\
 local out = {}
 local function put(value)
@@ -76,7 +78,7 @@ local function put_all(...)
 end
 ";
 
-/// Reads the pieces that [`PUT`] has written.
+/// A parser of the pieces that [`PUT`] has written.
 pub(crate) struct Pieces<I: Iterator<Item = Vec<u8>>>(pub(crate) I);
 
 impl<I: Iterator<Item = Vec<u8>>> Iterator for Pieces<I> {

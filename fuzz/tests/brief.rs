@@ -1,7 +1,8 @@
 //! Runs every target on its seeds and on a bounded number of inputs derived from them.
 //!
 //! - `UNDERCROFT_SEED`: the random seed, which a failing run prints
-//! - `UNDERCROFT_FUZZ_INPUTS`: inputs per target (default 50,000), divided by the target's cost
+//! - `UNDERCROFT_FUZZ_INPUTS`: the number of inputs per target (default 50,000), divided by the
+//!   target's cost
 //! - `UNDERCROFT_FUZZ_TARGETS`: the targets to run, separated by commas (default: all)
 
 use std::fs;
@@ -12,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use undercroft_fuzz::{Mutator, TARGETS, Target};
 
-/// Returns the number in an environment variable, if the variable is set.
+/// Returns the number that an environment variable contains, or `None` if the variable is not set.
 fn variable<T: FromStr>(name: &str) -> Option<T> {
     let value = std::env::var(name).ok()?;
     let number = value.parse().ok();
@@ -23,8 +24,8 @@ fn variable<T: FromStr>(name: &str) -> Option<T> {
     number
 }
 
-/// Returns the files in `fuzz/seeds/<target>/`, sorted by name: examples of the format, and every
-/// input that has ever failed.
+/// Returns the contents of the files in `fuzz/seeds/<target>/`, sorted by name: examples of the
+/// format, and every input that has ever failed.
 fn seeds(target: &Target) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("seeds")
@@ -38,7 +39,7 @@ fn seeds(target: &Target) -> Vec<Vec<u8>> {
     paths.iter().map(read).collect()
 }
 
-/// Runs the target. If it panics, prints the input and how to reproduce the failure.
+/// Runs the target. If it panics, prints the input and instructions to reproduce the failure.
 fn run(target: &Target, input: &[u8], how: &str) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(input))) {
         eprintln!("fuzz target {} failed ({how}) on:", target.name);

@@ -1,9 +1,10 @@
-//! Stores by name, which survive the removal or replacement of the store's file.
+//! Refers to stores by name, so that calls survive the removal or replacement of the store's file.
 //!
-//! `undercroft rm`, or a clean-up of /dev/shm, removes the file while processes map it. Their
-//! mappings stay, and every write to them is refused. Rust and C reach a store only through the
-//! types of this module: a call that meets a removed store is repeated in the store that now has
-//! the same name. The Python binding uses [`Place`] directly and applies the same rules.
+//! `undercroft rm`, or a clean-up of /dev/shm, can remove the file while processes map it. The
+//! mappings remain valid, but every write to them is refused. Rust and C programs access a store
+//! only through the types of this module: if a call fails because the store was removed, it is
+//! repeated in the store that now has the same name. The Python binding uses [`Place`] directly and
+//! applies the same rules.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use undercroft_engine::{Error, Store, WaitHook};
 use crate::open_store::OpenStore;
 use crate::place::Place;
 
-/// A function that returns the wait hook for the store's locks. It is called for each new mapping.
+/// A function that returns the wait hook for the store's locks. It is called for each new mapping
+/// of a store.
 pub type Hook = fn() -> Option<Box<dyn WaitHook>>;
 
-/// Returns the text of an error reply, if the store's file was removed or replaced. An
-/// out-of-memory error becomes the error of the removal, which is its cause.
+/// Returns the text of an error reply if the store's file was removed or replaced. Replaces an
+/// out-of-memory error with the error of the removal, which caused it.
 #[cold]
 pub fn removed_text<'t>(store: &Store, text: &'t str) -> Option<Cow<'t, str>> {
     let removal = store.removal()?;
@@ -34,29 +36,31 @@ pub fn removed_text<'t>(store: &Store, text: &'t str) -> Option<Cow<'t, str>> {
     Some(Cow::Borrowed(text))
 }
 
-/// The store that a name refers to. Clones share the store, and any number of threads may use it.
+/// The store that currently has a name. Clones share the store, and any number of threads can use
+/// it.
 ///
-/// The first mapping stays until the last clone is dropped, because calls borrow it without
-/// reference counting. In the common case a call only reads one flag. A later mapping is released
-/// when the next one replaces it.
+/// The first mapping remains until the last clone is dropped, because calls borrow it without
+/// reference counting. As long as its file exists, a call only reads one flag. A later mapping is
+/// released when the next mapping replaces it.
 #[derive(Clone)]
 pub struct StoreByName {
     first: Arc<OpenStore>,
     rest: Arc<Rest>,
 }
 
-/// Rarely used state.
+/// State that only the slow path uses.
 struct Rest {
     place: Place,
     hook: Hook,
-    /// The current store, if the file of the first one has been removed.
+    /// The current store, if the file of the first store has been removed.
     later: ArcSwapOption<OpenStore>,
-    /// The patience that was set after opening, in nanoseconds, or 0 if none was set.
+    /// The patience (the maximum wait for a lock) set after opening, in nanoseconds, or 0 if none
+    /// was set.
     patience: AtomicU64,
 }
 
 impl StoreByName {
-    /// Opens or creates the store, see [`Place::open`].
+    /// Opens or creates the store at a place, like [`Place::open`].
     ///
     /// # Errors
     /// The errors of [`Place::open`].
@@ -72,17 +76,17 @@ impl StoreByName {
         })
     }
 
-    /// Returns the place that the store is opened from.
+    /// Returns the place from which the store is opened.
     pub fn place(&self) -> &Place {
         &self.rest.place
     }
 
-    /// Makes a call on the store. If the call fails because the file was removed, and the client
-    /// may move to the store that now has the same name, the call is repeated there. `opening`
+    /// Calls `call` with the store. If the call fails because the file was removed, and the place
+    /// permits reopening, the call is repeated in the store that now has the same name. `opening`
     /// converts an error of opening that store.
     ///
     /// # Errors
-    /// The errors of the call, and of opening the store.
+    /// The errors of the call and of opening the store.
     #[inline(always)]
     pub fn call<R, E>(
         &self,
@@ -91,8 +95,8 @@ impl StoreByName {
     ) -> Result<R, E> {
         if !self.first.store.is_lost() {
             let done = call(&self.first);
-            // A removed store may also fail with another error, such as OOM, so look at the path
-            // after each error.
+            // In a removed store, a call can also fail with a different error, such as OOM, so
+            // check for a removal after each error.
             if done.is_ok() || !self.rest.place.reopens() || !self.first.store.removed() {
                 return done;
             }
@@ -112,12 +116,13 @@ impl StoreByName {
         if done.is_ok() || !self.rest.place.reopens() || !open.store.removed() {
             return done;
         }
-        // The later store was removed as well, so open the store again.
+        // The later store was removed, too, so open the store again.
         let open = self.current().map_err(|error| opening(&error))?;
         call(&open)
     }
 
-    /// Like [`call`](Self::call), for a command on a temporary connection.
+    /// Runs a command on a temporary connection. Like [`call`](Self::call), repeats the command if
+    /// the store was removed.
     ///
     /// # Errors
     /// The errors of [`call`](Self::call).
@@ -142,8 +147,8 @@ impl StoreByName {
         }
     }
 
-    /// Returns the store that the name refers to, for a connection, a subscription or an object,
-    /// which outlive a call.
+    /// Returns the store that currently has the name, for a connection, a subscription or an
+    /// object, which outlive a single call.
     ///
     /// # Errors
     /// If the file was removed, the errors of opening the store again.
@@ -165,12 +170,13 @@ impl StoreByName {
         if let nanoseconds @ 1.. = self.rest.patience.load(Ordering::Relaxed) {
             opened.store.set_patience(Duration::from_nanos(nanoseconds));
         }
-        // Threads that arrive here at the same time have opened the same mapping.
+        // Threads that reach this point concurrently have opened the same mapping, so any of them
+        // can store it.
         self.rest.later.store(Some(opened.clone()));
         Ok(opened)
     }
 
-    /// Calls `body` with the store that was used last, even if its file has been removed.
+    /// Calls `body` with the most recently used store, even if its file has been removed.
     #[inline]
     pub fn with<R>(&self, body: impl FnOnce(&Arc<OpenStore>) -> R) -> R {
         if !self.first.store.is_lost() {
@@ -180,8 +186,8 @@ impl StoreByName {
         body(later.as_ref().unwrap_or(&self.first))
     }
 
-    /// Sets how long calls of this process wait for locks, in this store and in those that replace
-    /// it.
+    /// Sets the maximum time for which calls of this process wait for a lock. Applies to this store
+    /// and to stores that replace it.
     pub fn set_patience(&self, patience: Duration) {
         let nanoseconds = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
         self.rest
@@ -191,8 +197,9 @@ impl StoreByName {
     }
 }
 
-/// A connection to the store that a name refers to. While the connection holds state of a removed
-/// store, such as an open transaction, it stays on that store, and its calls end with the error.
+/// A connection to the store that currently has a name. While the connection holds state of a
+/// removed store, such as an open transaction, it continues to use that store, and its calls return
+/// the error.
 pub struct SessionByName {
     of: StoreByName,
     open: Arc<OpenStore>,
@@ -200,7 +207,7 @@ pub struct SessionByName {
 }
 
 impl SessionByName {
-    /// Returns a new connection. If the store cannot be opened again, the connection's first call
+    /// Returns a new connection. If the store cannot be reopened, the connection's first call
     /// retries and reports the error.
     pub fn new(of: &StoreByName) -> SessionByName {
         let open = of.current().unwrap_or_else(|_| of.with(Arc::clone));
@@ -221,8 +228,8 @@ impl SessionByName {
         &mut self.session
     }
 
-    /// Begins a call. If the connection's store was removed and the connection holds no state of
-    /// that store, moves the connection to the store that now has the same name.
+    /// Starts a call. If the connection's store was removed and the connection holds no state of
+    /// that store, first moves the connection to the store that now has the same name.
     ///
     /// # Errors
     /// The errors of [`StoreByName::current`].
@@ -234,8 +241,9 @@ impl SessionByName {
         Ok((&self.open, &mut self.session))
     }
 
-    /// Runs a command. If the command was refused because the store's file was removed, and the
-    /// connection may move to the store that now has the same name, the command is repeated there.
+    /// Runs a command. If the command fails because the store's file was removed, and the
+    /// connection held no state of that store, the command is repeated in the store that now has
+    /// the same name.
     ///
     /// # Errors
     /// The errors of [`StoreByName::call`].
@@ -246,7 +254,7 @@ impl SessionByName {
         mut run: impl FnMut(&OpenStore, &mut Session) -> Result<R, E>,
     ) -> Result<R, E> {
         let (open, session) = self.enter().map_err(|error| opening(&error))?;
-        // EXEC ends the state that the connection held, so check it before the command.
+        // EXEC ends the state that the connection holds, so check for state before the command.
         let held_nothing = session.holds_nothing();
         let done = run(open, session);
         if done.is_ok() || !open.store.removed() {
@@ -281,7 +289,8 @@ mod tests {
         error.to_string()
     }
 
-    /// Repeats a call until the process notices that the file was removed. It checks once a second.
+    /// Repeats a call until the process notices that the file was removed, and returns the call's
+    /// result. The process checks for a removal once a second.
     fn until<R>(store: &StoreByName, mut call: impl FnMut(&Store) -> Result<R, String>) -> String {
         loop {
             let done = store.call(text, |open| call(&open.store).map(drop));
@@ -322,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn client_that_only_misses_keys_learns_of_the_removal() {
+    fn client_that_only_reads_missing_keys_notices_the_removal() {
         let (_directory, store) = by_name("");
         fs::remove_file(store.place().path()).expect("it exists");
         until(&store, miss);
@@ -356,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn process_that_never_wrote_moves_to_the_new_store_at_once() {
+    fn process_that_never_wrote_moves_to_the_new_store_immediately() {
         let (_directory, store) = by_name("");
         fs::remove_file(store.place().path()).expect("it exists");
         store.call(text, |open| set(&open.store)).expect("a store");

@@ -1,5 +1,5 @@
-//! The process that embeds a store, as commands see it: without connections, but with a
-//! configuration.
+//! Implements the commands' interface to a process that embeds a store, which has a configuration
+//! but no connections.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use undercroft_commands::config::{Config, Parameter, STORED, Value};
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Interpreter, Process};
 use undercroft_commands::scripts::ScriptLimits;
 
-/// A script that exceeds this time is aborted and rolled back, because waiting processes would
-/// otherwise give up.
+/// The time after which a script is aborted and rolled back. After a longer time, waiting processes
+/// would fail with an error.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
-/// A script that exceeds this time in an event loop is restarted outside the loop.
+/// The time after which a script that runs in an event loop is restarted outside the loop.
 const IMPATIENT_TIME: Duration = Duration::from_millis(5);
 const LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
@@ -27,15 +27,15 @@ fn interpreter() -> Option<&'static dyn Interpreter> {
     return None;
 }
 
-/// A process without a server: a program that embeds the store.
+/// A program that embeds a store without running a server.
 pub struct Embedding {
     process: Process,
-    /// True if the process runs one command and exits.
+    /// Whether the process exits after a single command.
     is_passing: bool,
 }
 
 impl Embedding {
-    /// Returns a process with the default configuration.
+    /// Returns an embedding with the default configuration.
     pub fn new() -> Embedding {
         Embedding {
             process: Process::new(Config::new(), 1).with_interpreter(interpreter(), LIMITS),
@@ -43,8 +43,8 @@ impl Embedding {
         }
     }
 
-    /// Returns a process that runs one command and exits. It refuses CONFIG SET for parameters that
-    /// belong to the process and not to the store.
+    /// Returns an embedding for a process that exits after a single command. CONFIG SET is refused
+    /// for parameters that belong to the process rather than to the store.
     pub fn passing() -> Embedding {
         Embedding {
             is_passing: true,
@@ -57,12 +57,13 @@ impl Embedding {
         &self.process
     }
 
-    /// Returns the process as commands see it.
+    /// Returns the process's interface for commands.
     pub fn host(&self) -> Host<'_> {
         Host::of(&self.process, self)
     }
 
-    /// Like [`host`](Self::host), for a connection with a custom inbox for messages and items.
+    /// Returns the process's interface for commands, like [`host`](Self::host), with a separate
+    /// inbox for messages and items.
     pub fn host_with<'a>(&'a self, inbox: &'a dyn Inbox) -> Host<'a> {
         Host {
             inbox,
@@ -86,8 +87,8 @@ impl Control for Embedding {
         &self,
         changes: &[(&'static Parameter, Value)],
     ) -> Result<(), (&'static Parameter, String)> {
-        // The typed calls of a program do not count replicas, so a minimum number of replicas could
-        // not be guaranteed.
+        // A program's typed calls do not count replicas, so a minimum number of replicas could not
+        // be guaranteed.
         let is_servers = |(parameter, value): &&(&'static Parameter, Value)| {
             let wants_replicas =
                 parameter.name == "min-replicas-to-write" && *value != Value::Integer(0);

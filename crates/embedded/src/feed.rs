@@ -1,5 +1,5 @@
-//! Feed calls for language bindings that pass many items in one buffer. Values are copied in the
-//! feed's own layout, without an argument or a reply for each value.
+//! Implements feed calls for language bindings, which pass many items in one buffer. Values are
+//! copied in the feed's own layout, without an argument or a reply for each value.
 
 use undercroft_commands::{Failure, append_feed_between, count_feed_between, feed_selection};
 use undercroft_engine::feeds::{FeedRange, FoundItems, Order, Schema, Seen, Untallied};
@@ -10,16 +10,16 @@ use crate::OpenStore;
 /// The conditions that select items of a feed.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedQuery<'q> {
-    /// The condition on the mark of an item.
+    /// The condition on an item's mark, which records whether the item has been seen.
     pub seen: Seen,
-    /// The condition on the attributes, in the syntax of clients.
+    /// The condition on an item's attributes, in the filter syntax of FEED commands.
     pub filter: Option<&'q [u8]>,
-    /// The ends of a range of values as in FEED.BETWEEN, for sorted feeds only.
+    /// The bounds of a range of values, as in FEED.BETWEEN. Only for sorted feeds.
     pub between: Option<(&'q [u8], &'q [u8])>,
 }
 
 impl FeedQuery<'_> {
-    /// Selects all visible items.
+    /// A query that selects all visible items.
     pub const VISIBLE: FeedQuery<'static> = FeedQuery {
         seen: Seen::Visible,
         filter: None,
@@ -27,16 +27,17 @@ impl FeedQuery<'_> {
     };
 }
 
-/// Items to add. Their values are stored consecutively, and so are their attributes.
+/// Items to add to a feed. The values are stored consecutively in one slice, and the attributes in
+/// another.
 #[derive(Clone, Copy, Debug)]
 pub struct FeedItems<'a> {
-    /// The values.
+    /// The bytes of all values.
     pub values: &'a [u8],
-    /// The size of each value in bytes, which is not 0.
+    /// The size of each value in bytes, which must not be 0.
     pub size: usize,
-    /// The attributes, with `columns` numbers for each value.
+    /// The attributes of all items, with `columns` numbers for each value.
     pub attributes: &'a [u32],
-    /// The number of attributes of each value. With 0 columns, all attributes are 0.
+    /// The number of attributes per value. With 0 columns, all attributes are 0.
     pub columns: usize,
 }
 
@@ -56,9 +57,10 @@ impl FeedItems<'_> {
 }
 
 impl OpenStore {
-    /// Adds items to a feed before the item at a position. Without a position, each item goes where
-    /// its value belongs. Returns the new number of items, or `None` if there is no feed or if the
-    /// feed does not accept the items. FEED.ADD with the same items then reports the reason.
+    /// Inserts items into a feed before the item at a position. Without a position, each item is
+    /// inserted where its value belongs. Returns the new number of items, or `None` if the feed
+    /// does not exist or does not accept the items. In that case, FEED.ADD with the same items
+    /// reports the reason.
     ///
     /// # Errors
     /// The errors of every write.
@@ -81,9 +83,9 @@ impl OpenStore {
         Ok(added)
     }
 
-    /// Moves the first item with a value to a position in the feed. Returns whether the feed has
-    /// the value, or `None` if there is no feed or if the feed does not accept the move. FEED.MOVE
-    /// then reports the reason.
+    /// Moves the first item with a value to a position in the feed. Returns whether the feed
+    /// contains the value, or `None` if the feed does not exist or does not accept the move. In
+    /// that case, FEED.MOVE reports the reason.
     ///
     /// # Errors
     /// The errors of every write.
@@ -116,9 +118,9 @@ impl OpenStore {
         Ok(moved)
     }
 
-    /// Reads items of a feed into a buffer, with attributes if the range asks for them. `takes`
-    /// decides whether the caller accepts items of this kind. Returns the kind of the items, or
-    /// `None` if the key does not exist.
+    /// Reads items of a feed into a buffer, including their attributes if the range requests them.
+    /// `takes` returns whether the caller accepts the feed's kind of items. Returns the kind of the
+    /// items, or `None` if the key does not exist.
     ///
     /// # Errors
     /// The errors of FEED.RANGE and FEED.BETWEEN.

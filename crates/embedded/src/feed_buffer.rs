@@ -1,19 +1,19 @@
-//! A buffer for each thread that holds items of feeds on their way to the caller.
+//! Provides a thread-local buffer for items that are read from feeds.
 
 use std::cell::Cell;
 
 use undercroft_engine::ThreadCached;
 use undercroft_engine::feeds::FoundItems;
 
-/// The maximum size in bytes of a buffer that is kept for the next call.
+/// The maximum size, in bytes, of a buffer that the next call reuses.
 const KEPT: usize = 64 * 1024;
 
 thread_local! {
     static ITEMS: Cell<FoundItems> = const { Cell::new(FoundItems::new()) };
 }
 
-/// Lends a thread-local buffer for items on their way to the caller, which saves an allocation for
-/// each call.
+/// Calls `body` with a thread-local buffer for items of feeds, which saves an allocation in each
+/// call.
 pub fn with_feed_buffer<R>(body: impl FnOnce(&mut FoundItems) -> R) -> R {
     let mut items = ITEMS.take_cached();
     let done = body(&mut items);

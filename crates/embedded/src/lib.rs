@@ -1,15 +1,15 @@
-//! The parts that every program with an embedded store needs, in any language: the store, mapped
-//! once in a process, and commands that run as on a separate connection.
+//! Embeds a store in a program, for bindings of any language. A process maps each store once, and
+//! each client runs commands as on a separate connection.
 //!
-//! - `by_name`: stores by name, which survive the removal of the store's file.
-//! - `embedding`: the process as commands see it.
-//! - `feed`: items of feeds, copied in the feed's own layout.
-//! - `feed_buffer`: a buffer for each thread that holds items of feeds.
-//! - `objects`: objects, for languages that exchange bytes and arrays.
-//! - `open_store`: an open store with the state of its process, and commands on it.
-//! - `place`: finding a store by its name, with one mapping of each file in a process.
-//! - `taken`: the items that a command removed from the store, to restore them if they do not reach
-//!   the caller.
+//! - `by_name`: stores by name, so that calls survive the removal of the store's file.
+//! - `embedding`: the commands' interface to the process.
+//! - `feed`: feed calls that copy items in the feed's own layout.
+//! - `feed_buffer`: a thread-local buffer for items of feeds.
+//! - `objects`: objects: bytes and arrays that processes exchange.
+//! - `open_store`: an open store with the state of its process, and its commands.
+//! - `place`: finds a store by its name, and maps each file once per process.
+//! - `taken`: records the items that a command removes, to restore them if they do not reach the
+//!   caller.
 
 mod by_name;
 mod embedding;

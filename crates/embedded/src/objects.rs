@@ -1,5 +1,6 @@
-//! Objects: bytes and arrays that processes exchange, each a string that starts with a header.
-//! `docs/objects.md` describes the format. Python writes further kinds.
+//! Implements objects: bytes and arrays that processes exchange. Each object is a string that
+//! starts with a header. `docs/objects.md` describes the format. Python writes additional kinds of
+//! objects.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -16,33 +17,34 @@ use crate::open_store::OpenStore;
 
 const MAGIC: [u8; 3] = [0xc1, b'U', b'O'];
 const PREFIX: &[u8] = b"object:";
-/// The alignment of the data after the header, in bytes.
+/// The alignment, in bytes, of the data after the header.
 const ALIGNMENT: usize = 64;
 /// The size of the fixed part of a header, in bytes.
 const START: usize = 8;
-/// The size in bytes from which a value is copied directly into the store, once and without a lock.
-/// Smaller values are assembled first.
+/// The size, in bytes, from which a value is copied directly into the store, once and without a
+/// lock. A smaller value is first assembled in a buffer.
 const PIECES_MIN: usize = 32 << 10;
 
 /// The kind of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObjectKind {
-    /// Bytes.
+    /// Plain bytes.
     Bytes,
     /// An array in C order.
     Array {
         /// The data type of the items in numpy's notation, such as `<f8`.
         dtype: String,
-        /// The lengths of the dimensions.
+        /// The length of each dimension.
         shape: Vec<u64>,
     },
-    /// Another of Python's kinds, identified by its letter. Its bytes are all bytes after the
-    /// padded header.
+    /// A kind that only Python interprets, identified by its letter. The object's bytes are all
+    /// bytes after the padded header.
     Other {
-        /// The letter: `m` for a tree, `p` for a pickle, and others that `docs/objects.md` lists.
+        /// The letter of the kind: `m` for a tree, `p` for a pickle, or another letter that
+        /// `docs/objects.md` lists.
         letter: u8,
-        /// The description in the header.
+        /// The description that the header contains.
         description: Vec<u8>,
     },
 }
@@ -60,8 +62,8 @@ impl ObjectHead {
     /// Returns the header of an array in C order with `length` bytes of items.
     ///
     /// # Errors
-    /// Returns a description of the fault if the data type is not in numpy's notation, or if the
-    /// length does not match the shape.
+    /// A description of the problem if the data type is not in numpy's notation, or if the length
+    /// does not match the shape.
     pub fn array(dtype: &str, shape: &[u64], length: usize) -> Result<ObjectHead, String> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"<>|=".contains(&byte);
         if dtype.is_empty() || !dtype.bytes().all(is_word) {
@@ -83,7 +85,7 @@ impl ObjectHead {
         Ok(ObjectHead::new(b'a', description.as_bytes()))
     }
 
-    /// Returns the header including its padding.
+    /// Returns a header including its padding.
     fn new(kind: u8, description: &[u8]) -> ObjectHead {
         let mut head = MAGIC.to_vec();
         head.push(kind);
@@ -94,14 +96,14 @@ impl ObjectHead {
     }
 }
 
-/// The result of looking up an object.
+/// The result of looking up an object by its id.
 #[derive(Debug)]
 pub enum FoundObject {
     /// The key does not exist.
     Nothing,
-    /// The key holds a value that is not an object.
+    /// The key's value is not an object.
     Foreign,
-    /// The key holds this object.
+    /// The key's value is this object.
     Object(Object),
 }
 
@@ -110,7 +112,7 @@ impl OpenStore {
     /// bytes, which are copied once.
     ///
     /// # Errors
-    /// Fails like every write, and if the store is full.
+    /// The errors of every write, and an error if the store is full.
     pub fn put_object(
         &self,
         database: usize,
@@ -146,21 +148,22 @@ impl OpenStore {
         set.map(|()| id).map_err(|(error, _)| error)
     }
 
-    /// Returns the object with an id. O(1) from 32 KiB on. Smaller objects are copied, and so are
-    /// objects beyond the 126 that this process can read in place at a time.
+    /// Returns the object with an id. O(1) for objects of at least 32 KiB. Smaller objects are
+    /// copied. A process can read up to 126 objects in place at the same time, and further objects
+    /// are copied, too.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key does not hold a string, and the errors of a read.
+    /// [`Error::WrongType`] if the key's value is not a string, and the errors of every read.
     pub fn get_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
         let found = self.store.get_in_place(database, &object_key(id));
         found.map(|whole| Object::of(self, whole))
     }
 
-    /// Returns the object with an id and deletes it. A value that is not an object is left
-    /// unchanged. O(1) from 32 KiB on.
+    /// Returns the object with an id, and deletes it. A value that is not an object remains
+    /// unchanged. O(1) for objects of at least 32 KiB.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key does not hold a string, and the errors of a write.
+    /// [`Error::WrongType`] if the key's value is not a string, and the errors of every write.
     pub fn take_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
         let accepts = |first: u64, length| {
             object_letter(first).is_some() && START as u64 + (first >> 32) <= length
@@ -170,8 +173,8 @@ impl OpenStore {
     }
 }
 
-/// Returns the letter of an object's kind from the first 8 bytes of its string, or `None` if the
-/// string is not an object.
+/// Returns the letter of an object's kind, given the first 8 bytes of the object's string. Returns
+/// `None` if the string is not an object.
 pub fn object_letter(first: u64) -> Option<u8> {
     let [start @ .., letter, _, _, _, _] = first.to_le_bytes();
     (start == MAGIC).then_some(letter)
@@ -182,12 +185,12 @@ pub fn object_key(id: &[u8]) -> Vec<u8> {
     [PREFIX, id].concat()
 }
 
-/// Returns a globally unique id: distinct from those of other processes, of forked children, and of
-/// later processes that reuse a process id.
+/// Returns a globally unique id, distinct from the ids of other processes, of forked children, and
+/// of later processes that reuse a process id.
 fn next_id() -> Vec<u8> {
     static START: AtomicU64 = AtomicU64::new(0);
     static NUMBERS: AtomicU64 = AtomicU64::new(0);
-    // The first thread to arrive sets the random part.
+    // The first thread that reaches this point sets the random part of all ids.
     let chosen = RandomState::new().hash_one(std::process::id()).max(1);
     let changed = START.compare_exchange(0, chosen, Ordering::Relaxed, Ordering::Relaxed);
     let start = changed.map_or_else(|known| known, |_| chosen);
@@ -199,13 +202,14 @@ fn next_id() -> Vec<u8> {
 
 /// An object whose bytes are read in place in the store.
 ///
-/// The object keeps its memory until it is dropped. In a forked child it is empty, because the
-/// memory is pinned for the parent.
+/// The object's memory remains valid until the object is dropped. In a forked child, the object is
+/// empty, because only the parent pins the memory.
 pub struct Object {
     shared: Arc<OpenStore>,
-    /// `None` only during the drop.
+    /// The pinned string, or `None` while the object is being dropped.
     whole: Option<Whole>,
-    /// The offset at which the description ends, and the offset at which the bytes start.
+    /// The offset in the string at which the description ends. `start` is the offset at which the
+    /// bytes start.
     described: usize,
     start: usize,
 }
@@ -261,8 +265,8 @@ impl Object {
     }
 }
 
-/// Parses the type and the shape of an array from a text such as `('<f8', (3, 4))`. Returns `None`
-/// for arrays of records.
+/// Parses the type and the shape of an array from a description such as `('<f8', (3, 4))`. Returns
+/// `None` for arrays of records.
 fn array(description: &[u8]) -> Option<(String, Vec<u64>)> {
     let text = std::str::from_utf8(description).ok()?;
     let (dtype, shape) = text.strip_prefix("('")?.split_once("', (")?;
@@ -303,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arbitrary_descriptions_parse_as_arrays_or_not_at_all() {
+    fn malformed_array_descriptions_are_rejected() {
         let known = |dtype: &str, shape: &[u64]| Some((dtype.to_owned(), shape.to_vec()));
         assert_eq!(array(b"('<f8', (3, 4))"), known("<f8", &[3, 4]));
         assert_eq!(array(b"('|u1', (5,))"), known("|u1", &[5]));

@@ -1,4 +1,4 @@
-//! An open store with the state of its process, and commands on it.
+//! Wraps an open store and the state of its process, and runs commands on the store.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,22 +14,22 @@ use undercroft_engine::{Access, Error, Store, is_patience_limited, limit_patienc
 
 use crate::embedding::Embedding;
 
-/// A store that this process has open. All clients in the process share it.
+/// A store that is open in this process. All clients in the process share it.
 pub struct OpenStore {
-    /// The store.
+    /// The mapped store.
     pub store: Store,
     embedding: Embedding,
 }
 
 impl Drop for OpenStore {
     fn drop(&mut self) {
-        // This is the last chance to complete the work that calls postponed.
+        // This is the last opportunity to complete work that calls have postponed.
         let _limited = limit_patience(Duration::ZERO);
         self.store.settle_waits();
     }
 }
 
-/// A reference to an open store, for types that need to own one.
+/// A reference to an open store, for types that require an owner of a store.
 pub struct StoreOf(pub Arc<OpenStore>);
 
 impl Deref for StoreOf {
@@ -41,7 +41,7 @@ impl Deref for StoreOf {
 }
 
 impl OpenStore {
-    /// Returns a store in a process with the default configuration.
+    /// Wraps a store of a process with the default configuration.
     pub fn new(store: Store) -> OpenStore {
         OpenStore {
             store,
@@ -49,7 +49,7 @@ impl OpenStore {
         }
     }
 
-    /// Returns a store in a process that runs one command and exits.
+    /// Wraps a store of a process that exits after a single command.
     pub fn passing(store: Store) -> OpenStore {
         OpenStore {
             store,
@@ -69,7 +69,7 @@ impl OpenStore {
         Session::new(1, self.embedding.initial_user(), now)
     }
 
-    /// Returns the context of a client's commands. One context can run several commands.
+    /// Returns a context in which one or several commands of a client run.
     pub fn context<'a>(&'a self, session: &'a mut Session) -> Context<'a> {
         self.store.look_for_file();
         Context::new(session, self.embedding.host(), &self.store)
@@ -78,8 +78,8 @@ impl OpenStore {
     /// Runs a command, given as its name and arguments, and writes its reply.
     ///
     /// # Errors
-    /// [`Blocked`] if another process holds a lock for longer than the store's patience. Then
-    /// nothing was changed.
+    /// [`Blocked`] if another process holds a lock for longer than the store's patience. In that
+    /// case, nothing was changed.
     #[inline]
     pub fn execute<R: Reply>(
         &self,
@@ -90,7 +90,8 @@ impl OpenStore {
         self.execute_for(&self.embedding, session, words, reply)
     }
 
-    /// Like [`execute`](Self::execute), for a client with a custom inbox for messages and items.
+    /// Runs a command like [`execute`](Self::execute), for a client with a separate inbox for
+    /// messages and items.
     ///
     /// # Errors
     /// The errors of [`execute`](Self::execute).
@@ -106,8 +107,8 @@ impl OpenStore {
         outcome
     }
 
-    /// Like [`execute_for`](Self::execute_for), for a caller that ends the command itself with
-    /// [`Session::finish_command`], which says whether to send the reply.
+    /// Runs a command like [`execute_for`](Self::execute_for), for a caller that itself ends the
+    /// command with [`Session::finish_command`], which returns whether to send the reply.
     ///
     /// # Errors
     /// The errors of [`execute`](Self::execute).
@@ -118,7 +119,8 @@ impl OpenStore {
         words: &[&[u8]],
         reply: &mut R,
     ) -> Result<(), Blocked> {
-        // Commands that look up no key, such as DBSIZE, learn here that the file was removed.
+        // Check for the file here, so that commands that look up no key, such as DBSIZE, notice its
+        // removal.
         self.store.look_for_file();
         let host = self.embedding.host_with(inbox);
         let context = &mut Context::new(session, host, &self.store);
@@ -126,11 +128,12 @@ impl OpenStore {
     }
 }
 
-/// Continues a command that [`execute`] interrupted. For a script that a signal interrupted, the
-/// signal handlers run here, without locks. Then the script starts again, unless a handler ends it.
+/// Continues a command that [`execute`] interrupted. If a signal interrupted a script, this
+/// function runs the signal handlers without locks, and then restarts the script unless a handler
+/// ends it.
 ///
 /// # Errors
-/// Returns the reason why the command cannot be run.
+/// The reason why the command cannot run.
 #[cold]
 pub fn run_on<R: Reply>(
     context: &mut Context<'_>,
@@ -143,7 +146,7 @@ pub fn run_on<R: Reply>(
         if context.store.store().is_interrupted() {
             return Err(Blocked::Lock(Error::interrupted()));
         }
-        // The caller restarts the script outside the event loop.
+        // In an event loop, the caller restarts the script outside the loop.
         if is_patience_limited() {
             break;
         }
@@ -155,7 +158,7 @@ pub fn run_on<R: Reply>(
     Err(left)
 }
 
-/// A mutable [`Inbox`] that one thread uses exclusively while a command runs.
+/// A mutable form of [`Inbox`], which one thread uses exclusively while a command runs.
 pub trait Receiver: Send {
     /// Implements [`Inbox::take_or_wait`].
     ///
@@ -185,16 +188,17 @@ pub trait Receiver: Send {
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
 }
 
-/// An [`Inbox`] that wraps a [`Receiver`] for the duration of a command.
+/// An [`Inbox`] that wraps a mutable [`Receiver`] for the duration of a command.
 pub struct Exclusive<'a, R>(Mutex<&'a mut R>);
 
 impl<'a, R: Receiver> Exclusive<'a, R> {
-    /// Wraps a receiver that the caller borrows exclusively.
+    /// Wraps a receiver that the caller has borrowed exclusively.
     pub fn new(receiver: &'a mut R) -> Exclusive<'a, R> {
         Exclusive(Mutex::new(receiver))
     }
 
-    /// The mutex is never contended, because only the thread that runs the command locks it.
+    /// Locks the receiver. The mutex is never contended, because only the thread that runs the
+    /// command locks it.
     fn receiver(&self) -> MutexGuard<'_, &'a mut R> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Finding a store by its name, with one mapping of each file in a process for all clients.
+//! Finds a store by its name. All clients in a process share one mapping of each file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
@@ -12,25 +12,25 @@ use undercroft_engine::{Error, ForkMutex, Options, Store, StoreName, Terms, Wait
 
 use crate::open_store::OpenStore;
 
-/// The identity of a store: the device and the inode of its file.
+/// The identity of a store: the device and the inode number of its file.
 type Inode = (u64, u64);
 
-/// The stores that this process has open.
+/// The stores that are open in this process.
 static OPEN: ForkMutex<Stores> = ForkMutex::new(BTreeMap::new(), BTreeMap::new);
 
 type Stores = BTreeMap<Inode, Weak<OpenStore>>;
 
-/// The warnings about mismatched store options that this process has already received.
+/// The warnings about mismatched store options that this process has already reported.
 static TOLD: ForkMutex<BTreeSet<Box<str>>> = ForkMutex::new(BTreeSet::new(), BTreeSet::new);
 
-/// The reaction of a client to the removal or replacement of its store's file.
+/// A client's reaction to the removal or replacement of its store's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRemoved {
     /// The client moves to the store that now has the removed store's name, unless the client holds
     /// state of the removed store.
     #[default]
     Reopen,
-    /// Every call ends with an error until the program opens the store again.
+    /// Every call returns an error until the program opens the store again.
     Error,
 }
 
@@ -38,7 +38,7 @@ impl OnRemoved {
     /// Returns the option with this name: `reopen` or `error`.
     ///
     /// # Errors
-    /// Fails for any other name.
+    /// If the name is neither `reopen` nor `error`.
     pub fn from_name(name: &str) -> Result<OnRemoved, Error> {
         match name {
             "reopen" => Ok(OnRemoved::Reopen),
@@ -50,8 +50,8 @@ impl OnRemoved {
     }
 }
 
-/// The location of a store and the terms on which it is opened, the first time and again after it
-/// was closed or removed.
+/// The location of a store and the terms on which it is opened, initially and after it was closed
+/// or removed.
 #[derive(Clone, Debug)]
 pub struct Place {
     name: StoreName,
@@ -61,8 +61,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// Parses the name of a store, see [`StoreName::parse`]. A relative path starts at the current
-    /// directory of the process. A URL may end with `?on_removed=error`, see [`OnRemoved`].
+    /// Parses the name of a store with [`StoreName::parse`]. A relative path is relative to the
+    /// current directory of the process. A URL can end with `?on_removed=error`, which selects
+    /// [`OnRemoved::Error`].
     ///
     /// # Errors
     /// If the name is invalid, the error describes valid names.
@@ -87,35 +88,36 @@ impl Place {
         })
     }
 
-    /// Returns the same place with another reaction to a removed file.
+    /// Returns the place with a different reaction to the removal of the file.
     #[must_use]
     pub fn on_removed(self, on_removed: OnRemoved) -> Place {
         Place { on_removed, ..self }
     }
 
-    /// Returns the same place with a limit on how long this process waits for the store's locks.
+    /// Returns the place with a limit on the time for which this process waits for a lock of the
+    /// store.
     #[must_use]
     pub fn with_patience(self, patience: Option<Duration>) -> Place {
         Place { patience, ..self }
     }
 
-    /// Returns whether a client that holds no state of a removed store moves to the store that now
-    /// has the same name.
+    /// Returns whether clients move to the store that now has the name of a removed store. A client
+    /// moves only if it holds no state of the removed store.
     #[inline]
     pub fn reopens(&self) -> bool {
         self.on_removed == OnRemoved::Reopen
     }
 
     /// Returns whether a client leaves a store whose file was removed or replaced, and moves to the
-    /// store that now has the same name. The client's option must allow the move, and its
-    /// connection must hold no state of the old store.
+    /// store that now has the same name. The place's reaction must be [`OnRemoved::Reopen`], and
+    /// the connection must hold no state of the old store.
     pub fn leaves(&self, open: &OpenStore, session: &Session) -> bool {
         open.store.is_lost() && self.reopens() && session.holds_nothing()
     }
 
-    /// Returns whether a refused command is repeated in the store that now has the same name, given
-    /// that its connection held no state of the old store before the command. A command that waits
-    /// for keys is not repeated, because its wait ends with the store in which it started (M7).
+    /// Returns whether to repeat a refused command in the store that now has the same name. The
+    /// connection must have held no state of the old store before the command. A blocking command
+    /// is not repeated, because its wait ends with the store in which it started (M7).
     #[cold]
     pub fn runs_again(&self, open: &OpenStore, session: &Session, words: &[&[u8]]) -> bool {
         let command = words.first().and_then(|name| find(name));
@@ -123,13 +125,13 @@ impl Place {
         !waits && self.leaves(open, session)
     }
 
-    /// Returns the error of calls that depend on a removed store.
+    /// Returns the error of calls that require a store that has been removed.
     pub fn removed(&self) -> Error {
         Error::of_removal(self.path())
     }
 
-    /// Compares a store with the client's terms. If the store has other limits, returns a warning,
-    /// once per process.
+    /// Checks that a store satisfies the client's terms. If the store's limits differ, returns a
+    /// warning once per process.
     ///
     /// # Errors
     /// The errors of [`Store::agrees_with`].
@@ -138,7 +140,7 @@ impl Place {
         Ok(warning.filter(|warning| TOLD.lock().insert(warning.clone())))
     }
 
-    /// Returns the database at the end of the name, as in `undercroft://name/1`.
+    /// Returns the database number at the end of the name, such as 1 in `undercroft://name/1`.
     pub fn database(&self) -> Option<usize> {
         self.name.database
     }
@@ -148,11 +150,11 @@ impl Place {
         &self.name.path
     }
 
-    /// Returns the store. Opens or creates the store unless this process has it open already. A new
-    /// mapping waits for locks with the hook that `hook` returns.
+    /// Returns the store. Opens or creates it unless it is already open in this process. A new
+    /// mapping uses the wait hook that `hook` returns to wait for locks.
     ///
     /// # Errors
-    /// Fails if the store can neither be opened nor created.
+    /// If the store can neither be opened nor created.
     pub fn open(
         &self,
         hook: impl FnOnce() -> Option<Box<dyn WaitHook>>,
@@ -182,7 +184,7 @@ impl Place {
             store.set_wait_hook(hook);
         }
         let opened = Arc::new(OpenStore::new(store));
-        // If two threads open a store at the same time, the second one uses the mapping of the
+        // If two threads open a store concurrently, the second thread uses the mapping of the
         // first.
         Ok(keep(path, &opened).unwrap_or(opened))
     }
@@ -193,21 +195,21 @@ fn inode(path: &Path) -> Option<Inode> {
     Some((status.dev(), status.ino()))
 }
 
-/// Returns the store with this identity that this process has open. A lost store is not returned,
-/// even if its file is moved back to its path: the file is then opened again.
+/// Returns the open store with this identity. Does not return a lost store, even if its file was
+/// moved back to its path: the file must then be opened again.
 fn usable(open: &Stores, inode: Inode) -> Option<Arc<OpenStore>> {
     let known = open.get(&inode).and_then(Weak::upgrade);
     known.filter(|known| !known.store.is_lost())
 }
 
-/// Returns the store that this process has open at a path.
+/// Returns the open store whose file is at a path.
 fn known(path: &Path) -> Option<Arc<OpenStore>> {
     let inode = inode(path)?;
     usable(&OPEN.lock(), inode)
 }
 
-/// Registers a store that was just opened. If another thread has registered one in the meantime,
-/// returns that store instead.
+/// Registers a store that was just opened. If another thread registered a mapping of the same file
+/// in the meantime, returns that mapping instead.
 fn keep(path: &Path, opened: &Arc<OpenStore>) -> Option<Arc<OpenStore>> {
     let inode = inode(path)?;
     let mut open = OPEN.lock();

@@ -1,10 +1,10 @@
-//! The items that a command removes from the store and returns, so that they can be restored if
-//! they do not reach the caller (M9).
+//! Records the items that a command removes from the store and returns, so that they can be
+//! restored if they do not reach the caller (M9).
 //!
-//! After a command commits, a signal handler that raises an exception, or a text that cannot be
-//! decoded, can keep the reply from the caller. The language binding then has the words of the
-//! command and its whole reply, as a [`Taken`]. The binding puts list items back in order at the
-//! end that they came from, and members back with their scores.
+//! After a command commits, the reply can fail to reach the caller, because a signal handler raises
+//! an exception or a string cannot be decoded. The language binding then has a [`Taken`] with the
+//! command's words and its complete reply. With it, the binding restores list items in order at the
+//! end from which they were removed, and members with their scores.
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
@@ -13,36 +13,37 @@ use undercroft_numbers::double_text;
 
 use crate::open_store::OpenStore;
 
-/// The maximum number of attempts to restore items, each of which a concurrent change may defeat.
+/// The maximum number of attempts to restore items. A concurrent change can make an attempt fail.
 const TRIES: usize = 64;
 
-/// The kind of items in a command's reply that are no longer in the store.
+/// The kind of items that a command's reply contains and that are no longer in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
-    /// Items from the left or right end of the list that the first argument names.
+    /// Items from the left or right end of the list named by the first argument.
     Items { left: bool },
-    /// The name of a list, and an item.
+    /// The name of a list, and one item from its left or right end.
     KeyAndItem { left: bool },
-    /// The name of a list, and items. LEFT or RIGHT among the arguments names the end.
+    /// The name of a list, and its items. The argument LEFT or RIGHT names the end.
     KeyAndItems,
-    /// Members of the set that the first argument names.
+    /// Members of the set named by the first argument.
     Members,
-    /// Members and scores of the sorted set that the first argument names.
+    /// Members and scores of the sorted set named by the first argument.
     Scores,
-    /// The name of a sorted set, and members with scores.
+    /// The name of a sorted set, and its members with their scores.
     KeyAndScores,
-    /// The string of the key that the first argument names.
+    /// The string of the key named by the first argument.
     Text,
-    /// The old string that a new one has replaced.
+    /// The old string, which a new string has replaced.
     Replaced,
-    /// Entries of streams that a consumer group counts as delivered.
+    /// Stream entries that the command marked as delivered to a consumer group.
     Entries,
-    /// Values of the feed that the first argument names.
+    /// Values of the feed named by the first argument.
     Values,
 }
 
 /// The commands that remove items from the store and return them. The test
-/// `every_write_command_is_classified_as_taking_or_not` compares the list with the command table.
+/// `every_write_command_is_classified_as_taking_or_not` compares this list with the table of
+/// commands.
 const TAKING: &[(&str, Holds)] = &[
     ("blmpop", Holds::KeyAndItems),
     ("blpop", Holds::KeyAndItem { left: true }),
@@ -69,12 +70,12 @@ pub fn taking() -> impl Iterator<Item = &'static str> {
     TAKING.iter().map(|(name, _)| *name)
 }
 
-/// Returns the kind of items that a command removes from the store and returns, or `None` for any
-/// other command.
+/// Returns the kind of items that a command removes from the store and returns, or `None` if it
+/// removes none.
 #[inline]
 fn holds(words: &[&[u8]]) -> Option<Holds> {
     let name = words.first()?;
-    // The first letter excludes most commands.
+    // The check of the first letter excludes most commands.
     let begins = name.first()?.to_ascii_lowercase();
     if !matches!(
         begins,
@@ -82,7 +83,7 @@ fn holds(words: &[&[u8]]) -> Option<Holds> {
     ) {
         return None;
     }
-    // The lengths exclude GET, and SET without the GET option.
+    // The check of the lengths excludes GET, and SET without the GET option.
     if name.len() == "set".len() && (words.len() < 4 || begins != b's') {
         return None;
     }
@@ -111,10 +112,10 @@ pub struct Taken {
     database: u32,
     words: Vec<Vec<u8>>,
     reply: Tree,
-    /// The expiry of the removed string in Unix milliseconds, or a negative number if the string
-    /// does not expire.
+    /// The expiry time of the removed string, in Unix milliseconds, or a negative number if the
+    /// string had no expiry.
     expires: i64,
-    /// The items of the feed before the command, each value with its attributes.
+    /// The items of the feed before the command: values with their attributes.
     items: Option<Tree>,
 }
 
@@ -124,7 +125,7 @@ type Words = Vec<Vec<u8>>;
 type Ask<'a> = dyn FnMut(&[&[u8]]) -> Option<Tree> + 'a;
 
 impl Taken {
-    /// Returns the entries of a stream that a typed call delivered to a consumer of a group.
+    /// Records stream entries that a typed call delivered to a consumer of a group.
     pub fn entries(
         database: usize,
         [stream, group, consumer]: [&[u8]; 3],
@@ -150,9 +151,9 @@ impl Taken {
         }
     }
 
-    /// Returns the items that a command removed, as found in its reply, or `None` for a command
-    /// that removes nothing. `expires` is the Unix time in milliseconds at which a removed string
-    /// would have expired.
+    /// Records the items that a command removed, as its reply contains them. Returns `None` if the
+    /// command removes no items. `expires` is the expiry time of a removed string, in Unix
+    /// milliseconds.
     pub fn of(
         database: usize,
         words: &[&[u8]],
@@ -169,7 +170,7 @@ impl Taken {
         })
     }
 
-    /// Replaces the reply with the whole reply of the command.
+    /// Replaces the recorded reply with the complete reply of the command.
     pub fn with_reply(mut self, reply: Tree) -> Taken {
         self.reply = reply;
         self
@@ -180,7 +181,7 @@ impl Taken {
         &self.reply
     }
 
-    /// Returns the commands that restore the items, or `None` if the command removed nothing.
+    /// Returns the commands that restore the items, or `None` if the command removed no items.
     fn commands(&self, ask: &mut Ask<'_>) -> Option<Vec<Words>> {
         let found = leaves(&self.reply);
         if found.is_empty() || matches!(self.reply, Tree::Error(_)) {
@@ -210,7 +211,7 @@ impl Taken {
             Holds::KeyAndItems => {
                 let is_left = |word: &&Vec<u8>| word.eq_ignore_ascii_case(b"left");
                 let is_end = |word: &&Vec<u8>| is_left(word) || word.eq_ignore_ascii_case(b"right");
-                // LEFT or RIGHT follows the keys, and only a count comes after it.
+                // LEFT or RIGHT follows the keys. Only a count can follow LEFT or RIGHT.
                 let end = self.words.iter().rfind(is_end);
                 let left = end.as_ref().is_none_or(is_left);
                 vec![pushed(left, first.clone(), rest.to_vec())]
@@ -222,7 +223,7 @@ impl Taken {
             Holds::Replaced => {
                 let key = key();
                 ask(&[b"WATCH", &key])?;
-                // If another client has set the key in the meantime, the old string stays removed.
+                // If another client has set the key in the meantime, do not restore the old string.
                 let now = ask(&[b"GET", &key]).as_ref().and_then(text);
                 if now.as_ref() != self.words.get(2) {
                     return None;
@@ -235,7 +236,7 @@ impl Taken {
         Some(commands)
     }
 
-    /// Returns the arguments of a SET that restores a string with its expiry.
+    /// Returns the arguments of a SET command that restores a string and its expiry.
     fn text_again(&self, value: &[u8], condition: &str) -> Words {
         let mut words = vec![value.to_vec(), condition.as_bytes().to_vec()];
         if self.expires > 0 {
@@ -244,8 +245,8 @@ impl Taken {
         words
     }
 
-    /// Returns the command that restores items of a feed with their attributes, at the end that
-    /// they came from.
+    /// Returns the command that restores items of a feed with their attributes, at the end from
+    /// which they were removed.
     fn values_again(&self, key: Vec<u8>, mut values: Words, ask: &mut Ask<'_>) -> Words {
         let left = !self
             .words
@@ -279,8 +280,8 @@ impl Taken {
         words
     }
 
-    /// Returns the commands that mark entries of streams as not delivered to the group. If the
-    /// group has delivered later entries in the meantime, the entries are left pending, and
+    /// Returns the commands that reset the group, so that it delivers the stream entries again. If
+    /// the group has delivered later entries in the meantime, the entries remain pending, where
     /// XAUTOCLAIM finds them.
     fn entries_again(&self, ask: &mut Ask<'_>) -> Option<Vec<Words>> {
         let streams: Vec<(&Tree, &Tree)> = match &self.reply {
@@ -312,7 +313,7 @@ impl Taken {
             };
             let place = names.iter().position(|other| *other == name);
             if place.and_then(|place| behind.get(place)) != Some(&&b">"[..]) {
-                // These entries were pending before the command and still are.
+                // These entries were already pending before the command, and still are.
                 continue;
             }
             let ids: Words = entries
@@ -353,7 +354,7 @@ impl Taken {
     }
 }
 
-/// Returns the id that a consumer group delivered last, and the number of entries that the group
+/// Returns the last id that a consumer group delivered, and the number of entries that the group
 /// has read, if known.
 fn group_state(ask: &mut Ask<'_>, name: &[u8], group: &[u8]) -> Option<(Vec<u8>, Option<i64>)> {
     let Tree::Array(groups) = ask(&[b"XINFO", b"GROUPS", name])? else {
@@ -383,7 +384,7 @@ fn group_state(ask: &mut Ask<'_>, name: &[u8], group: &[u8]) -> Option<(Vec<u8>,
     })
 }
 
-/// Returns the id directly before another id.
+/// Returns the largest id that is smaller than `id`.
 fn before(id: &[u8]) -> Option<Vec<u8>> {
     let (time, number) = str::from_utf8(id).ok()?.split_once('-')?;
     let (time, number): (u64, u64) = (time.parse().ok()?, number.parse().ok()?);
@@ -398,7 +399,7 @@ fn words_of(words: &[&[u8]]) -> Words {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-/// Returns the bytes of a reply that is not a list.
+/// Returns the bytes of a reply that is not a collection.
 fn text(tree: &Tree) -> Option<Vec<u8>> {
     Some(match tree {
         Tree::Bulk(bytes) => bytes.clone(),
@@ -411,7 +412,7 @@ fn text(tree: &Tree) -> Option<Vec<u8>> {
     })
 }
 
-/// Returns all texts of a reply in order, from lists at any depth.
+/// Returns all strings in a reply, in order and at any nesting depth.
 fn leaves(tree: &Tree) -> Words {
     match tree {
         Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => {
@@ -426,8 +427,8 @@ fn leaves(tree: &Tree) -> Words {
 }
 
 impl OpenStore {
-    /// Prepares a command that removes items from the store and returns them. State that the reply
-    /// lacks, such as an expiry, is read first. Returns `None` for any other command.
+    /// Prepares to record the items that a command removes. Reads state that the reply does not
+    /// contain, such as an expiry. Returns `None` if the command removes no items.
     #[inline]
     pub fn taking(&self, session: &Session, words: &[&[u8]]) -> Option<Taken> {
         holds(words).map(|holds| self.before_taking(holds, session, words))
@@ -444,7 +445,7 @@ impl OpenStore {
         };
         match (holds, words.get(1)) {
             (Holds::Text | Holds::Replaced, Some(key)) => {
-                // An error is ignored here, because the command itself reports it.
+                // Ignore an error, because the command itself will report it.
                 let found = self.store.access().expiry(taken.database as usize, key);
                 if let Ok(Some(Some(at))) = found {
                     taken.expires = at as i64;
@@ -466,7 +467,7 @@ impl OpenStore {
         taken
     }
 
-    /// Runs a command in a session that belongs to no client.
+    /// Runs a command in a temporary session.
     fn ask(&self, database: u32, words: &[&[u8]]) -> Option<Tree> {
         let mut session = self.session();
         session.database = database;
@@ -479,10 +480,10 @@ impl OpenStore {
         recorder.finish().ok()?.pop()
     }
 
-    /// Restores the items that a command removed, if any. Signal handlers are deferred meanwhile.
+    /// Restores the items that a command removed, if any. Signal handlers run only afterward.
     ///
     /// # Errors
-    /// Returns the reason why the items were not restored.
+    /// The reason why the items were not restored.
     pub fn give_back(&self, taken: &Taken) -> Result<(), String> {
         let _deferred = defer_signals();
         unlimited_patience(|| {
@@ -503,7 +504,7 @@ impl OpenStore {
         })
     }
 
-    /// Runs commands atomically. Returns false if a watched key was changed in the meantime.
+    /// Runs commands in a transaction. Returns false if a watched key has changed in the meantime.
     fn run_all(&self, session: &mut Session, commands: &[Words]) -> Result<bool, String> {
         let mut run = |words: &[&[u8]]| match self.ask_in(session, words) {
             Some(Tree::Error(text)) => Err(text),
@@ -535,9 +536,9 @@ mod tests {
 
     use super::*;
 
-    /// Commands that write, but whose replies hold no items removed from the store. They return a
-    /// number, a status, values that they stored or moved, or the result of a script's or a
-    /// transaction's own commands.
+    /// The commands that write but whose replies contain no removed items. They return a number, a
+    /// status, values that they stored or moved, or the replies of the commands in a script or a
+    /// transaction.
     const OTHERS: &str = "append bitfield bitop blmove brpoplpush copy decr decrby del expire expireat feed.add feed.compact \
         feed.create feed.del feed.delwhere feed.move feed.setattr feed.hide feed.show flushall flushdb \
         function geoadd georadius georadiusbymember geosearchstore getex hdel hincrby hincrbyfloat hmset \
@@ -589,7 +590,7 @@ mod tests {
         store.ask(0, &line).expect("no lock is in the way")
     }
 
-    /// Runs a command and returns the items that it removed.
+    /// Runs a command, and returns the record of the items that it removed.
     fn take(store: &OpenStore, line: &str) -> Taken {
         let line = words(line);
         let line: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
@@ -612,7 +613,7 @@ mod tests {
         "FEED.ADD f 0 a ATTRS 3 b c ATTRS 5",
     ];
 
-    /// Returns the content of the store, as far as these commands show it.
+    /// Returns the contents of the store, as the replies of several commands.
     fn shown(store: &OpenStore) -> Vec<Tree> {
         let mut members = leaves(&run(store, "SMEMBERS s"));
         members.sort();
@@ -627,7 +628,7 @@ mod tests {
         ] {
             all.push(run(store, line));
         }
-        // The last field is the number of entries that the group has not read.
+        // The last field is the lag: the number of entries that the group has not read.
         all.extend(leaves(&run(store, "XINFO GROUPS x")).pop().map(Tree::Bulk));
         all
     }
@@ -696,7 +697,8 @@ mod tests {
             store
                 .give_back(&taken)
                 .unwrap_or_else(|reason| panic!("{line}: {reason}"));
-            // A consumer that the command created is not removed by restoring.
+            // `shown` does not report consumers, because restoring does not delete a consumer that
+            // the command created.
             assert_eq!(shown(&store), before, "{line}");
         }
     }

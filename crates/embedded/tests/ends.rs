@@ -1,5 +1,5 @@
-//! Tests that a typed call of a store is equivalent to its command: in the reply, the remaining
-//! keys, the keyspace events, and the use counts.
+//! Tests that typed calls are equivalent to their commands in the reply, the resulting keys, the
+//! keyspace events and the use counts.
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_embedded::OpenStore;
@@ -9,12 +9,12 @@ use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Options, Ranges, Store};
 
 const K: &[u8] = b"k";
-/// The clock of the stores, in milliseconds, while a state of the key is created.
+/// The stores' time, in milliseconds, while a state of the key is created.
 const NOW: u64 = 1_000_000;
 
 type Answer = Result<Tree, Error>;
 
-/// The commands that create each state of the key.
+/// The states of the key, each with the commands that create it.
 const STATES: &[(&str, &[&str])] = &[
     ("absent", &[]),
     ("string", &["SET k text"]),
@@ -61,7 +61,7 @@ fn pop(store: &Store, end: End) -> Answer {
     bulk(found, if found { items.get(0) } else { b"" })
 }
 
-/// Each typed call with the equivalent command.
+/// A command and the equivalent typed call.
 type Call = (&'static str, fn(&OpenStore) -> Answer);
 const CALLS: &[Call] = &[
     ("GET k", |open| {
@@ -147,8 +147,8 @@ const CALLS: &[Call] = &[
     }),
 ];
 
-/// The state after a call: the events, then the number of keys, the number of expired keys and the
-/// use counts of two keys, then the values of both keys and an expiry.
+/// The effects of a call: the events; the number of keys, the number of expired keys and the use
+/// counts of two keys; and the values of both keys with an expiry.
 type Left = (Vec<(String, String)>, (Tree, u64, Tree, Tree), [Tree; 3]);
 
 /// A store with a subscriber to all of its keyspace events.
@@ -165,7 +165,7 @@ impl<'s> Watched<'s> {
             subscriber: Subscriber::new(&open.store),
         };
         watched.run("CONFIG SET notify-keyspace-events KEAmn");
-        // With a factor of 0, every use of a key is counted.
+        // With a log factor of 0, every use of a key increments its use count.
         watched.run("CONFIG SET maxmemory-policy allkeys-lfu lfu-log-factor 0");
         let names: &[&[u8]] = &[b"__key*"];
         watched
@@ -175,7 +175,7 @@ impl<'s> Watched<'s> {
         watched
     }
 
-    /// Runs a command as a new client.
+    /// Runs a command in a new session.
     fn run(&self, line: &str) -> Tree {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut recorder = Recorder::new();
@@ -187,7 +187,7 @@ impl<'s> Watched<'s> {
         replies.into_iter().next().expect("one")
     }
 
-    /// Creates a state of the key, and advances the clock by 10 ms.
+    /// Creates a state of the key, and then advances the store's time by 10 ms.
     fn make(&mut self, commands: &[&str]) {
         self.open.store.set_time(NOW);
         self.run("FLUSHALL");
@@ -213,7 +213,7 @@ impl<'s> Watched<'s> {
         told
     }
 
-    /// Returns the state after a call.
+    /// Returns the effects of the last call.
     fn left(&mut self) -> Left {
         let told = self.told();
         let counted = (

@@ -1,9 +1,9 @@
-//! Libraries of functions: loads their programs and pushes their functions.
+//! Loads libraries of Redis functions, and pushes their functions onto the Lua stack.
 //!
-//! A program's globals are an empty table whose metatable redirects reads to another table. While
-//! the program runs, that table holds only the few functions that register functions. While its
-//! functions run, it is a copy of the globals of scripts without KEYS, ARGV and some fields of
-//! `redis`. Used by `machine`.
+//! The globals of a library's program are an empty table whose metatable redirects reads to a
+//! second table. While the program is being loaded, the second table holds only the few functions
+//! that register functions. While a registered function runs, it is a copy of the scripts' globals
+//! without KEYS, ARGV and the script-only fields of `redis`. Used by `machine`.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -15,25 +15,25 @@ use crate::libraries::{function, parser, redis};
 use crate::sandbox;
 use crate::state::{RegistryKey, State, Status};
 
-/// How long a library's program may run while it is loaded.
+/// The time limit for running a library's program when it is loaded.
 pub(crate) const LOAD_TIME: Duration = Duration::from_millis(500);
 
-/// The registry keys of the tables that stand in for the globals of libraries.
+/// The registry keys of the tables that replace the globals in libraries.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LibraryGlobals {
-    /// The globals that libraries see, an empty table.
+    /// The empty table that libraries see as their globals.
     proxy: RegistryKey,
     /// The metatable of `proxy`.
     meta: RegistryKey,
-    /// Serves reads of globals while a library's program runs.
+    /// The table that serves reads of globals while a library's program is being loaded.
     while_loading: RegistryKey,
-    /// Serves reads of globals while a function of a library runs.
+    /// The table that serves reads of globals while a library function runs.
     while_running: RegistryKey,
 }
 
 #[cfg(test)]
 impl LibraryGlobals {
-    /// Returns the registry keys of all tables.
+    /// Returns the registry keys of all four tables.
     pub(crate) fn keys(&self) -> [RegistryKey; 4] {
         [
             self.proxy,
@@ -44,10 +44,11 @@ impl LibraryGlobals {
     }
 }
 
-/// Functions of `redis` that scripts can call and libraries cannot.
+/// The functions of `redis` that scripts can call but libraries cannot.
 const SCRIPTS_ONLY: [&CStr; 3] = [c"breakpoint", c"debug", c"replicate_commands"];
 
-/// Creates the tables, and pops the library `redis` for programs, which is on top of the stack.
+/// Creates the global tables of libraries. Pops the `redis` table for library programs from the
+/// stack.
 pub(crate) fn prepare(state: &mut State<'_>) -> LibraryGlobals {
     state.push_table(0, 8);
     function::add(state, LOADING);
@@ -85,7 +86,7 @@ pub(crate) fn prepare(state: &mut State<'_>) -> LibraryGlobals {
     }
 }
 
-/// Stores a copy of the globals, with a separate copy of `redis`, in the registry.
+/// Stores a copy of the scripts' globals in the registry. Their `redis` table is copied, too.
 fn copy_globals(state: &mut State<'_>) -> RegistryKey {
     let proxies = &Workspace::of(state).proxies;
     proxies.push_globals(state);
@@ -106,7 +107,7 @@ fn copy_globals(state: &mut State<'_>) -> RegistryKey {
     state.keep()
 }
 
-/// Replaces the table on top of the stack with a copy.
+/// Replaces the table on top of the stack with a shallow copy.
 fn copy(state: &mut State<'_>) {
     let from = state.top();
     state.push_table(0, 32);
@@ -119,7 +120,7 @@ fn copy(state: &mut State<'_>) {
     state.replace(from);
 }
 
-/// Sets the table that serves reads of globals in libraries.
+/// Makes `shown` the table that serves a library's reads of globals.
 fn show_globals(state: &mut State<'_>, globals: LibraryGlobals, shown: RegistryKey) {
     state.push_kept(globals.meta);
     state.push_kept(shown);
@@ -127,7 +128,7 @@ fn show_globals(state: &mut State<'_>, globals: LibraryGlobals, shown: RegistryK
     state.pop(1);
 }
 
-/// Why loading a library's program failed. The context holds the error message.
+/// The reason why a library's program failed to load. The context holds the error message.
 #[derive(Clone, Copy)]
 pub(crate) enum LoadError {
     /// The program does not compile.
@@ -161,7 +162,7 @@ pub(crate) fn load(
             }
         }
         state.keep_error();
-        // The program failed, so release the functions that it registered.
+        // Because the program failed, release the functions that it registered.
         while let Some(key) = registrations.pop() {
             state.release(key);
         }
@@ -170,7 +171,7 @@ pub(crate) fn load(
     Ok(())
 }
 
-/// Pushes a library function for an immediate call.
+/// Pushes a library function that the caller is about to call.
 pub(crate) fn push(
     state: &mut State<'_>,
     workspace: &Workspace,

@@ -1,23 +1,23 @@
 //! Lua scripts that call commands, as in Redis 7.0: Lua 5.1 with Redis' sandbox and libraries.
 //!
-//! A process passes [`interpreter`] to the `Process` that it creates. The rest of the interface is
-//! in `undercroft-commands`. Each thread that runs scripts has one interpreter, which compiles each
-//! script once.
+//! A process enables scripts by passing [`interpreter`] to the `Process` that it creates.
+//! `undercroft-commands` runs the script commands through it. Each thread that runs scripts has one
+//! interpreter, which compiles each script once.
 //!
 //! Lua is C, and a Lua error is a long jump that skips destructors. `state::State` wraps Lua in
-//! safe methods. Its documentation lists the rules that the compiler checks and those that every
-//! function in this crate has to follow.
+//! safe methods. The documentation of `State` lists the rules that the compiler checks and the
+//! rules that every function in this crate must follow.
 //!
-//! mlua cannot replace this crate. Under a memory limit, it creates every string and every table in
-//! a separate protected call. Its functions raise userdata where Redis raises tables, and its
-//! memory limit works only with mlua's own allocator, which does not pool memory. This crate uses
-//! only its bindings, `mlua-sys`, which build Lua 5.1.
+//! This crate uses only the bindings of mlua, `mlua-sys`, which build Lua 5.1. mlua's safe layer is
+//! unsuitable: under a memory limit, it creates every string and every table in a separate
+//! protected call. Its functions raise errors as userdata, but Redis raises tables. Its memory
+//! limit requires mlua's own allocator, which does not pool memory.
 //!
-//! - `functions`: loads libraries of functions and pushes their functions.
+//! - `functions`: loads libraries of Redis functions and pushes their functions.
 //! - `libraries`: every function that a script can reach.
 //! - `machine`: a thread's interpreter, and one run of a script in it.
 //! - `sandbox`: the globals and libraries, which scripts can read but not change.
-//! - `state`: safe wrapper of Lua's state, its errors and its limits.
+//! - `state`: a safe wrapper of the Lua state, its errors and its limits.
 //! - `values`: converts between Lua values and numbers, strings and replies.
 
 mod functions;
@@ -42,14 +42,14 @@ use machine::Machine;
 use state::{CLocale, in_use};
 
 thread_local! {
-    /// This thread's interpreter: `None` before the first script, and while a script runs.
+    /// This thread's interpreter, or `None` before the first script and while a script runs.
     static MACHINE: RefCell<Option<Box<Machine>>> = const { RefCell::new(None) };
 }
 
-/// The process' script interpreter, backed by one Lua state per thread.
+/// The interpreter that runs scripts on one Lua state per thread.
 struct Lua;
 
-/// Returns the interpreter that a process passes to its `Process`.
+/// Returns the Lua interpreter, which enables scripts in a `Process`.
 ///
 /// ```
 /// use undercroft_commands::config::Config;
@@ -62,8 +62,8 @@ pub fn interpreter() -> &'static dyn Interpreter {
     &Lua
 }
 
-/// Returns every function that a script can reach, with the bounds of a call. The libraries are
-/// built from the same table.
+/// Returns every function that a script can reach, with its limits on time and memory. Interpreters
+/// build their libraries from the same table.
 ///
 /// ```
 /// let rows = undercroft_scripts::functions();
@@ -73,14 +73,14 @@ pub fn functions() -> Vec<FunctionRow> {
     catalog::rows()
 }
 
-/// Calls `body` with this thread's interpreter, and creates the interpreter on first use.
+/// Calls `body` with this thread's interpreter, which is created on first use.
 ///
 /// # Errors
-/// If there is no memory for an interpreter.
+/// If an interpreter cannot be allocated.
 fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandError> {
     let _locale = CLocale::enter();
-    // An exiting thread has already dropped `MACHINE`, but destructors of other thread-locals may
-    // still run scripts.
+    // While a thread exits, destructors of other thread-locals can still run scripts after
+    // `MACHINE` is dropped.
     let kept = MACHINE.try_with(|machine| machine.borrow_mut().take());
     let mut machine = match kept.ok().flatten() {
         Some(machine) => machine,

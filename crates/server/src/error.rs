@@ -1,10 +1,10 @@
-//! The error of a server that cannot start or continue.
+//! Defines the error of a server that cannot start or continue.
 
 use std::fmt;
 use std::io;
 
-/// The error of a server that cannot start or continue: the action that failed, and the error of
-/// the operating system.
+/// The error of a server that cannot start or continue: a description of the failed action and the
+/// operating system's error.
 #[derive(Debug)]
 pub struct Error {
     doing: String,

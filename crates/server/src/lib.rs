@@ -1,22 +1,23 @@
 //! Serves a store over the Redis protocol.
 //!
 //! A [`Server`] is a fixed number of threads, each with its own epoll loop. A connection belongs to
-//! one thread, which reads its bytes, runs the commands in them and writes the replies: one read
-//! and one write for a whole pipeline. Threads share only the store and a few counters.
+//! one thread, which reads its bytes, runs the commands in them and writes the replies. A pipeline
+//! takes one read and one write. Threads share only the store and a few counters.
 //!
-//! No thread waits for a lock of the store longer than 1 ms (M6). If another process holds a lock,
-//! the connection is parked and its command is retried, in order with the rest of its input, while
-//! other connections continue. A script that takes longer than a few milliseconds is rolled back
-//! and restarts on a separate thread.
+//! No thread waits for a store lock longer than 1 ms (M6). If another process holds a lock, the
+//! connection is parked: its command is retried later, before the rest of its input, while other
+//! connections continue. A script that takes longer than a few milliseconds is rolled back and
+//! restarted on a separate thread.
 //!
-//! From the bottom up:
+//! The modules, from the lowest layer up:
 //!
-//! - `error`, `log`: the error of a server that cannot start, and lines on standard error.
-//! - `sockets`: accepting connections, and readiness of sockets.
+//! - `error`, `log`: the error of a server that cannot start or continue, and the log on standard
+//!   error.
+//! - `sockets`: accepts connections, and waits until sockets are ready.
 //! - `shared`: the state that all threads share.
-//! - `connection`: one connection, and the commands in its input.
-//! - `worker`: one thread: an event loop over its connections.
-//! - `server`: starting and stopping.
+//! - `connection`: a connection, and the commands in its input.
+//! - `worker`: a thread, which runs an event loop over its connections.
+//! - `server`: starts and stops the server.
 
 mod connection;
 mod error;

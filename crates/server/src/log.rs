@@ -1,4 +1,4 @@
-//! The server's log: lines on standard error.
+//! Writes the server's log to standard error.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -6,19 +6,19 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The maximum length of a line in bytes. A pipe that is ready for writing accepts this many bytes
+/// The maximum length of a line, in bytes. A pipe that is ready for writing accepts this many bytes
 /// without blocking (PIPE_BUF).
 const LINE_MAX: usize = 4096;
 
-/// The number of lines dropped since the last written line.
+/// The number of lines dropped since the last line that was written.
 static LEFT_OUT: Mutex<u64> = Mutex::new(0);
 
 /// Writes a line without ever blocking. If standard error is not read, lines are dropped, and the
-/// next written line reports their number. A server must keep serving, and stop when told, even if
-/// its log is stuck.
+/// next line that is written reports their number. A server must continue to serve, and stop on
+/// request, even if its log is blocked.
 pub fn log(text: Arguments<'_>) {
-    // The lock keeps two threads from claiming the same room. After a panic the guarded number is
-    // still valid.
+    // The lock prevents two threads from using the same free space in the pipe. After a panic, the
+    // guarded number is still valid.
     let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
     if !takes_a_line() {
         *left_out += 1;
@@ -37,17 +37,17 @@ pub fn log(text: Arguments<'_>) {
     let mut line = line.into_bytes();
     line.truncate(LINE_MAX - 1);
     line.push(b'\n');
-    // If standard error is closed, the error cannot be reported.
+    // If standard error is closed, the failure cannot be reported.
     let _ = std::io::stderr().write_all(&line);
 }
 
-/// Returns whether standard error accepts a line without blocking. If it is closed, the answer is
-/// yes and the line is lost.
+/// Returns whether a line can be written to standard error without blocking. Returns true if
+/// standard error is closed, in which case the line is lost.
 fn takes_a_line() -> bool {
     let stderr = std::io::stderr();
     let mut look = [PollFd::new(&stderr, PollFlags::OUT)];
-    // If a signal interrupts the poll, the line is dropped. A descriptor that cannot be polled is
-    // not a pipe and does not block.
+    // If a signal interrupts `poll`, drop the line. A descriptor that does not support `poll` is
+    // not a pipe, so writing does not block.
     !matches!(
         poll(&mut look, Some(&Timespec::default())),
         Ok(0) | Err(rustix::io::Errno::INTR)

@@ -1,4 +1,4 @@
-//! Starting and stopping the server.
+//! Starts and stops the server.
 
 use std::io;
 use std::path::Path;
@@ -18,19 +18,19 @@ use crate::sockets::poll::{Poll, Waker};
 use crate::worker::mailbox::Mailboxes;
 use crate::worker::state::Worker;
 
-/// Settings that are not parameters of the configuration.
+/// Settings that are not Redis configuration parameters.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The number of threads that serve connections, or 0 for one per core.
     pub threads: usize,
-    /// The path of the configuration file for INFO, or an empty string if there is none.
+    /// The path of the configuration file, which INFO shows, or an empty string if there is none.
     pub config_file: String,
 }
 
-/// Returns the default configuration of a server: the defaults of the commands, with a stricter
-/// limit for clients that do not read. Above 64 MiB of pending replies, a client's commands are no
-/// longer read, and after a minute the client is closed. A single reply may be larger: as in Redis,
-/// a client that reads it receives it whatever its length.
+/// Returns the default configuration of a server. It differs from the defaults of the commands in a
+/// stricter limit for clients that do not read their replies. Above 64 MiB of unsent replies, the
+/// server stops reading a client's commands, and after a minute, it closes the connection. As in
+/// Redis, a single reply can be larger: a client that reads the reply receives all of it.
 pub fn default_config() -> Config {
     let config = Config::new();
     let limits = "normal 0 64mb 60";
@@ -40,7 +40,7 @@ pub fn default_config() -> Config {
     config
 }
 
-/// A server that listens but does not serve yet.
+/// A server that listens but does not yet serve.
 pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
@@ -51,18 +51,18 @@ pub struct Server {
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
-    /// The files of unix sockets, which the listeners own.
+    /// The files of the Unix sockets, which the listeners own.
     published: Vec<Weak<Published>>,
 }
 
 impl Handle {
-    /// Stops the server: it accepts no new connections and starts no more commands, but completes
-    /// running ones. Returns at once.
+    /// Stops the server without waiting for its end. The server accepts no new connections and
+    /// starts no more commands, but completes the running commands.
     pub fn stop(&self) {
         self.shared.stop();
     }
 
-    /// Removes the files of unix sockets, for a process that exits without stopping the server.
+    /// Removes the files of the Unix sockets, for a process that exits without stopping the server.
     pub fn withdraw(&self) {
         for published in self.published.iter().filter_map(Weak::upgrade) {
             published.remove();
@@ -71,11 +71,12 @@ impl Handle {
 }
 
 impl Server {
-    /// Listens on the configured addresses: on `port` of each address of `bind`, unless the port is
-    /// 0, and on `unixsocket`. Raises the limit of open descriptors for `maxclients`.
+    /// Listens on the configured addresses: on `port` of each address in `bind`, unless the port is
+    /// 0, and on `unixsocket`. Raises the limit of open descriptors so that `maxclients` clients
+    /// can connect.
     ///
     /// # Errors
-    /// Fails if it cannot listen on an address, and if there are no addresses.
+    /// If the server cannot listen on an address, or if no address is configured.
     pub fn bind(store: Store, config: Config, options: Options) -> Result<Server, Error> {
         let listeners = listen(&config)?;
         let threads = match options.threads {
@@ -114,7 +115,8 @@ impl Server {
         })
     }
 
-    /// Returns the addresses on which the server listens: `ip:port` or the path of a unix socket.
+    /// Returns the addresses on which the server listens. Each is `ip:port` or the path of a Unix
+    /// socket.
     pub fn addresses(&self) -> Vec<&str> {
         self.listeners.iter().map(|l| l.name.as_str()).collect()
     }
@@ -125,9 +127,9 @@ impl Server {
         self.shared.is_protected()
     }
 
-    /// Sets how the store is reopened. If the store's file is removed or replaced, the server moves
-    /// to the store that this function opens. Without such a function, commands that write then
-    /// return an error.
+    /// Sets the function that reopens the store. If the store's file is removed or replaced, the
+    /// server switches to the store that the function returns. Without such a function, commands
+    /// that write return an error after the file was removed or replaced.
     pub fn reopen_by(&self, reopen: Reopen) {
         self.shared.change.reopen_by(reopen);
     }
@@ -146,11 +148,11 @@ impl Server {
         }
     }
 
-    /// Serves until [`Handle::stop`] or SHUTDOWN. The calling thread is one of the server's
-    /// threads.
+    /// Serves clients until [`Handle::stop`] or SHUTDOWN. The calling thread becomes one of the
+    /// server's threads.
     ///
     /// # Errors
-    /// Fails if a thread cannot be started, or if waiting for events fails.
+    /// If a thread cannot be started, or if waiting for events fails.
     pub fn run(self) -> Result<(), Error> {
         let Server {
             shared,
@@ -198,8 +200,8 @@ impl Server {
     }
 }
 
-/// Stops the whole server when one of its threads ends, by an error or a panic, because the
-/// thread's connections would hang.
+/// Stops the server when one of its threads ends with an error or a panic, because the thread's
+/// connections would otherwise hang.
 struct StopOnEnd(Arc<Shared>);
 
 impl Drop for StopOnEnd {

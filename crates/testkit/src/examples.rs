@@ -1,20 +1,20 @@
-//! Sample values of every type, for tests of behavior that all types share.
+//! Generates sample values of every type, for tests of behavior that all types share.
 
 use undercroft_engine::feeds::{Order, Schema};
 use undercroft_engine::streams::{StreamId, StreamRecord};
 use undercroft_engine::{Ranges, ValueType};
 
-/// The kind of items in a sample value.
+/// The kind of items that a sample value contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Items {
-    /// Integers.
+    /// Items that are integers.
     Integers,
-    /// Texts of at least this many bytes.
+    /// Strings of at least this many bytes.
     Texts(usize),
 }
 
 impl Items {
-    /// Returns the first item of an element.
+    /// Returns the first item of the element with this number.
     fn first(self, element: u32) -> String {
         match self {
             Items::Integers => format!("{}", 1000 + element),
@@ -23,12 +23,13 @@ impl Items {
     }
 }
 
-/// Returns a value of a type with `elements` elements, as the flat list of an export, in reading
-/// order. [`Items`] describes the first item of each element. A second item, such as a value or a
-/// score, is an increasing number. Types with other elements have separate arms in this function.
+/// Returns a value of a type with `elements` elements, as the flat list of items that an export
+/// returns. `items` is the kind of the first item of each element. A second item, such as a value
+/// or a score, is an increasing number. Types with differently structured elements have separate
+/// arms in this function.
 ///
 /// # Panics
-/// Never: the schema of feeds is valid.
+/// Never: the schema of a feed is valid.
 pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
     let mut all = Ranges::new();
     if value_type == ValueType::Feed {
@@ -49,13 +50,13 @@ pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
 /// Returns a feed like [`example`], but with an index.
 ///
 /// # Panics
-/// Never: its schema is valid.
+/// Never: the schema of the feed is valid.
 pub fn indexed_feed(elements: u32, items: Items) -> Ranges {
     feed(elements, items, Schema::with_index)
 }
 
-/// Returns a stream. Its header is the first element. In a stream of 50 or more elements, a quarter
-/// are pending entries of a group with two consumers.
+/// Returns a stream, whose header is the first element. If it has at least 50 elements, a quarter
+/// of them are pending entries of a group with two consumers.
 fn stream(elements: u32, items: Items) -> Ranges {
     const GROUP_ROWS: u32 = 3;
     let pending = if elements < 50 { 0 } else { elements / 4 };
@@ -115,8 +116,8 @@ fn stream(elements: u32, items: Items) -> Ranges {
     all
 }
 
-/// Returns a feed whose schema is derived from a list's. The schema is the first element, and
-/// values have at most 255 bytes.
+/// Returns a feed whose schema `schema` derives from the schema of a list. The schema is the first
+/// element. Values have at most 255 bytes.
 fn feed(elements: u32, items: Items, schema: fn(Schema) -> Option<Schema>) -> Ranges {
     let size = items.first(0).len().min(255);
     let list = Schema::new(size as u8, &[4, 3, 1], Order::List);
@@ -131,7 +132,7 @@ fn feed(elements: u32, items: Items, schema: fn(Schema) -> Option<Schema>) -> Ra
     all
 }
 
-/// Returns the elements of a value, sorted if its type has no order.
+/// Returns the elements of a value. If the type has no order, the elements are sorted.
 pub fn sorted(value_type: ValueType, items: &Ranges) -> Vec<Vec<Vec<u8>>> {
     let texts: Vec<Vec<u8>> = items.iter().map(<[u8]>::to_vec).collect();
     let description = value_type.description();

@@ -1,4 +1,4 @@
-//! The store of every scenario: two shards, a fixed hash key and a fixed clock.
+//! Creates the store of every scenario, with two shards, a fixed hash key and a fixed time.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -7,12 +7,12 @@ use std::path::Path;
 use undercroft_engine::{Error, Options, Store};
 use undercroft_memory::layout::header;
 
-/// The time in every scenario, in Unix milliseconds.
+/// The time of every scenario, in Unix milliseconds.
 pub const NOW: u64 = 1_000_000_000;
-/// A duration, in milliseconds, after which the store keeps no message any longer.
+/// A duration, in milliseconds, that exceeds the time for which the store retains messages.
 pub const MESSAGES_KEPT: u64 = 3_600_000;
 
-/// The hash key of every scenario, fixed so that runs are identical.
+/// The hash key of every scenario. It is fixed, so that all runs are identical.
 pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
 /// Creates a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].
@@ -44,7 +44,7 @@ pub fn create(path: &Path) -> Store {
     open(path).expect("the new store with another hash key")
 }
 
-/// Opens a store with the clock set to [`NOW`].
+/// Opens a store, and sets its time to [`NOW`].
 pub fn open(path: &Path) -> Result<Store, Error> {
     let store = Store::open(path, true)?;
     store.set_time(NOW);

@@ -1,4 +1,4 @@
-//! Setup for tests: new stores, and random numbers that a seed reproduces.
+//! Sets up tests: creates stores, and provides random numbers that a seed reproduces.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::scenario::{self, Scenario};
 use tempfile::TempDir;
 use undercroft_engine::{Options, Store};
 
-/// The address space of a new store in bytes: enough for every test, and quick to map.
+/// The capacity of a new store, in bytes. It suffices for every test and is quick to map.
 const CAPACITY: u64 = 256 << 20;
 
 /// Creates a directory in shared memory, which is deleted when the value is dropped.
@@ -28,7 +28,7 @@ pub fn store(shards: usize) -> (TempDir, Store) {
     (place.directory, store)
 }
 
-/// The location of a new store that no process has opened. Deleted when the value is dropped.
+/// A new store that no process has opened. Its directory is deleted when the value is dropped.
 #[derive(Debug)]
 pub struct Place {
     directory: TempDir,
@@ -62,8 +62,8 @@ impl Place {
     }
 }
 
-/// Opens the store at a path, or creates one with four shards and a message ring that fills up
-/// quickly.
+/// Opens the store at a path. If it does not exist, creates a store with four shards and a small
+/// message ring that fills up quickly.
 ///
 /// # Panics
 /// If the store can be neither opened nor created.
@@ -76,7 +76,7 @@ pub fn handle(path: &Path) -> Store {
     Store::open_or_create(path, &options).expect("a store")
 }
 
-/// Returns the seed in `UNDERCROFT_SEED`, or a random one, and prints it.
+/// Returns and prints the seed in `UNDERCROFT_SEED`, or a random seed if the variable is not set.
 ///
 /// # Panics
 /// If `UNDERCROFT_SEED` is not a number.
@@ -87,14 +87,14 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// How much of a kill test runs.
+/// The extent of a kill test: the scenarios that it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// A part of the scenarios, chosen by the seed (`make test`).
     Part,
     /// All scenarios, and storms of a few minutes (`make soak`, `UNDERCROFT_CRASH=soak`).
     Soak,
-    /// Everything (`make crash`, `UNDERCROFT_CRASH=full`).
+    /// All scenarios at full length (`make crash`, `UNDERCROFT_CRASH=full`).
     Full,
 }
 
@@ -113,12 +113,12 @@ impl Extent {
     }
 }
 
-/// A partial run uses one in this many scenarios.
+/// A partial run selects one of this many scenarios.
 const PART: usize = 8;
 
-/// Returns the scenarios of a run that satisfy `belongs`, in the order of [`scenario::all`].
-/// `UNDERCROFT_SCENARIO` selects those whose names contain it; otherwise all of them, or in a
-/// partial run those that the seed chooses.
+/// Returns the scenarios of a run that satisfy `belongs`, in the order of [`scenario::all`]. If
+/// `UNDERCROFT_SCENARIO` is set, selects the scenarios whose names contain its value. Otherwise,
+/// selects all scenarios or, in a partial run, those that the seed chooses.
 pub fn chosen(
     extent: Extent,
     random: &mut fastrand::Rng,

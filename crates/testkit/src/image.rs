@@ -1,4 +1,4 @@
-//! Snapshots of store files, and copies made from them.
+//! Takes snapshots of store files, and creates copies from the snapshots.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::unistd::{Whence, lseek};
 
-/// The content of a sparse file: its length, and the ranges that hold data.
+/// The contents of a sparse file: its length, and the ranges that contain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     length: u64,
@@ -19,7 +19,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads a file without its holes.
+    /// Reads a file, skipping its holes.
     pub fn read(file: &File) -> io::Result<Image> {
         let mut image = Image::default();
         image.update(file)?;
@@ -27,7 +27,7 @@ impl Image {
     }
 
     /// Reads the file again. Returns whether a byte or a hole has changed. Takes time proportional
-    /// to the bytes of data.
+    /// to the number of data bytes.
     pub fn update(&mut self, file: &File) -> io::Result<bool> {
         let metadata = file.metadata()?;
         let (length, blocks) = (metadata.len(), metadata.blocks());
@@ -54,7 +54,7 @@ impl Image {
         Ok(changed)
     }
 
-    /// Creates a file with this content, including its holes. The file must not exist.
+    /// Creates a file with these contents, including the holes. The file must not exist.
     pub fn write_to(&self, path: &Path) -> io::Result<()> {
         let mut options = OpenOptions::new();
         let file = options
@@ -70,7 +70,7 @@ impl Image {
     }
 }
 
-/// Bytes compared at a time, few enough for the CPU cache.
+/// The number of bytes to compare at once, which fit into the CPU cache.
 const PIECE: usize = 16 * 1024;
 
 fn data_ranges(file: &File, length: u64) -> io::Result<Vec<std::ops::Range<u64>>> {
@@ -89,7 +89,7 @@ fn data_ranges(file: &File, length: u64) -> io::Result<Vec<std::ops::Range<u64>>
     Ok(ranges)
 }
 
-/// Copies a sparse file to a path that does not exist yet.
+/// Copies a sparse file to a path that does not yet exist.
 pub fn copy_store(from: &Path, to: &Path) -> io::Result<()> {
     Image::read(&File::open(from)?)?.write_to(to)
 }

@@ -1,16 +1,16 @@
-//! Shared code of the crash tests and the tests of interrupted reads.
+//! Contains the shared code of the crash tests and of the tests of interrupted reads.
 //!
-//! Only for tests; `docs/testing.md` describes them.
+//! Only tests use this crate. `docs/testing.md` describes the tests.
 //!
-//! - `bin/crash-child`: the processes that the crash tests kill.
+//! - `bin/crash-child`: runs the child processes that the crash tests kill.
 //! - `examples`: sample values of every type.
 //! - `fixture`: the store of every scenario.
-//! - `fresh`: setup for tests: new stores, and random numbers that a seed reproduces.
-//! - `image`: snapshots of store files, and copies made from them.
-//! - `race`: reads that are interrupted at a point that a test chooses.
-//! - `scenario`: the changes during which a process is killed, shared by both kinds of crash tests.
-//! - `state`: the contents of a store, and the check of a store that a death left.
-//! - `storm`: processes that write and read one store while others are killed.
+//! - `fresh`: creates stores for tests, and random numbers that a seed reproduces.
+//! - `image`: snapshots of store files, and copies created from snapshots.
+//! - `race`: interrupts reads at a point that a test chooses.
+//! - `scenario`: the changes during which crash tests kill a process.
+//! - `state`: the contents of a store, and checks of the store after a process died.
+//! - `storm`: processes that write and read a store while a test kills some of them.
 //! - `trace`: runs a process one machine instruction at a time.
 
 pub mod examples;

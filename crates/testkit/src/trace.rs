@@ -1,4 +1,4 @@
-//! Runs a process one machine instruction at a time.
+//! Runs a child process one machine instruction at a time.
 
 use std::process::{Child, Command};
 
@@ -8,28 +8,28 @@ use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// The exit status of a child that may not be traced.
+/// The exit status of a child that is not permitted to be traced.
 const NOT_ALLOWED: i32 = 77;
 
-/// A traced process, which is stopped between steps. Killed when dropped.
+/// A traced child process, which is stopped between steps. It is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Traced {
     child: Child,
     pid: Pid,
-    /// Whether the process has not been waited for yet.
+    /// Whether the child still has to be killed and waited for.
     alive: bool,
 }
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The process executed one instruction.
+    /// The child executed one instruction.
     Done,
-    /// The process reached the next [`marker`].
+    /// The child reached the next [`marker`].
     Marker,
 }
 
-/// Asks, in the child, to be traced by its parent. Exits if tracing is not allowed.
+/// Makes the parent of the calling process its tracer. Exits if tracing is not permitted.
 pub fn trace_me() {
     if let Err(error) = ptrace::traceme() {
         eprintln!("ptrace: {error}");
@@ -37,14 +37,15 @@ pub fn trace_me() {
     }
 }
 
-/// Stops the child, so that its parent sees that it reached this point.
+/// Stops the calling process, so that its tracer notices that it has reached this point.
 pub fn marker() {
     raise(Signal::SIGSTOP).expect("a process may stop itself");
 }
 
 impl Traced {
-    /// Starts a child that calls [`trace_me`], and waits for its first [`marker`]. The error says
-    /// why a child cannot be traced here. All other calls must come from the same thread.
+    /// Starts a child that calls [`trace_me`], and waits for its first [`marker`]. The error states
+    /// why the child cannot be traced. All other calls must be made by the thread that called this
+    /// function.
     ///
     /// # Panics
     /// If the child cannot be started, or ends before its marker.
@@ -72,7 +73,7 @@ impl Traced {
     /// Runs one instruction of the child.
     ///
     /// # Panics
-    /// If the child ends, or gets a signal other than its own marker.
+    /// If the child ends, or if it receives a signal other than that of its own marker.
     pub fn step(&mut self) -> Step {
         match ptrace::step(self.pid, None) {
             Ok(()) => {}

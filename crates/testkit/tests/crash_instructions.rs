@@ -1,8 +1,8 @@
-//! The kill test at every machine instruction: a process makes one change to a store while its
-//! parent runs it one instruction at a time. After each instruction that changes the store's file,
-//! the test recovers and checks a copy of the file, whose writer counts as dead because it holds no
-//! lock on the copy. Real kills after a random number of instructions show that such a copy equals
-//! what a killed process leaves.
+//! Tests death at every machine instruction: a process makes one change to a store, and its parent
+//! runs it one instruction at a time. After each instruction that changes the store's file, the
+//! test recovers and checks a copy of the file. In the copy, the writer counts as dead, because it
+//! holds no lock on the copied file. Real kills after a random number of instructions verify that
+//! such a copy equals the file that a killed process leaves.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,7 @@ use undercroft_testkit::trace::{Step, Traced};
 
 /// The minimum and maximum number of real kills per change.
 const KILLS: std::ops::RangeInclusive<u64> = 3..=20;
-/// Instructions that may be stepped for real kills beyond the minimum, by extent.
+/// The number of instructions to step through for real kills in addition to the minimum, by extent.
 const STEPS_TO_KILLS: [u64; 3] = [0, 0, 200_000];
 
 /// A directory with a prepared store for one scenario.
@@ -61,7 +61,7 @@ fn start_as(words: &[&str], path: &Path) -> Result<Traced, String> {
     Traced::start(command.args(words).arg(path))
 }
 
-/// Totals of the test for one scenario.
+/// The totals of the test for one scenario.
 #[derive(Clone, Copy, Default)]
 struct Count {
     instructions: u64,
@@ -83,13 +83,14 @@ impl Count {
     }
 }
 
-/// Steps through the change once, and recovers a copy of every state of the file.
+/// Steps through the change once, and recovers a copy of the file after each instruction that
+/// changed it.
 fn step_through(scenario: &Scenario, prepared: &Prepared) -> Result<Count, String> {
     step_through_as("act", 1, scenario, prepared)
 }
 
-/// Like [`step_through`], but with another role of the child, and with copies of only each
-/// `each`-th state and of the last one.
+/// Steps through the change like [`step_through`], but in a child with the given role. Recovers
+/// copies only of every `each`-th state and of the last state.
 fn step_through_as(
     role: &str,
     each: u64,
@@ -139,8 +140,8 @@ fn step_through_as(
     Ok(count)
 }
 
-/// Kills a process after a number of instructions. A process that had the store open all along must
-/// recover it.
+/// Kills a process after a number of instructions. Another process, which had opened the store
+/// before, must be able to recover it.
 fn kill_after(scenario: &Scenario, prepared: &Prepared, instructions: u64, turn: u64) {
     let path = prepared.path("killed");
     copy_store(&prepared.base, &path).expect("room for a copy");
@@ -209,7 +210,7 @@ fn a_kill_at_every_machine_instruction() {
             total.lock().expect("no panic").add(&count);
         }
     };
-    // A traced process can be stepped only by the thread that started it. Use one thread per core.
+    // Only the thread that started a traced process can step it. Use one thread per core.
     let done: Result<(), String> = thread::scope(|scope| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let workers: Vec<_> = (0..cores)
@@ -238,7 +239,7 @@ fn a_kill_at_every_machine_instruction() {
     );
 }
 
-/// Reads from the file the word that says whether a copy is in progress.
+/// Reads the word of the file that states whether a copy is in progress.
 fn copy_state(file: &File) -> u64 {
     let mut word = [0; 8];
     file.read_exact_at(&mut word, control::COPY_STATE)
@@ -247,7 +248,7 @@ fn copy_state(file: &File) -> u64 {
 }
 
 /// Prepares a store in which a process was killed during a copy, `instructions` instructions after
-/// the copy's moment.
+/// the copy's snapshot was taken.
 fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, String> {
     let mut prepared = Prepared::new(scenario);
     let mut traced = start_as(&["copy"], &prepared.base)?;
@@ -259,16 +260,16 @@ fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, St
     }
     traced.kill();
     assert_eq!(copy_state(&file), 1);
-    // A change's memory use depends on what is free, so compute the expected states from this
-    // store.
+    // The memory use after a change depends on the free memory, so compute the expected states from
+    // this store.
     prepared.expected = Expected::of(scenario, &prepared.base);
     Ok(prepared)
 }
 
-/// Saving a page takes 512 stores into memory that no process can reach yet, and a kill after any
-/// of them leaves the same result. Therefore only a full run recovers every state.
+/// Saving a page takes 512 stores to memory that no process can reach yet, and a kill after any of
+/// these stores has the same effect. Therefore, only a full run recovers every state.
 #[test]
-fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
+fn a_kill_at_any_machine_instruction_during_a_copy() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let (some, each) = match Extent::asked() {
@@ -279,7 +280,7 @@ fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
     let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
     let mut chosen: Vec<_> = scenario::all()
         .filter(|known| known.steps == Steps::Always && known.name.contains(&filter))
-        // An empty store has nothing to copy.
+        // In an empty store, there is nothing to copy.
         .filter(|known| !known.name.contains("first"))
         .collect();
     random.shuffle(&mut chosen);
@@ -302,8 +303,8 @@ fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
     assert!(total.new > 0 && total.old > 0, "seed {seed}");
 }
 
-/// Pins this thread and the processes that it starts to one core, if allowed. The tracer and its
-/// child take turns, so a second core only slows them down.
+/// Pins this thread and the processes that it starts to one core, if permitted. The tracer and its
+/// child take turns, so a second core would only slow them down.
 fn stay_on(core: usize) {
     let mut cores = CpuSet::new();
     if cores.set(core).is_ok() {
@@ -311,8 +312,8 @@ fn stay_on(core: usize) {
     }
 }
 
-/// Steps through one change, and kills it for real a few times. The error says why a process cannot
-/// be stepped here.
+/// Steps through one change, and really kills the process a few times. The error states why a
+/// process cannot be stepped here.
 fn kill_everywhere(scenario: &Scenario, mut random: fastrand::Rng) -> Result<Count, String> {
     let prepared = Prepared::new(scenario);
     let mut count = step_through(scenario, &prepared)?;

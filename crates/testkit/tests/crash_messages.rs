@@ -1,7 +1,7 @@
-//! The kill -9 storm of messages: publishers and subscribers are killed at random moments while
-//! others live on. No process hangs, no message is torn, each publisher's messages stay in order,
-//! subscribers learn how many they lost, the structure is sound, no lock stays held, and no memory
-//! is in use at the end.
+//! Runs a storm of messages: publishers and subscribers are killed with SIGKILL at random moments
+//! while others continue. No process may hang, no message may be torn, each publisher's messages
+//! must stay in order, and subscribers must learn how many messages they lost. At the end, the
+//! store must be structurally sound, hold no locks and use no memory.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,13 @@ use undercroft_testkit::storm::messages::{CHANNELS, Ledger};
 
 /// The minimum number of kills, by extent.
 const KILLS: [u32; 3] = [20, 60, 1000];
-/// The number of kills in one store.
+/// The number of kills in each store.
 const KILLS_PER_STORE: u32 = 20;
-/// The numbers of publishers and subscribers. The last of each is not killed.
+/// The number of publishers. The last publisher and the last subscriber are not killed.
 const PUBLISHERS: usize = 3;
 const SUBSCRIBERS: usize = 3;
-/// The size of the message ring in bytes: small, so that publishers lap a slow subscriber.
+/// The size, in bytes, of the message ring. It is small, so that publishers overwrite messages that
+/// a slow subscriber has not read.
 const RING: u64 = 64 << 10;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
 
@@ -31,7 +32,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Adds a dead process' received and lost messages.
+    /// Adds the numbers of messages that a dead process received and lost.
     fn bury(&mut self, member: &Member) {
         let (received, lost) = member.progress.messages();
         self.received += received;
@@ -39,7 +40,7 @@ impl Tally {
     }
 }
 
-/// Runs the storm on one store, from its first message to its last.
+/// Runs the storm on one store, from the first message to the final check.
 fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let options = Options {
@@ -48,7 +49,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
         ring: Some(RING),
     };
     let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    // The test's own subscriber receives every message or a report of its loss.
+    // The test's own subscriber must receive every message or a report of its loss.
     let mut subscriber = store.subscriber();
     subscriber
         .subscribe(Topic::Channel, &CHANNELS)
@@ -83,7 +84,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
         tally.kills += 1;
         members[victim] = start(role, random);
         go_on(&mut members);
-        // Receive only sometimes, so that this subscriber may lag.
+        // Receive only occasionally, so that this subscriber can lag.
         for _ in 0..random.u32(0..4) * 500 {
             ledger
                 .receive(&mut subscriber, Some(Duration::ZERO))
@@ -110,7 +111,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     tally.received += ledger.received;
     tally.lost += ledger.lost;
     drop(subscriber);
-    // A process that was found alive counts as alive for a few more milliseconds.
+    // A process that was found alive continues to count as alive for a few milliseconds.
     let start = Instant::now();
     let reached = || store.publish(Topic::Channel, CHANNELS[0], b"");
     while reached().expect("room") > 0 {
@@ -123,7 +124,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     store.free_all_of_the_dead().expect("a walk");
     let found = problems(&store).expect("a check");
     assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
-    // Long messages stay in memory for subscribers that may still read them.
+    // Long messages occupy memory until their retention period ends, so advance the time.
     store.set_time(store.now() + MESSAGES_KEPT);
     store.upkeep_all().expect("upkeep");
     assert_eq!(store.used_memory(), 0, "a leak (seed {seed})");

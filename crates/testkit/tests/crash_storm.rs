@@ -1,8 +1,9 @@
-//! The kill -9 storm: real writer processes are killed at random moments while others write and
-//! read. No process hangs, no value is torn, keys that are set together stay together, no increment
-//! is lost or made twice, the structure is sound, no lock stays held, and no memory is in use after
-//! the store is emptied. Copies made meanwhile each show a single moment, and copiers that are
-//! killed leave nothing behind.
+//! Runs a storm of kills: writer processes are killed with SIGKILL at random moments while others
+//! write and read. No process may hang, no value may be torn, keys that are set together must
+//! remain equal, and no increment may be lost or made twice. The store must be structurally sound,
+//! hold no locks after the kills, and use no memory after it has been emptied. Each copy made in
+//! the meantime must be a consistent snapshot, and copiers that are killed must leave no state in
+//! the store.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use undercroft_testkit::storm::{COUNTERS, check_values, reader};
 
 /// The minimum number of writer kills, by extent.
 const KILLS: [u32; 3] = [20, 100, 1500];
-/// The number of kills in one store before it is checked and discarded, because only a young
-/// store's tables and logs grow.
+/// The number of kills in each store before it is checked and discarded. Hash tables and undo logs
+/// grow only in a young store.
 const KILLS_PER_STORE: u32 = 20;
-/// Threads of each writer. All writers but the last are killed again and again.
+/// The number of threads of each writer. All writers except the last one are repeatedly killed.
 const WRITERS: [u64; 4] = [1, 2, 1, 1];
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
 
@@ -27,13 +28,14 @@ fn writer(directory: &Path, number: u32, threads: u64, seed: u64) -> Member {
     Member::start(PROGRAM, directory, &name, "write", threads, seed)
 }
 
-/// Totals of the storm so far.
+/// The totals of all storms so far.
 #[derive(Default)]
 struct Tally {
     kills: u32,
-    /// Kills after which a dead process held a lock.
+    /// The number of kills after which a dead process held a lock.
     holding: u32,
-    /// Kills of copiers, and those that interrupted a copy.
+    /// The number of killed copiers. `copying` is the number of those that were killed during a
+    /// copy.
     copiers: u32,
     copying: u32,
     copies: u64,
@@ -48,15 +50,16 @@ struct Storm {
     store: Store,
     writers: Vec<Member>,
     readers: Vec<Member>,
-    /// Processes that copy the store. The first one is killed again and again.
+    /// The processes that copy the store. The first one is repeatedly killed.
     copiers: Vec<Member>,
     started: u32,
-    /// Increments of each counter by dead writers: completed and begun.
+    /// For each counter, the numbers of completed and of started increments by dead writers.
     increments: [(u64, u64); COUNTERS as usize],
 }
 
 impl Storm {
-    /// Starts a storm. `seed` is the run's seed, for messages; `own` is the seed of this store.
+    /// Starts a storm. `seed` is the seed of the run, which messages show, and `own` is the seed of
+    /// this store.
     fn new(seed: u64, own: u64) -> Storm {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let options = Options {
@@ -139,7 +142,7 @@ impl Storm {
         }
     }
 
-    /// Adds a dead writer's increments.
+    /// Adds the increments that a dead writer made.
     fn bury(&mut self, victim: usize, tally: &mut Tally) {
         let progress = &self.writers[victim].progress;
         for (counter, (done, begun)) in (0..).zip(&mut self.increments) {
@@ -156,7 +159,7 @@ impl Storm {
         assert!(found.is_empty(), "{when} (seed {}): {found:?}", self.seed);
     }
 
-    /// Kills all processes, and checks the store.
+    /// Kills all processes, and then checks the store.
     fn end(mut self, tally: &mut Tally) {
         self.expect_sound("the check while all write");
         for reader in &mut self.readers {
@@ -176,7 +179,7 @@ impl Storm {
         (0..WRITERS.len()).for_each(|victim| self.bury(victim, tally));
         tally.stores += 1;
         let seed = self.seed;
-        // Frees values that dead writers had not finished.
+        // Recovery frees values that dead writers had not finished.
         self.store.recover().expect("a recovery");
         let found = problems(&self.store).expect("a check");
         assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");

@@ -1,5 +1,5 @@
-//! Runs a target under libFuzzer, which provides `main` and the command line.
-//! `UNDERCROFT_FUZZ_TARGET` names the target; scripts/fuzz.sh sets it.
+//! Runs a target under libFuzzer, which provides `main` and the command line. The environment
+//! variable `UNDERCROFT_FUZZ_TARGET`, which scripts/fuzz.sh sets, names the target.
 
 #![no_main]
 

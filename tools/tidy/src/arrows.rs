@@ -1,8 +1,8 @@
-//! Checks that dependencies point down the layers, never up.
+//! Checks that dependencies point only from higher to lower layers.
 
 use crate::{Dependency, Package, Repo, Report, Rule};
 
-/// A layer: the directory of its crates, and the layers that they may use.
+/// A layer: the directory of its crates, and the lower layers that the crates may use.
 struct Layer {
     directory: &'static str,
     below: &'static [&'static str],
@@ -105,11 +105,11 @@ const LAYERS: &[Layer] = &[
     },
 ];
 
-/// Directories outside the layers. They may use every layer and each other, and no layer may use
-/// them.
+/// Directories outside the layers. Their crates may use every layer and each other, but no layer
+/// may use them.
 const BESIDE: &[&str] = &["conformance", "crates/testkit", "examples", "fuzz", "tools"];
 
-/// Directories that the tests of a layer may use in addition to the layers below.
+/// Directories whose crates the tests of a layer may use, in addition to the lower layers.
 const FOR_TESTS: &[&str] = &["crates/testkit", "conformance"];
 
 pub(crate) const ARROWS: Rule = Rule {
@@ -165,7 +165,7 @@ fn beside(path: &str) -> Option<&'static &'static str> {
     BESIDE.iter().find(|room| inside(path, room))
 }
 
-/// Returns whether `path` is `directory` or is inside it.
+/// Returns whether `path` is `directory` or a path inside it.
 fn inside(path: &str, directory: &str) -> bool {
     path.strip_prefix(directory)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

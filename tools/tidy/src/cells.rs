@@ -1,18 +1,20 @@
-//! Finds state that can change through a shared reference where the bodies of reads and writes can
-//! reach it.
+//! Finds state that can change through a shared reference and that the bodies of reads and writes
+//! can reach.
 //!
-//! A body may run several times, and a discarded run must not affect the next one (R8). The
-//! compiler prevents a read's body from changing what it captures through `&mut` or a cell. It does
-//! not know about thread-locals, statics, locks and atomics, so each file that has such state where
-//! bodies run is listed here, with the reason why no run affects the next one through it.
+//! A body, the closure of a read or a write, can run several times, and a discarded run must not
+//! affect the next run (R8). The compiler prevents the body of a read from changing captured
+//! variables through `&mut` or a cell, but does not check thread-locals, statics, locks and
+//! atomics. Therefore, this file lists each source file that contains such state and whose code
+//! runs in bodies, with the reason why no run affects the next run through the state.
 
 use crate::sources::identifiers;
 use crate::{File, Repo, Report, Rule};
 
-/// Layers whose code runs within bodies.
+/// Directories of layers whose code runs inside bodies.
 const LAYERS: &[&str] = &["crates/engine/src/", "crates/commands/src/"];
 
-/// Identifiers that mark a file outside these layers as passing bodies to a store.
+/// Identifiers that occur only in files that pass bodies to a store. They select files outside
+/// these layers.
 const GIVES_BODIES: &[&str] = &["read_into", "shards_of"];
 
 /// Types and macros whose values can change through a shared reference.
@@ -32,7 +34,7 @@ const CELLS: &[&str] = &[
     "ArcSwap",
 ];
 
-/// The files with such state, and why it is sound.
+/// The files that contain such state, with the reasons why it is sound.
 const REASONS: &[(&str, &str)] = &[
     (
         "crates/commands/src/config/mod.rs",
@@ -188,7 +190,7 @@ fn check(repo: &Repo) -> Report {
     report
 }
 
-/// Returns whether a file is Rust code that is neither a test nor in a layer below the bodies.
+/// Returns whether a file is Rust code that can run in bodies: neither a test nor in a lower layer.
 fn is_product(file: &File) -> bool {
     let path = file.path.as_str();
     file.extension() == "rs"

@@ -1,4 +1,4 @@
-//! Checks that the files of a crate do not use each other in a cycle.
+//! Checks that the files of a crate do not depend on each other in a cycle.
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
@@ -50,7 +50,7 @@ fn check(repo: &Repo) -> Report {
     report
 }
 
-/// Returns the sets of files that form a cycle, each sorted by name.
+/// Returns the sets of files that depend on each other in a cycle. Each set is sorted by name.
 fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     let mut graph = DiGraphMap::<&str, ()>::new();
     for (from, others) in arrows {

@@ -1,12 +1,12 @@
-//! Checks the numbered rules of the store, such as W4: every rule that is cited is defined, in a
-//! single document, and the tests named as its guards exist.
+//! Checks the numbered rules of the store, such as W4: every cited rule must be defined in exactly
+//! one place, and the tests that documents name as guards of the rules must exist.
 
 use std::collections::HashSet;
 
 use crate::{File, Repo, Report, Rule};
 
-/// The document that defines rules. A definition is a paragraph that starts with the number in bold
-/// and a full stop.
+/// The document that defines the rules. A definition is a paragraph that starts with the rule's
+/// number in bold and a period.
 const DEFINED_IN: &str = "docs/rules.md";
 
 pub(crate) const CITED_RULES: Rule = Rule {
@@ -15,7 +15,7 @@ pub(crate) const CITED_RULES: Rule = Rule {
     canary: || Repo::with_file("crates/memory/src/log.rs", "//! The undo log (W4)."),
 };
 
-/// Documents that name the tests that guard their statements.
+/// Documents that name tests as guards of their statements.
 const NAME_TESTS: &[&str] = &[DEFINED_IN, "docs/security.md"];
 
 pub(crate) const GUARDS: Rule = Rule {
@@ -59,7 +59,8 @@ fn guards(repo: &Repo) -> Report {
     report
 }
 
-/// Returns the names of a file's functions that may be tests: those without arguments and results.
+/// Returns the names of a file's functions that can be tests because they have no arguments and no
+/// result.
 fn tests(file: &File) -> impl Iterator<Item = &str> {
     file.text.lines().filter_map(|line| {
         let name = line.trim_start().strip_prefix("fn ")?;
@@ -73,7 +74,7 @@ fn is_test(text: &str) -> bool {
     text.chars().all(letters) && text.matches('_').count() >= 3
 }
 
-/// Returns the rules that the document defines.
+/// Returns the numbers of the rules that the document defines.
 fn definitions(file: &File) -> impl Iterator<Item = &str> {
     file.text.lines().filter_map(|line| {
         let (rule, _) = line
@@ -84,8 +85,8 @@ fn definitions(file: &File) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the rules that a line cites: in parentheses that hold only rules, or after the word
-/// "rule".
+/// Returns the numbers of the rules that a line cites: in parentheses that contain only rules, or
+/// after the word "rule".
 fn citations(line: &str) -> Vec<&str> {
     let mut cited = Vec::new();
     for part in line.split('(').skip(1) {
@@ -102,7 +103,8 @@ fn citations(line: &str) -> Vec<&str> {
     cited
 }
 
-/// Returns the rules in a text, or `None` if it has words other than rules, "rule", "to" and "and".
+/// Returns the rules in a text, or `None` if the text contains words other than rules, "rule", "to"
+/// and "and".
 fn all_rules(text: &str) -> Option<Vec<&str>> {
     let words = text.split([' ', ',']).filter(|word| !word.is_empty());
     let rules: Vec<&str> = words
@@ -111,7 +113,7 @@ fn all_rules(text: &str) -> Option<Vec<&str>> {
     (!rules.is_empty() && rules.iter().all(|word| is_rule(word))).then_some(rules)
 }
 
-/// Returns whether a word is the letter of a rule group followed by a number.
+/// Returns whether a word consists of the letter of a group of rules and a number.
 fn is_rule(word: &str) -> bool {
     let mut letters = word.chars();
     let group = letters

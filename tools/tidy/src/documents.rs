@@ -1,5 +1,5 @@
-//! Checks documents: each is linked, links lead to existing targets, and the changelog is
-//! well-formed.
+//! Checks documents: every document must be linked, links must lead to existing targets, and the
+//! changelog must be well-formed.
 
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
 
@@ -10,7 +10,7 @@ const ENTRANCES: &[&str] = &["README.md", "docs/index.md"];
 
 const CHANGELOG_PATH: &str = "CHANGELOG.md";
 
-/// The kinds of change that "Keep a Changelog" 1.1.0 names.
+/// The kinds of changes that "Keep a Changelog" 1.1.0 defines.
 const KINDS: &[&str] = &[
     "Added",
     "Changed",
@@ -81,7 +81,7 @@ fn resolve(repo: &Repo) -> Report {
 
 fn wrong_target(repo: &Repo, path: &str, heading: &str) -> Option<String> {
     if path.is_empty() {
-        return None; // The repository itself.
+        return None; // The link leads to the repository itself.
     }
     let directory = format!("{path}/");
     let Some(file) = repo.file(path) else {
@@ -99,14 +99,14 @@ fn wrong_target(repo: &Repo, path: &str, heading: &str) -> Option<String> {
     (!exists).then(|| format!("{path} has no heading #{heading}"))
 }
 
-/// The parts of a Markdown page that the rules examine.
+/// The parts of a Markdown page that the rules check.
 #[derive(Default)]
 struct Page {
-    /// Level and text of each heading, in order.
+    /// The level and the text of each heading, in order.
     headings: Vec<(HeadingLevel, String)>,
-    /// The targets of links and images, as written.
+    /// The unresolved targets of links and images.
     links: Vec<String>,
-    /// Indices of the headings that have text under them.
+    /// The indexes of the headings that are followed by text.
     filled: Vec<usize>,
 }
 
@@ -134,8 +134,8 @@ fn read(file: &File) -> Page {
     page
 }
 
-/// Returns the path, relative to the repository, and the heading of a link on the page `from`, or
-/// `None` if the link leaves the repository.
+/// Returns the path, relative to the repository, and the heading to which a link on the page `from`
+/// leads. Returns `None` if the link leads outside the repository.
 fn target(from: &str, link: &str) -> Option<(String, String)> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -156,7 +156,7 @@ fn target(from: &str, link: &str) -> Option<(String, String)> {
     Some((parts.join("/"), heading.to_owned()))
 }
 
-/// Returns the anchor that the repository's host gives to a heading.
+/// Returns the anchor that the repository's host generates for a heading.
 fn anchor(heading: &str) -> String {
     heading
         .to_lowercase()
@@ -200,8 +200,8 @@ fn changelog(repo: &Repo) -> Report {
     report
 }
 
-/// Checks a release's heading: `[Unreleased]` comes first and only there, and releases follow as
-/// `[1.2.3] - 2026-01-31`, newest first.
+/// Checks the heading of a release. The first heading, and no other, must be `[Unreleased]`. The
+/// other headings must have the form `[1.2.3] - 2026-01-31`, newest first.
 fn wrong_release(text: &str, first: bool, releases: &[Option<Vec<u64>>]) -> Option<String> {
     if first {
         return (text != "[Unreleased]")
@@ -216,7 +216,8 @@ fn wrong_release(text: &str, first: bool, releases: &[Option<Vec<u64>>]) -> Opti
     }
 }
 
-/// Returns the version in a release's heading if version and date are well-formed.
+/// Returns the version in the heading of a release, or `None` if the version or the date is
+/// malformed.
 fn version(text: &str) -> Option<Vec<u64>> {
     let (version, date) = text.strip_prefix('[')?.split_once("] - ")?;
     let date: Vec<&str> = date.split('-').collect();

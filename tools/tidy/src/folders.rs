@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{File, Repo, Report, Rule};
 
-/// The most source files in a folder, not counting subfolders.
+/// The maximum number of source files in a folder, without its subfolders.
 const MOST: usize = 20;
 /// The extensions of source files.
 const SOURCES: &[&str] = &["c", "h", "lua", "php", "py", "rs", "sh"];

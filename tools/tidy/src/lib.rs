@@ -1,22 +1,23 @@
-//! The repository's own rules, run as a test.
+//! Checks the repository's own rules in a test.
 //!
 //! A rule examines a [`Repo`], a snapshot of the tree and of cargo's metadata, and returns the
-//! violations. Each rule carries a *canary*, a small snapshot that violates it. A rule cannot be
-//! listed in [`RULES`] without a canary, and the test fails if a canary passes. A rule also reports
-//! how many things it examined: zero is a failure, because a rule that checks nothing never fails.
+//! violations. Each rule in [`RULES`] has a *canary*, a small snapshot that violates the rule. The
+//! test fails if a canary passes. A rule also reports the number of files, crates or links that it
+//! examined. Zero is a failure, because a rule that examines nothing never fails.
 //!
-//! - `arrows`: dependencies point down the layers.
-//! - `cells`: state that bodies of reads can change has a reason.
-//! - `circles`: files of a crate do not use each other in a cycle.
-//! - `cited`: every numbered rule that is cited is defined, and the tests that guard it exist.
-//! - `commits`: subjects and bodies of commits.
-//! - `documents`: links and the changelog.
+//! - `arrows`: dependencies point only to lower layers.
+//! - `cells`: for state that bodies of reads can change, a reason is listed.
+//! - `circles`: the files of a crate do not depend on each other in a cycle.
+//! - `cited`: every cited rule is defined, and the tests that guard it exist.
+//! - `commits`: the messages of commits are clear.
+//! - `documents`: links and the changelog are valid.
 //! - `folders`: no folder has more source files than a reader can survey.
-//! - `maps`: every source file is in a map, and files that comments name exist.
-//! - `modules`: which files of a crate use which others.
+//! - `maps`: every source file is listed in a map, and files that comments name exist.
+//! - `modules`: finds the dependencies between the files of a crate.
+//! - `prose`: comments and documents avoid wordings that a reader must decode.
 //! - `prose`: comments and documents avoid wordings that a reader must decode.
 //! - `repo`: the snapshot that the rules examine.
-//! - `sources`: `unsafe`, lengths, leftovers, ASCII.
+//! - `sources`: limits `unsafe` and lengths, and finds unfinished work and non-ASCII characters.
 
 mod arrows;
 mod cells;
@@ -33,12 +34,12 @@ mod sources;
 
 pub use repo::{Commit, Dependency, File, Package, Repo};
 
-/// A rule of the repository.
+/// A rule that the repository must follow.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// The rule in a few words, as the test prints it.
+    /// The rule in a few words, which the test prints.
     pub name: &'static str,
-    /// Checks a snapshot.
+    /// Checks a snapshot, and returns the violations.
     pub check: fn(&Repo) -> Report,
     /// Returns a snapshot that violates this rule.
     pub canary: fn() -> Repo,
@@ -47,14 +48,14 @@ pub struct Rule {
 /// The result of checking a rule.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The number of things (files, crates, links) examined.
+    /// The number of files, crates or links that were examined.
     pub checked: usize,
-    /// The violations, one line each, starting with the location.
+    /// The violations, one line each, which starts with the location.
     pub findings: Vec<String>,
 }
 
 impl Report {
-    /// Counts one thing that was examined, and adds its violations.
+    /// Counts one examined file, crate or link, and adds its violations.
     fn add(&mut self, findings: impl IntoIterator<Item = String>) {
         self.checked += 1;
         self.findings.extend(findings);

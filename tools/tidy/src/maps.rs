@@ -1,33 +1,33 @@
-//! Checks the maps: every source file and its purpose are listed where a reader looks for them.
+//! Checks the maps, the lists in which readers find every source file and its purpose.
 //!
-//! The map of a folder is its *door*: `mod.rs`, `lib.rs`, `main.rs`, `__init__.py`, or the Rust
-//! file next to the folder that has its name. The door's own documentation has a list, with an item
-//! for each file and each subfolder:
+//! The map of a folder is in its *door*: `mod.rs`, `lib.rs`, `main.rs`, `__init__.py`, or the Rust
+//! file that has the folder's name and is next to the folder. The door's documentation contains a
+//! list with an item for each file and each subfolder:
 //!
 //! ```text
 //! //! - `log`: old contents, saved before they are changed.
 //! //! - `lock`, `wait`: lock words, and waiting for them.
 //! ```
 //!
-//! A door further up can also name a file, with its folder (`bin/child`). If no door names a file,
-//! the architecture page must name it with its full path.
+//! The door of a higher folder can also list a file, together with the file's folder (`bin/child`).
+//! If no door lists a file, the architecture page must name its full path.
 
 use std::collections::HashSet;
 
 use crate::{File, Repo, Report, Rule};
 
-/// Folders of sources in addition to the `src` of every crate.
+/// Folders with source files, in addition to the `src` folder of every crate.
 const FOLDERS: &[&str] = &["bench", "clients/python/undercroft", "examples", "scripts"];
 
-/// The map of files without a door.
+/// The page that lists the files without a door.
 const PAGE: &str = "docs/architecture.md";
 
 const SOURCES: &[&str] = &["rs", "py", "pyi", "sh"];
 
-/// The names of doors, in order of preference.
+/// The file names of doors, in order of preference.
 const DOORS: &[&str] = &["mod.rs", "lib.rs", "main.rs", "__init__.py"];
 
-/// The top-level folders. Paths that documents and comments name start with one of these.
+/// The top-level folders, one of which starts every path that documents and comments name.
 const ROOMS: &[&str] = &[
     "bench",
     "clients",
@@ -71,7 +71,7 @@ fn maps(repo: &Repo) -> Report {
     report
 }
 
-/// Returns whether a file is a source that a map must name.
+/// Returns whether a file is a source file that a map must list.
 fn is_mapped(repo: &Repo, file: &File) -> bool {
     let within = |folder: &str| {
         file.path
@@ -79,7 +79,7 @@ fn is_mapped(repo: &Repo, file: &File) -> bool {
             .is_some_and(|rest| rest.starts_with('/'))
     };
     let name = stem(split(&file.path).1);
-    // A file of tests is named after the file that it tests.
+    // A file of unit tests need not be listed: it is named after the file that it tests.
     let tests = name == "tests" || name.ends_with("_tests");
     let crates = repo.packages.iter();
     let mut folders = crates.map(|package| format!("{}/src", package.directory));
@@ -88,11 +88,11 @@ fn is_mapped(repo: &Repo, file: &File) -> bool {
         && (FOLDERS.iter().any(|folder| within(folder)) || folders.any(|folder| within(&folder)))
 }
 
-/// Returns the violation if no map names a file.
+/// Returns the violation if no map lists a file.
 fn missing(repo: &Repo, file: &File) -> Option<String> {
     let (folder, name) = split(&file.path);
-    // A folder's door stands for the folder, which the parent folder's map names. The door of a
-    // crate needs no map.
+    // A door represents its folder, which the map of the parent folder must list. The door of a
+    // crate need not be listed.
     let subject = match name {
         "mod.rs" | "__init__.py" => folder,
         "lib.rs" => return None,
@@ -122,14 +122,14 @@ fn missing(repo: &Repo, file: &File) -> Option<String> {
     Some(format!("{}: is on no map; expected {wanted}", file.path))
 }
 
-/// Returns the file that holds the map of a folder.
+/// Returns the file that contains the map of a folder.
 fn door<'a>(repo: &'a Repo, folder: &str) -> Option<&'a File> {
     let mut doors = DOORS.iter();
     let within = doors.find_map(|name| repo.file(&format!("{folder}/{name}")));
     within.or_else(|| repo.file(&format!("{folder}.rs")))
 }
 
-/// Returns the names in the list of a file's own documentation.
+/// Returns the names in the list of a file's documentation.
 fn list(file: &File) -> Vec<String> {
     let lines: Vec<&str> = match file.extension() {
         "rs" => {
@@ -146,7 +146,7 @@ fn list(file: &File) -> Vec<String> {
     items.iter().flat_map(|item| names(item)).collect()
 }
 
-/// Joins each paragraph and each list item to one line.
+/// Joins the lines of each paragraph and of each list item.
 fn items(lines: &[&str]) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in lines.iter().map(|line| line.trim()) {
@@ -161,7 +161,7 @@ fn items(lines: &[&str]) -> Vec<String> {
     items
 }
 
-/// Returns the names at the start of a list item: ``- `a`, `b`: what they are for``.
+/// Returns the names at the start of a list item, which has the form ``- `a`, `b`: purpose``.
 fn names(item: &str) -> Vec<String> {
     let names = item
         .strip_prefix("- `")
@@ -181,7 +181,7 @@ fn names(item: &str) -> Vec<String> {
     }
 }
 
-/// Returns the folder whose map a file can hold.
+/// Returns the folder whose map a file contains if the file is a door.
 fn folder_of(path: &str) -> &str {
     match split(path) {
         (folder, name) if DOORS.contains(&name) => folder,
@@ -195,7 +195,7 @@ fn has_folder(repo: &Repo, path: &str) -> bool {
     files.any(|file| file.path.starts_with(&start))
 }
 
-/// Returns whether there is a source with this path and any extension.
+/// Returns whether a source file with this path and any extension exists.
 fn has_source(repo: &Repo, path: &str) -> bool {
     let mut files = repo.files.iter();
     files.any(|file| SOURCES.contains(&file.extension()) && stem(&file.path) == path)
@@ -234,8 +234,8 @@ fn paths(repo: &Repo) -> Report {
     report
 }
 
-/// Returns the paths of this repository that a line of a document or comment names in backticks. In
-/// documents, the name of a Rust file can stand alone.
+/// Returns the paths of this repository that a line of a document or a comment names in backticks.
+/// Documents can name a Rust file without its folder.
 fn named<'a>(file: &File, line: &'a str) -> Vec<&'a str> {
     let start = line.trim_start();
     let told = match file.extension() {

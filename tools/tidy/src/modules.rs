@@ -1,9 +1,9 @@
-//! Finds a crate's modules and which of them use which, by parsing the sources without compiling
-//! them.
+//! Finds a crate's modules and the dependencies between them, by parsing the sources without
+//! compiling them.
 //!
-//! A path counts as a dependency of its own file on the file that defines the named item, through
-//! any re-exports. Re-exports themselves do not count: a `mod.rs` that re-exports its children's
-//! items does not use them. Tests are left out.
+//! A path in a file is a dependency of the file on the file that defines the named item, even if
+//! the path goes through re-exports. A re-export is not a dependency: a `mod.rs` that re-exports
+//! its children's items does not depend on them. Tests are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use syn::{Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 use crate::Repo;
 
-/// The names from the crate's root to a module; empty for the root.
+/// The names from the crate's root to a module. Empty for the root.
 type Place = Vec<String>;
 
 /// A module, in a separate file or inline.
@@ -21,29 +21,29 @@ type Place = Vec<String>;
 struct Module {
     /// The file that contains the module.
     file: String,
-    /// Names of the items that the module defines, except modules and imports.
+    /// The names of the items that the module defines, except modules and imports.
     items: BTreeSet<String>,
-    /// Names that are imported or re-exported, with the paths that they stand for.
+    /// The names that the module imports or re-exports, each with the path for which it stands.
     names: BTreeMap<String, Place>,
-    /// Modules and types whose names are all imported.
+    /// The modules and types from which all names are imported.
     globs: Vec<Place>,
-    /// Paths that the module's code uses, resolved to places in the crate.
+    /// The paths that the module's code uses, resolved to places in the crate.
     used: Vec<Place>,
 }
 
-/// The modules of one crate.
+/// All modules of one crate.
 pub(crate) struct Modules {
     modules: BTreeMap<Place, Module>,
 }
 
-/// The files that each file uses.
+/// For each file, the files on which it depends.
 pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 impl Modules {
-    /// Reads the crate whose sources are in `directory`, such as `crates/engine/src`.
+    /// Parses the crate whose sources are in `directory`, such as `crates/engine/src`.
     ///
     /// # Errors
-    /// If a file cannot be parsed or a module has no file.
+    /// If a file cannot be parsed, or if a module has no file.
     pub(crate) fn read(repo: &Repo, directory: &str) -> Result<Modules, String> {
         let mut modules = Modules {
             modules: BTreeMap::new(),
@@ -57,7 +57,7 @@ impl Modules {
         Ok(modules)
     }
 
-    /// Returns which files of the crate use which others.
+    /// Returns the dependencies between the files of the crate.
     pub(crate) fn arrows(&self) -> Arrows {
         let mut arrows = Arrows::new();
         for module in self.modules.values() {
@@ -111,7 +111,7 @@ impl Modules {
                 ..Module::default()
             },
         };
-        // Read the imports first, because code may use names that are imported further down.
+        // Collect the imports first, because code can use names that are imported further down.
         for item in items {
             if let Item::Use(imports) = item {
                 reader.imports(imports);
@@ -143,10 +143,11 @@ impl Modules {
         Ok(())
     }
 
-    /// Returns the file that defines the item of a path, as far as the path can be followed.
+    /// Returns the file that defines the item to which a path leads, as far as the path can be
+    /// resolved.
     fn file_of(&self, path: &[String], depth: usize) -> Option<String> {
-        // Rust does not allow cyclic imports. The bound covers imports that this parser
-        // misunderstands.
+        // Rust does not allow cyclic imports. The limit applies to imports that this parser
+        // misinterprets.
         if depth > 20 {
             return None;
         }
@@ -179,7 +180,7 @@ impl Modules {
     }
 }
 
-/// Collects the names and paths of one module.
+/// A visitor that collects the names and paths of one module.
 struct Reader<'m> {
     place: &'m Place,
     children: &'m BTreeSet<String>,
@@ -209,7 +210,7 @@ impl Reader<'_> {
             let Some(path) = self.resolved(&path) else {
                 continue;
             };
-            // A module that re-exports its children does not use them.
+            // A module that re-exports its children's items does not depend on them.
             let shows =
                 !matches!(imports.vis, Visibility::Inherited) && path.starts_with(self.place);
             if !shows {
@@ -222,7 +223,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the path from the crate's root, or `None` if it leads out of the crate.
+    /// Returns the path from the crate's root, or `None` if the path leads outside the crate.
     fn resolved(&self, path: &[String]) -> Option<Place> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -253,7 +254,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Collects the paths in a macro's arguments, which are only tokens.
+    /// Collects the paths in the arguments of a macro, which are unparsed tokens.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -297,7 +298,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, imports: &'ast ItemUse) {
-        // An import within a function adds no names to the module.
+        // An import inside a function adds no names to the module.
         let mut found = Vec::new();
         flatten(&imports.tree, &mut Vec::new(), &mut found);
         for (path, _) in found {
@@ -313,7 +314,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// Collects every path of a `use` with its local name, or without a name for a glob import.
+/// Collects every path in a `use` declaration with its local name. A glob import has no local name.
 fn flatten(tree: &UseTree, path: &mut Place, found: &mut Vec<(Place, Option<String>)>) {
     match tree {
         UseTree::Path(part) => {
@@ -380,7 +381,7 @@ fn attributes(item: &Item) -> Option<&[syn::Attribute]> {
     })
 }
 
-/// Returns whether the attributes exclude an item from builds without tests.
+/// Returns whether the attributes restrict an item to test builds.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
@@ -396,7 +397,7 @@ mod tests {
     use super::*;
     use crate::File;
 
-    /// Returns the dependencies in a crate of these files, without their common folder.
+    /// Returns the dependencies in a crate that consists of these files. Omits their common folder.
     fn arrows(files: &[(&str, &str)]) -> Vec<String> {
         let repo = Repo {
             files: files
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_other_crates_are_left_out() {
+    fn tests_and_other_crates_are_ignored() {
         let lib = ("lib", "mod a; mod b;");
         let b = ("b", "pub fn f() {}");
         for text in [

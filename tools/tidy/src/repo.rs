@@ -1,4 +1,4 @@
-//! A snapshot of the repository: its text files and its crates.
+//! Takes a snapshot of the repository: its text files, its crates and its commits.
 
 use std::error::Error;
 use std::path::Path;
@@ -7,21 +7,21 @@ use std::process::Command;
 use cargo_metadata::{DependencyKind, MetadataCommand};
 use ignore::WalkBuilder;
 
-/// The snapshot that the rules examine.
+/// A snapshot of the repository, which the rules examine.
 #[derive(Debug, Default)]
 pub struct Repo {
-    /// Every text file that git does not ignore, by path.
+    /// All text files that git does not ignore, sorted by path.
     pub files: Vec<File>,
-    /// Every crate of the workspace.
+    /// All crates of the workspace.
     pub packages: Vec<Package>,
     /// The commits since the rule for commits was added, newest first.
     pub commits: Vec<Commit>,
 }
 
-/// A commit without its changes.
+/// The message and the hash of a commit.
 #[derive(Debug)]
 pub struct Commit {
-    /// The abbreviated hash.
+    /// The abbreviated hash of the commit.
     pub hash: String,
     /// The first line of the message.
     pub subject: String,
@@ -29,12 +29,12 @@ pub struct Commit {
     pub body: String,
 }
 
-/// A text file.
+/// A text file in the repository.
 #[derive(Debug)]
 pub struct File {
-    /// The path relative to the repository, with `/` as separator.
+    /// The path relative to the repository, with `/` as the separator.
     pub path: String,
-    /// The complete content.
+    /// The complete contents of the file.
     pub text: String,
 }
 
@@ -43,25 +43,25 @@ pub struct File {
 pub struct Package {
     /// The crate's directory, relative to the repository.
     pub directory: String,
-    /// The crates of this repository that its manifest names.
+    /// The crates of this repository on which the crate depends.
     pub dependencies: Vec<Dependency>,
 }
 
-/// A dependency on another crate of this repository.
+/// A dependency on a crate of this repository.
 #[derive(Debug)]
 pub struct Dependency {
-    /// The directory of the dependency, relative to the repository.
+    /// The directory of the used crate, relative to the repository.
     pub directory: String,
     /// Whether only tests, benchmarks and examples use the dependency.
     pub dev: bool,
 }
 
 impl Repo {
-    /// Reads the repository at `root`. Leaves out files that are not UTF-8, and files that another
-    /// process removes meanwhile.
+    /// Takes a snapshot of the repository at `root`. Ignores files that are not UTF-8, and files
+    /// that another process deletes in the meantime.
     ///
     /// # Errors
-    /// If the tree cannot be walked or `cargo metadata` fails.
+    /// If a directory cannot be read, or if `cargo metadata` fails.
     pub fn read(root: &Path) -> Result<Repo, Box<dyn Error>> {
         let root = root.canonicalize()?;
         Ok(Repo {
@@ -71,13 +71,13 @@ impl Repo {
         })
     }
 
-    /// Returns the file at `path`, if there is one.
+    /// Returns the file at `path`, or `None` if it does not exist.
     #[must_use]
     pub fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Returns a snapshot of a single file without crates, for canaries.
+    /// Returns a snapshot that consists of a single file, for canaries.
     pub(crate) fn with_file(path: &str, text: impl Into<String>) -> Repo {
         Repo {
             files: vec![File {
@@ -90,7 +90,7 @@ impl Repo {
 }
 
 impl File {
-    /// Returns the extension of the file's name, or an empty string.
+    /// Returns the extension of the file's name, or an empty string if it has none.
     #[must_use]
     pub fn extension(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or_default();
@@ -181,7 +181,37 @@ fn read_commits(root: &Path) -> Vec<Commit> {
         .collect()
 }
 
-/// Returns `path` relative to `root`, with `/` as separator; unchanged if it is outside.
+/// Returns the commits made after the rule for commits was added. Returns none if there is no git
+/// history, and only the fetched commits in a shallow clone.
+fn read_commits(root: &Path) -> Vec<Commit> {
+    let git = |words: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(words).output();
+        let output = output.ok().filter(|output| output.status.success());
+        output.map_or_else(String::new, |output| {
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        })
+    };
+    let rule = "tools/tidy/src/commits.rs";
+    let added = git(&["log", "--diff-filter=A", "--format=%H", "--", rule]);
+    let Some(first) = added.lines().last() else {
+        return Vec::new();
+    };
+    let separated = "--format=%h%x00%s%x00%b%x00%x01";
+    let log = git(&["log", "--no-merges", separated, &format!("{first}..HEAD")]);
+    log.split('\u{1}')
+        .filter_map(|entry| {
+            let mut parts = entry.trim_start().split('\0').map(str::to_owned);
+            Some(Commit {
+                hash: parts.next().filter(|hash| !hash.is_empty())?,
+                subject: parts.next()?,
+                body: parts.next()?,
+            })
+        })
+        .collect()
+}
+
+/// Returns `path` relative to `root`, with `/` as the separator. A path outside `root` is
+/// unchanged.
 fn relative(root: &Path, path: &Path) -> String {
     let path = path.strip_prefix(root).unwrap_or(path);
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();

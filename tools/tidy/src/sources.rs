@@ -6,17 +6,18 @@ use proc_macro2::{TokenStream, TokenTree};
 
 use crate::{File, Repo, Report, Rule};
 
-/// Directories where `unsafe` is allowed: below the engine, and at the language borders.
+/// Directories in which `unsafe` is allowed: the layer below the engine, the scripts, and the
+/// language bindings.
 const UNSAFE_ROOMS: &[&str] = &["crates/memory/", "crates/scripts/", "clients/"];
 
 /// The maximum length of a source file, in lines.
 const LINES: usize = 800;
 
-/// The maximum width of a line that rustfmt produces.
+/// The maximum width, in columns, of a line that rustfmt produces.
 const COLUMNS: usize = 100;
 
-/// Locks and values that are initialized once. `fork` copies their state, so a lock that another
-/// thread holds stays locked in the child forever. `ForkMutex` avoids this.
+/// Types of locks and of values that are initialized once. `fork` copies their state, so a lock
+/// that another thread holds remains locked in the child forever. `ForkMutex` prevents this.
 const LOCKS: &[&str] = &[
     "Mutex",
     "RwLock",
@@ -30,7 +31,7 @@ const LOCKS: &[&str] = &[
     "parking_lot",
 ];
 
-/// Places where locks are allowed, and why.
+/// Directories and files in which locks are allowed, with the reasons.
 const LOCK_ROOMS: &[(&str, &str)] = &[
     ("crates/server/", "a server does not fork"),
     ("crates/cli/", "the commands do not fork"),
@@ -62,7 +63,7 @@ const LOCK_ROOMS: &[(&str, &str)] = &[
     ("tools/", "separate programs"),
 ];
 
-/// Methods that panic on a thread-local that its thread has already destroyed. Values without a
+/// Methods that panic if the thread has already destroyed the thread-local. Thread-locals without a
 /// destructor are never destroyed, and are listed by name.
 const PANICKING: &[&str] = &[
     "with",
@@ -90,11 +91,11 @@ const PLAIN_LOCALS: &[&str] = &[
     "WAITS",
 ];
 
-/// Extensions of files that people write as code. Type stubs are exempt only from the length rule,
-/// because they list a complete API.
+/// Extensions of files that contain handwritten code. Type stubs are exempt only from the length
+/// rule, because they list a complete API.
 const CODE: &[&str] = &["rs", "py", "pyi", "c", "h", "php", "sh", "toml"];
 
-/// Words that mark unfinished work, split here so that this file passes.
+/// Words that mark unfinished work. They are split here, so that this file passes.
 const UNDONE: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -314,8 +315,8 @@ fn not_ascii(file: &File) -> Vec<String> {
         .collect()
 }
 
-/// Returns every identifier in a Rust file with its line, and whether `!` follows it. Returns
-/// nothing for a file that cannot be tokenized, which the compiler reports.
+/// Returns the identifiers in a Rust file, each with its line and whether `!` follows it. Returns
+/// nothing if the file cannot be tokenized, an error that the compiler reports.
 pub(crate) fn identifiers(file: &File) -> Vec<(String, usize, bool)> {
     let mut found = Vec::new();
     if let Ok(tokens) = TokenStream::from_str(&file.text) {
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn length_counts_lines() {
+    fn too_long_files_are_found() {
         let path = "a.py";
         assert!(findings(LENGTH, path, &"x\n".repeat(LINES)).is_empty());
         assert_eq!(findings(LENGTH, path, &"x\n".repeat(LINES + 1)).len(), 1);

@@ -1,4 +1,5 @@
-//! Runs every rule on this repository, and on the canary that must violate it.
+//! Runs every rule on this repository, which must follow it, and on the rule's canary, which must
+//! violate it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Lua's global functions.
+//! Implements Lua's global functions.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,7 +9,7 @@ use crate::libraries::workspace::Workspace;
 use crate::state::{ALL, Collection, Kind, State, Status};
 use crate::values::display::push_text;
 
-/// The global functions, with the bounds of each call.
+/// The global functions, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"assert", assert),
     bounded(
@@ -79,7 +79,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Functions that a script gets only as results of the functions above.
+/// Functions that scripts can obtain only as results of the global functions.
 pub(crate) const RETURNED: &[Function] = &[constant(c"the iterator of ipairs", next_of_array)];
 
 fn assert(state: &mut State<'_>) -> c_int {
@@ -94,12 +94,12 @@ fn assert(state: &mut State<'_>) -> c_int {
     state.top()
 }
 
-/// The ranges to which the collector settings of scripts are clamped, so that the collector neither
-/// runs a complete cycle in one step nor takes nearly all of the time.
+/// The ranges to which scripts' settings of the garbage collector are clamped. They prevent a
+/// complete collection in one step, and a collector that takes nearly all of the time.
 const STEP_MULTIPLIERS: (i64, i64) = (50, 1000);
 const PAUSES: (i64, i64) = (0, 1000);
 
-/// Implements `collectgarbage`. A script's collector settings apply until it ends.
+/// Implements `collectgarbage`. Collector settings that a script changes are reset when it ends.
 fn collect_garbage(state: &mut State<'_>) -> c_int {
     const OPTIONS: [(&CStr, Collection); 7] = [
         (c"stop", Collection::Stop),
@@ -117,7 +117,7 @@ fn collect_garbage(state: &mut State<'_>) -> c_int {
     let number = state.optional_int(2, 0);
     Workspace::of(state).is_tuned.set(true);
     let number = match what {
-        // The number of kilobytes to collect.
+        // A step's size is in kilobytes.
         Collection::Step => number.clamp(0, 1 << 20),
         Collection::SetPause => number.clamp(PAUSES.0, PAUSES.1),
         Collection::SetStepMultiplier => number.clamp(STEP_MULTIPLIERS.0, STEP_MULTIPLIERS.1),
@@ -213,8 +213,8 @@ fn next(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Implements `pairs`. For a proxy, it iterates over a copy of the original table that the script
-/// may keep.
+/// Implements `pairs`. For a proxy, it iterates over a copy of the proxied table, which the script
+/// is free to change.
 fn pairs(state: &mut State<'_>) -> c_int {
     state.check_kind(1, Kind::TABLE);
     let proxies = &Workspace::of(state).proxies;
@@ -257,8 +257,8 @@ fn next_of_array(state: &mut State<'_>) -> c_int {
     }
 }
 
-/// Implements `pcall`. If the error is a table, returns its `err` text, as before Redis 7. Does not
-/// catch the error that ends a script.
+/// Implements `pcall`. If the error is a table, returns its `err` string, like Redis before version
+/// 7. The error that ends a script is not caught.
 fn protected_call(state: &mut State<'_>) -> c_int {
     state.check_any(1);
     state.check_stack();
@@ -271,7 +271,7 @@ fn protected_call(state: &mut State<'_>) -> c_int {
         state.remove(1);
         if state.is_table(-1) {
             state.push_field(-1, c"err");
-            // If the table has no text, return nil, as in Redis.
+            // If the error table has no `err` string, return nil, as Redis does.
             if state.is_string(-1) {
                 state.replace(-2);
             }
@@ -282,9 +282,9 @@ fn protected_call(state: &mut State<'_>) -> c_int {
     state.top()
 }
 
-/// Implements `xpcall`. Calls the handler after the stack is unwound, because Lua runs handlers of
-/// an error in progress without the hook that ends scripts. If the handler raises an error, it is
-/// called again with that error, up to 200 times.
+/// Implements `xpcall`. Calls the error handler after the stack has been unwound: before that, Lua
+/// runs handlers without the hook that ends scripts. If the handler raises an error, it is called
+/// again with the new error, up to 200 times.
 fn protected_call_with_handler(state: &mut State<'_>) -> c_int {
     const HANDLER: c_int = 1;
     const ROUNDS: usize = 200;
@@ -292,7 +292,7 @@ fn protected_call_with_handler(state: &mut State<'_>) -> c_int {
     state.check_stack();
     state.set_top(2);
     state.insert(HANDLER);
-    // Push `true` before the call, because the results may fill the stack.
+    // Push `true` before the call, because the call's results can fill the stack.
     state.push_boolean(true);
     state.insert(-2);
     let mut status = state.call_protected(0, ALL, 0);
@@ -370,12 +370,12 @@ fn to_number(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Returns whether C's `isspace` accepts a byte.
+/// Returns whether C's `isspace` accepts the byte.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Parses a text like C's `strtoul`; returns `None` unless the whole text is a number.
+/// Parses a string like C's `strtoul`. Returns `None` unless the entire string is a number.
 fn unsigned(text: &[u8], base: u64) -> Option<u64> {
     let last = text.iter().rposition(|byte| !is_space(*byte))?;
     let text = &text[..=last];

@@ -1,11 +1,11 @@
-//! The library `bit`: bitwise operations on the low 32 bits of numbers.
+//! Implements the library `bit`: bitwise operations on the low 32 bits of numbers.
 
 use std::ffi::c_int;
 
 use crate::libraries::function::{Function, constant};
 use crate::state::State;
 
-/// The functions of `bit`, with the bounds of each call.
+/// The functions of `bit`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"tobit", to_bit),
     constant(c"bnot", not),
@@ -21,7 +21,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"tohex", to_hexadecimal),
 ];
 
-/// Returns the low 32 bits of an argument, rounded to the nearest integer.
+/// Returns the argument at `index`, rounded to the nearest integer and truncated to 32 bits.
 fn argument(state: &State<'_>, index: c_int) -> u32 {
     bits(state.check_number(index))
 }
@@ -31,7 +31,7 @@ fn bits(number: f64) -> u32 {
     (number + 6_755_399_441_055_744.0).to_bits() as u32
 }
 
-/// Pushes the bits as a signed number. Returns 1, the number of results.
+/// Pushes the bits as a signed number. Returns 1, the number of Lua results.
 fn push_signed(state: &State<'_>, bits: u32) -> c_int {
     state.push_number(f64::from(bits as i32));
     1
@@ -47,8 +47,8 @@ fn not(state: &mut State<'_>) -> c_int {
 
 fn fold(state: &State<'_>, join: fn(u32, u32) -> u32) -> c_int {
     let mut all = argument(state, 1);
-    // As in Redis, check the arguments after the first one from last to first, so that an error
-    // names the last bad argument.
+    // Redis checks the arguments after the first one from last to first, so check them in the same
+    // order: the error then names the same bad argument.
     for index in (2..=state.top()).rev() {
         all = join(all, argument(state, index));
     }

@@ -1,4 +1,4 @@
-//! The library `struct`: packs values in the layout of C structures.
+//! Implements the library `struct`, which packs values in the layout of C structures.
 
 use std::ffi::c_int;
 
@@ -6,7 +6,7 @@ use crate::libraries::function::{Function, Memory, asked};
 use crate::state::State;
 use crate::values::numbers::{truncated, truncated_unsigned};
 
-/// The functions of `struct`, with the bounds of each call.
+/// The functions of `struct`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"pack", pack, "options and bytes", Memory::Counted),
     asked(c"unpack", unpack, "options and bytes", Memory::Counted),
@@ -16,7 +16,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 const INTEGER_MAX: usize = 32;
 const ALIGNMENT_MAX: usize = 8;
 
-/// A parser of a format string.
+/// A parser of the format strings of `struct`.
 #[derive(Clone, Copy)]
 struct Format<'t> {
     rest: &'t [u8],
@@ -25,11 +25,13 @@ struct Format<'t> {
 }
 
 impl Format<'static> {
-    /// Returns a parser of the first argument, which must stay on the stack.
+    /// Returns a parser of the first argument. The argument must stay on the stack while the parser
+    /// exists.
     fn of(state: &State<'_>) -> Format<'static> {
         state.check_bytes(1);
         Format {
-            // SAFETY: no function in this file removes its first argument from the stack.
+            // SAFETY: no function in this file removes its first argument from the stack, so the
+            // bytes stay alive.
             rest: unsafe { state.anchored() }.c_bytes(1),
             is_big: false,
             alignment: 1,
@@ -38,7 +40,8 @@ impl Format<'static> {
 }
 
 impl Format<'_> {
-    /// Reads the next option. Returns it with the size of the value that it describes.
+    /// Parses the next format option. Returns the option and the size in bytes of the value that it
+    /// describes.
     fn option(&mut self, state: &State<'_>) -> Option<(u8, usize)> {
         let (&option, rest) = self.rest.split_first()?;
         state.spend(1);
@@ -63,7 +66,7 @@ impl Format<'_> {
         Some((option, size))
     }
 
-    /// Reads the number that follows, or returns `default` if there is none.
+    /// Parses the number after an option. Returns `default` if no digit follows.
     fn number(&mut self, state: &State<'_>, default: usize) -> usize {
         let mut number = None;
         while let Some((digit @ b'0'..=b'9', rest)) = self.rest.split_first() {
@@ -78,7 +81,7 @@ impl Format<'_> {
         number.unwrap_or(default)
     }
 
-    /// Returns how many padding bytes align an option's value at offset `at`.
+    /// Returns the number of padding bytes that align an option's value at offset `at`.
     fn padding(&self, at: usize, option: u8, size: usize) -> usize {
         if size == 0 || option == b'c' {
             return 0;
@@ -87,7 +90,7 @@ impl Format<'_> {
         size.wrapping_sub(at & (size - 1)) & (size - 1)
     }
 
-    /// Applies an option that describes no value, such as the byte order.
+    /// Applies an option that describes no value, such as a byte order.
     fn apply_control(&mut self, state: &State<'_>, option: u8) {
         match option {
             b' ' => {}
@@ -122,10 +125,10 @@ fn pack(state: &mut State<'_>) -> c_int {
     let mut format = Format::of(state);
     let context = state.context();
     context.clear_scratch();
-    // SAFETY: nothing that is called while `out` is in use touches the scratch buffer, and no
-    // script runs.
+    // SAFETY: `out` is the only reference to the scratch buffer: no function called below uses the
+    // buffer, and no script runs.
     let out = unsafe { &mut *context.scratch() };
-    // Push nil after the last argument, so that a missing argument reads as nil.
+    // Push nil after the last argument, so that a missing argument is read as nil.
     state.push_nil();
     let (mut argument, mut total) = (2, 0_usize);
     while let Some((option, size)) = format.option(state) {
@@ -173,8 +176,8 @@ fn pack(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Appends the first `size` bytes of a string, or all of it if `size` is 0. Returns how many bytes
-/// it appended.
+/// Appends the first `size` bytes of a string argument, or the entire string if `size` is 0.
+/// Returns the number of appended bytes.
 fn append_text(
     state: &State<'_>,
     out: &mut Vec<u8>,
@@ -185,7 +188,7 @@ fn append_text(
     let text = state.check_bytes(argument);
     let size = if size == 0 { text.len() } else { size };
     let Some(part) = text.get(..size) else {
-        // As in Redis, the error names the argument after the short string.
+        // As in Redis, the error names the argument that follows the short string.
         state.raise_argument(argument + 1, c"string too short");
     };
     state.check_scratch(out.len() + size + 1);
@@ -199,10 +202,11 @@ fn append_text(
 
 fn unpack(state: &mut State<'_>) -> c_int {
     let mut format = Format::of(state);
-    // SAFETY: the second argument stays on the stack until the function returns.
+    // SAFETY: the second argument stays on the stack until this function returns, so its bytes stay
+    // alive.
     let data = unsafe { state.anchored() }.check_bytes(2);
     let position = state.optional_integer(3, 1);
-    // As in Redis, a negative position wraps around to a position far beyond the end.
+    // As in Redis, a negative position wraps around to a huge position past the end of the data.
     if position == 0 {
         state.raise_argument(3, c"offset must be 1 or greater");
     }
@@ -269,7 +273,7 @@ fn unpack(state: &mut State<'_>) -> c_int {
     count + 1
 }
 
-/// Pops the last result, which is the size of the next string.
+/// Pops the value that was unpacked last, and returns it as the size of the next string.
 fn take_size(state: &mut State<'_>, results: c_int) -> usize {
     if results == 0 || !state.is_number(-1) {
         state.raise_here(b"format 'c0' needs a previous size");
@@ -288,7 +292,7 @@ fn push_text(state: &State<'_>, text: Option<&[u8]>) {
     state.push_bytes(text);
 }
 
-/// Returns the low 64 bits of an integer.
+/// Returns the low 64 bits of an integer of any size.
 fn read_integer(bytes: &[u8], is_big: bool) -> u64 {
     let join = |value: u64, (place, byte): (usize, &u8)| match place {
         0..8 => value | u64::from(*byte) << (place * 8),

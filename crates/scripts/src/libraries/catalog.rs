@@ -1,4 +1,4 @@
-//! The table of all libraries and their functions, from which every interpreter builds them.
+//! Lists all libraries and their functions. Every interpreter builds its libraries from this table.
 
 use std::ffi::CStr;
 
@@ -7,9 +7,9 @@ use super::{base, bit, c_struct, cjson, cmsgpack, coroutine, guards, math, redis
 
 use crate::state::{GLOBALS, Kind, State};
 
-/// A library of Lua functions, or the global functions.
+/// A library of Lua functions, or the set of global functions.
 pub(crate) struct Library {
-    /// The library's name in scripts; empty for the globals.
+    /// The library's name in scripts, or an empty string for the globals.
     pub(crate) name: &'static CStr,
     pub(crate) functions: &'static [Function],
     /// Functions without a name in scripts: results of the library's functions, and functions in
@@ -25,8 +25,8 @@ const fn library(name: &'static CStr, functions: &'static [Function]) -> Library
     }
 }
 
-/// All libraries. Scripts get no other functions. A static rather than a constant, because each use
-/// of a constant may see different function addresses.
+/// All libraries. Scripts can reach no other functions. This is a static because each use of a
+/// constant can see different function addresses.
 pub(crate) static LIBRARIES: &[Library] = &[
     Library {
         name: c"",
@@ -63,22 +63,22 @@ pub(crate) static LIBRARIES: &[Library] = &[
     },
 ];
 
-/// A row of the table of functions, in readable form.
+/// A function that scripts can reach, described as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionRow {
-    /// The function's name in scripts, or a description if it has no name.
+    /// The function's name in scripts, or a description of a function without a name.
     pub name: String,
     /// Whether scripts can refer to the function by `name`.
     pub is_named: bool,
-    /// The quantity that determines how long a call takes.
+    /// The quantity that determines how long a call takes, such as `bytes`.
     pub cost: &'static str,
-    /// How a call can be interrupted.
+    /// How a script's time limit interrupts a call.
     pub ends: &'static str,
-    /// The memory that a call may use.
+    /// The memory that a call can allocate.
     pub memory: &'static str,
 }
 
-/// Returns all rows of the table.
+/// Returns the descriptions of all functions.
 pub(crate) fn rows() -> Vec<FunctionRow> {
     let row = |library: &CStr, function: &Function, is_named: bool| {
         let library = match library.to_str() {
@@ -133,7 +133,7 @@ pub(crate) fn open(state: &mut State<'_>) {
     push(state, c"cjson");
     cjson::add_values(state);
     state.pop(4);
-    // The metatable of strings, which provides their methods.
+    // Set the metatable of strings, which provides their methods.
     state.push_bytes(b"");
     state.push_table(0, 1);
     push(state, c"string");
@@ -142,7 +142,7 @@ pub(crate) fn open(state: &mut State<'_>) {
     state.pop(1);
 }
 
-/// Pushes the table of a library, and creates it if it does not exist.
+/// Pushes a library's table, which is created if it does not exist.
 fn push(state: &mut State<'_>, name: &CStr) {
     if name.is_empty() {
         return state.push_value(GLOBALS);

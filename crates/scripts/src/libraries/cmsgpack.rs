@@ -1,4 +1,4 @@
-//! The library `cmsgpack`: packs values as MessagePack.
+//! Implements the library `cmsgpack`, which packs values as MessagePack.
 
 use std::ffi::{CStr, c_int};
 
@@ -6,7 +6,7 @@ use crate::libraries::function::{Function, Memory, asked};
 use crate::state::{Kind, State, TABLE_WALK};
 use crate::values::numbers::truncated;
 
-/// The functions of `cmsgpack`, with the bounds of each call.
+/// The functions of `cmsgpack`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"pack", pack, "values and their bytes", Memory::Counted),
     asked(c"unpack", unpack, "values and their bytes", Memory::Counted),
@@ -24,7 +24,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// The library's string constants.
+/// The string constants of `cmsgpack`.
 const TEXTS: &[(&CStr, &str)] = &[
     (c"_NAME", "cmsgpack"),
     (c"_VERSION", "lua-cmsgpack 0.4.0"),
@@ -32,7 +32,7 @@ const TEXTS: &[(&CStr, &str)] = &[
     (c"_DESCRIPTION", "MessagePack C implementation for Lua"),
 ];
 
-/// Adds the library's constants to the table on top of the stack.
+/// Adds the constants of `cmsgpack` to the table on top of the stack.
 pub(crate) fn add_values(state: &mut State<'_>) {
     for (name, text) in TEXTS {
         state.push_bytes(text.as_bytes());
@@ -40,9 +40,9 @@ pub(crate) fn add_values(state: &mut State<'_>) {
     }
 }
 
-/// Levels of nested tables that are packed; deeper tables become nil.
+/// The maximum nesting depth of packed tables. Deeper tables become nil.
 const PACKED_LEVELS_MAX: usize = 16;
-/// Levels of nested arrays and maps that are unpacked.
+/// The maximum nesting depth of unpacked arrays and maps.
 const LEVELS_MAX: usize = 1000;
 
 fn pack(state: &mut State<'_>) -> c_int {
@@ -52,8 +52,8 @@ fn pack(state: &mut State<'_>) -> c_int {
     }
     let context = state.context();
     context.clear_scratch();
-    // SAFETY: nothing that is called while `out` is in use touches the scratch buffer, and no
-    // script runs.
+    // SAFETY: `out` is the only reference to the scratch buffer: no function called below uses the
+    // buffer, and no script runs.
     let out = unsafe { &mut *context.scratch() };
     for index in 1..=count {
         check_stack(state, 1);
@@ -70,8 +70,8 @@ fn check_stack(state: &State<'_>, slots: c_int) {
     }
 }
 
-/// Raises an error if the stack has no room for more results, because each unpacked value may be a
-/// result.
+/// Raises an error if the stack has no room for `slots` more results: the function may return every
+/// unpacked value.
 fn check_results(state: &State<'_>, slots: c_int) {
     if !state.has_room(slots + 5) {
         state.raise_here(
@@ -80,7 +80,7 @@ fn check_results(state: &State<'_>, slots: c_int) {
     }
 }
 
-/// Appends the value on top of the stack, and pops it.
+/// Packs the value on top of the stack, and pops it.
 fn append(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
     state.spend(1);
     state.check_scratch(out.len() + 16);
@@ -99,8 +99,8 @@ fn append(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
     state.pop(1);
 }
 
-/// Appends a length: within the byte `short.0` if it is below `short.1`, otherwise as two or four
-/// bytes after one of `marks`.
+/// Appends a length. A length below `short.1` is stored in one byte together with the type
+/// `short.0`. A longer length follows one of the type bytes `marks`, in two or four bytes.
 fn append_length(out: &mut Vec<u8>, length: usize, short: (u8, usize), marks: (u8, u8)) {
     if length < short.1 {
         out.push(short.0 | length as u8);
@@ -166,7 +166,8 @@ fn append_integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// Returns whether the keys of the table on top of the stack are 1, 2 and so on, without gaps.
+/// Returns whether the keys of the table on top of the stack are the integers from 1 on, without
+/// gaps.
 fn is_array(state: &mut State<'_>) -> bool {
     let (mut count, mut most) = (0_i64, 0_i64);
     state.push_nil();
@@ -196,7 +197,7 @@ fn append_table(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
         let length = state.length(-1);
         append_length(out, length, (0x90, 16), (0xdc, 0xdd));
         for index in 1..=length {
-            // All items exist, so the lookups call no metamethod.
+            // All items exist, so the lookups call no metamethods.
             state.push_item(-1, index as c_int);
             append(state, out, level + 1);
         }
@@ -218,13 +219,13 @@ fn append_table(state: &mut State<'_>, out: &mut Vec<u8>, level: usize) {
     }
 }
 
-/// The bytes that are left to unpack.
+/// The bytes that remain to be unpacked.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     rest: &'a [u8],
 }
 
-/// Why bytes cannot be unpacked.
+/// The reason why bytes cannot be unpacked.
 #[derive(Clone, Copy)]
 enum UnpackError {
     Truncated,
@@ -250,7 +251,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Unpacks the next value, and pushes it.
+/// Unpacks the next value onto the stack.
 fn push_value(
     state: &mut State<'_>,
     input: &mut Input<'_>,
@@ -275,7 +276,7 @@ fn push_value(
         }
         0xcb => state.push_number(f64::from_bits(input.number(8)?)),
         0xcc..=0xce => state.push_number(input.number(1 << (mark - 0xcc))? as f64),
-        // As in Redis, integers from 2^63 on become negative.
+        // As in Redis, unsigned integers of 2^63 and above become negative.
         0xcf => state.push_number(input.number(8)? as i64 as f64),
         0xd0 => state.push_number(f64::from(input.number(1)? as i8)),
         0xd1 => state.push_number(f64::from(input.number(2)? as i16)),
@@ -296,7 +297,7 @@ fn push_value(
     Ok(())
 }
 
-/// Pushes a string that follows its length, a number of `size` bytes.
+/// Pushes a string whose length precedes it as a number of `size` bytes.
 fn push_text(state: &mut State<'_>, input: &mut Input<'_>, size: usize) -> Result<(), UnpackError> {
     let length = input.number(size)? as usize;
     let text = input.take(length)?;
@@ -337,7 +338,8 @@ fn push_map(
 }
 
 fn unpack_values(state: &mut State<'_>, limit: i64, offset: i64) -> c_int {
-    // SAFETY: the first argument stays on the stack until the function returns.
+    // SAFETY: the first argument stays on the stack until this function returns, so its bytes stay
+    // alive.
     let data = unsafe { state.anchored() }.check_bytes(1);
     let length = data.len();
     if offset < 0 || limit < 0 {

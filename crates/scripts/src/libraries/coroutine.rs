@@ -1,11 +1,11 @@
-//! The library `coroutine`.
+//! Implements the library `coroutine`.
 
 use std::ffi::c_int;
 
 use crate::libraries::function::{Function, Memory, asked, constant};
 use crate::state::{Coroutine, Kind, Progress, State, upvalue};
 
-/// The functions of `coroutine`, with the bounds of each call.
+/// The functions of `coroutine`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"create", create),
     asked(
@@ -20,7 +20,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"yield", yield_values),
 ];
 
-/// Functions that a script gets only as results of the functions above.
+/// Functions that scripts can obtain only as results of the functions of `coroutine`.
 pub(crate) const RETURNED: &[Function] = &[asked(
     c"the function that coroutine.wrap returns",
     resume_wrapped,
@@ -53,8 +53,9 @@ fn argument<'s>(state: &'s State<'_>) -> Coroutine<'s> {
     }
 }
 
-/// Resumes a coroutine with the top `arguments` values of the stack. Pushes what it yields or
-/// returns, and returns their number; on failure, pushes the error and returns `None`.
+/// Resumes a coroutine with the top `arguments` values of the stack. Pushes the values that the
+/// coroutine yields or returns, and returns their number. On failure, pushes the error and returns
+/// `None`.
 fn resume_with(state: &mut State<'_>, coroutine: Coroutine<'_>, arguments: c_int) -> Option<c_int> {
     state.check_stack();
     if !coroutine.has_room(arguments) {
@@ -83,7 +84,7 @@ fn resume_with(state: &mut State<'_>, coroutine: Coroutine<'_>, arguments: c_int
 }
 
 fn resume(state: &mut State<'_>) -> c_int {
-    // SAFETY: the first argument stays on the stack, because only the values above it move.
+    // SAFETY: the first argument stays on the stack, because only the values above it are moved.
     let coroutine = argument(unsafe { state.anchored() });
     let arguments = state.top() - 1;
     let resumed = resume_with(state, coroutine, arguments);
@@ -99,7 +100,7 @@ fn wrap(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// The function that `coroutine.wrap` returns. Its upvalue is the coroutine.
+/// Implements the function that `coroutine.wrap` returns. Its upvalue is the coroutine.
 fn resume_wrapped(state: &mut State<'_>) -> c_int {
     // SAFETY: a running function keeps its upvalues alive.
     let coroutine = unsafe { state.anchored() }.coroutine(upvalue(1));

@@ -1,47 +1,47 @@
-//! A function that a script can reach, with the bounds of a call.
+//! Describes functions that scripts can reach, and the limits on a call's time and memory.
 
 use std::ffi::CStr;
 
 use crate::state::{Body, Entry, State, entry};
 
-/// A function that a script can reach, with the bounds of a call.
+/// A function that scripts can reach, with the limits on a call's time and memory.
 pub(crate) struct Function {
     pub(crate) name: &'static CStr,
     pub(crate) entry: Entry,
     pub(crate) bounds: Bounds,
 }
 
-/// How much time and memory a call may take.
+/// The time and the memory that a call can take.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     /// The quantity that determines how long a call takes.
     pub(crate) cost: &'static str,
-    /// How a call can be interrupted.
+    /// How a script's time limit interrupts a call.
     pub(crate) interruption: Interruption,
     pub(crate) memory: Memory,
 }
 
-/// How a call can be interrupted.
+/// How a script's time limit interrupts a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interruption {
     /// The call takes no longer than a few Lua instructions.
     EndsAtOnce,
-    /// The call asks the host whether to continue, at least every 65,536 steps.
+    /// The call asks the host whether to continue, at least once every 65,536 steps.
     Asked,
-    /// The call does not ask the host; `cost` says why.
+    /// The call does not ask the host, because the quantity in `cost` limits its duration.
     Bounded,
 }
 
-/// The memory that a call may use.
+/// The memory that a call can allocate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// The call allocates nothing, or a fixed amount.
+    /// The call allocates nothing or a fixed amount.
     Fixed,
     /// The call allocates its result, which counts toward the interpreter's memory limit.
     Counted,
 }
 
-/// Describes a function that takes a few instructions.
+/// Describes a function that takes no longer than a few Lua instructions.
 pub(crate) const fn constant<F: Body>(name: &'static CStr, function: F) -> Function {
     Function {
         name,
@@ -72,7 +72,8 @@ pub(crate) const fn asked<F: Body>(
     }
 }
 
-/// Describes a function that does not ask the host, because `cost` bounds it.
+/// Describes a function that does not ask the host, because the quantity `cost` limits its
+/// duration.
 pub(crate) const fn bounded<F: Body>(
     name: &'static CStr,
     function: F,

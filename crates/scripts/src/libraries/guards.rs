@@ -1,4 +1,4 @@
-//! Functions that keep scripts from changing the libraries and the globals.
+//! Prevents scripts from changing the libraries and the globals.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use super::workspace::Workspace;
 
 use crate::state::State;
 
-/// Functions in the metatables of proxies.
+/// The functions in the metatables of proxies. A proxy is a read-only stand-in for a table.
 pub(crate) const GUARDS: &[Function] = &[
     constant(c"the guard of tables that are read only", read_only),
     constant(c"the guard of missing globals", missing_global),
@@ -34,14 +34,14 @@ pub(crate) fn missing_global(state: &mut State<'_>) -> c_int {
 }
 
 /// Raises an error if the first argument is a proxy, because scripts must not change the table that
-/// it stands for.
+/// the proxy stands in for.
 pub(super) fn refuse_proxy(state: &State<'_>) {
     if Workspace::of(state).proxies.original(state, 1).is_some() {
         state.raise_text(READ_ONLY);
     }
 }
 
-/// Replaces the first argument with the original table if the argument is a proxy.
+/// If the first argument is a proxy, replaces it with the original table.
 pub(super) fn replace_proxy(state: &mut State<'_>) {
     if let Some(original) = Workspace::of(state).proxies.original(state, 1) {
         state.push_kept(original);

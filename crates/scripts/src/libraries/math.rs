@@ -1,4 +1,4 @@
-//! The library `math`.
+//! Implements the library `math`.
 
 use std::cell::Cell;
 use std::f64::consts::PI;
@@ -13,7 +13,7 @@ unsafe extern "C" {
     safe fn frexp(number: f64, exponent: &mut c_int) -> f64;
 }
 
-/// The functions of `math`, with the bounds of each call.
+/// The functions of `math`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"abs", abs),
     constant(c"acos", acos),
@@ -46,7 +46,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"tanh", tanh),
 ];
 
-/// Adds the library's constants to the table on top of the stack.
+/// Adds the constants of `math` to the table on top of the stack.
 pub(super) fn add_values(state: &mut State<'_>) {
     state.push_number(PI);
     state.set_field(-2, c"pi");
@@ -54,7 +54,7 @@ pub(super) fn add_values(state: &mut State<'_>) {
     state.set_field(-2, c"huge");
 }
 
-/// Defines Lua functions of one number.
+/// Defines Lua functions with one number as argument.
 macro_rules! of_one {
     ($($name:ident => $of:expr,)*) => {
         $(fn $name(state: &mut State<'_>) -> c_int {
@@ -65,13 +65,13 @@ macro_rules! of_one {
     };
 }
 
-/// Defines Lua functions of two numbers.
+/// Defines Lua functions with two numbers as arguments.
 macro_rules! of_two {
     ($($name:ident => $of:expr,)*) => {
         $(fn $name(state: &mut State<'_>) -> c_int {
             let of: fn(f64, f64) -> f64 = $of;
-            // Check the second argument first: if neither is a number, Redis' error names the
-            // second.
+            // Check the second argument first: if neither argument is a number, Redis' error names
+            // the second one.
             let other = state.check_number(2);
             state.push_number(of(state.check_number(1), other));
             1
@@ -151,7 +151,7 @@ fn max(state: &mut State<'_>) -> c_int {
     choose(state, |number, best| number > best)
 }
 
-/// Returns the next 31-bit number of the `lrand48` generator.
+/// Advances the `lrand48` generator, and returns its next 31-bit number.
 fn next_random(random: &Cell<u64>) -> u64 {
     const MASK: u64 = (1 << 48) - 1;
     let next = random.get().wrapping_mul(0x5_deec_e66d).wrapping_add(0xb) & MASK;
@@ -159,7 +159,7 @@ fn next_random(random: &Cell<u64>) -> u64 {
     next >> 17
 }
 
-/// Implements `math.random`, which yields the same numbers on every machine.
+/// Implements `math.random`, whose numbers do not depend on the machine.
 fn random(state: &mut State<'_>) -> c_int {
     const END: u64 = i32::MAX as u64;
     if !state.context().has_host() {

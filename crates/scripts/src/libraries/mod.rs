@@ -1,10 +1,10 @@
-//! Every function that a script can reach. The sandbox and the modules above it may use this
-//! module.
+//! Implements every function that a script can reach. Only the sandbox and the modules above it use
+//! this module.
 //!
-//! None of Lua's own libraries is opened: their C functions do not check integers and sizes from
-//! scripts, and cannot be interrupted. This crate implements all functions. [`catalog::LIBRARIES`]
-//! is the only source of functions: a test walks everything that a script can reach, and fails if a
-//! function is not in that table. `docs/scripts.md` shows the table.
+//! Lua's own libraries are not loaded: their C functions do not check the integers and sizes that
+//! scripts pass, and cannot be interrupted. This crate implements every function itself.
+//! [`catalog::LIBRARIES`] lists all functions: a test visits everything that a script can reach,
+//! and fails if it finds a function that is not in the table. `docs/scripts.md` shows the table.
 //!
 //! - `base`: the global functions.
 //! - `bit`: the library `bit`.
@@ -13,15 +13,15 @@
 //! - `cjson`: the library `cjson`.
 //! - `cmsgpack`: the library `cmsgpack`.
 //! - `coroutine`: the library `coroutine`.
-//! - `function`: a function, with the bounds of a call.
-//! - `guards`: functions that keep scripts from changing the libraries.
+//! - `function`: describes a function, with the limits on a call's time and memory.
+//! - `guards`: prevents scripts from changing the libraries.
 //! - `math`: the library `math`.
 //! - `parser`: compiles programs in small pieces, so that the host can interrupt the parser.
 //! - `proxies`: the empty tables that scripts see instead of the libraries.
 //! - `redis`: the library `redis`.
 //! - `string`: the library `string`.
 //! - `table`: the library `table`.
-//! - `workspace`: the state that the functions keep in an interpreter.
+//! - `workspace`: the state of the libraries in an interpreter.
 
 mod base;
 mod bit;

@@ -1,8 +1,8 @@
-//! Compiles programs with Lua's parser, which is C: it reads them in small pieces, and the host may
-//! stop it before each piece.
+//! Compiles programs with Lua's own parser. The parser reads a program in small pieces, and the
+//! host can stop it before each piece.
 //!
-//! The parser's time can grow with the square of a program's length, for example for a long chain
-//! of conditions. Nesting is limited to Lua's own 200 levels.
+//! The parsing time can grow with the square of a program's length, for example for a long chain of
+//! conditions. Nesting is limited to Lua's own 200 levels.
 
 use std::ffi::c_int;
 
@@ -12,17 +12,17 @@ use crate::state::{Kind, ProgramText, State, Status};
 pub(crate) const PROGRAM_MAX: usize = 16 << 20;
 /// The maximum length, in bytes, of a program that a script compiles.
 const CHUNK_MAX: usize = 1 << 20;
-/// Bytes that the parser reads before it asks the host again whether to continue.
+/// The number of bytes that the parser reads before it asks the host again whether to continue.
 const PIECE: usize = 256;
 /// The first byte of compiled bytecode.
 const COMPILED_MARK: u8 = 0x1b;
 
-/// A program text that the parser reads in pieces.
+/// The text of a program, which the parser reads in pieces.
 struct Pieces<'t> {
     rest: &'t [u8],
-    /// Whether no piece has been read yet.
+    /// Whether the parser has not yet read a piece.
     is_first: bool,
-    /// The number of bytes that may still follow.
+    /// The number of bytes that the parser can still read before the program is too long.
     allowed: usize,
 }
 
@@ -38,7 +38,8 @@ impl<'t> Pieces<'t> {
     fn next(&mut self, state: &State<'_>) -> Option<&'t [u8]> {
         state.check_time();
         let first = *self.rest.first()?;
-        // Compiled bytecode could crash Lua, so it is parsed as text, which is a syntax error.
+        // Malformed bytecode can crash Lua. Replace it with a space, so that it is parsed as text
+        // and fails with a syntax error.
         if std::mem::take(&mut self.is_first) && first == COMPILED_MARK {
             return Some(b" ");
         }
@@ -60,8 +61,8 @@ impl ProgramText for Pieces<'_> {
     }
 }
 
-/// Compiles a program whose name is on top of the stack. Replaces the name with the function or, if
-/// the status is an error, with the message.
+/// Compiles a program whose name is on top of the stack. Replaces the name with the compiled
+/// function or, on failure, with the error message.
 pub(crate) fn load_program(state: &mut State<'_>, program: &[u8], longest: usize) -> Status {
     let status = match program.len() > longest {
         true => {
@@ -74,7 +75,7 @@ pub(crate) fn load_program(state: &mut State<'_>, program: &[u8], longest: usize
     status
 }
 
-/// Returns the compiled function to the script, or nil and an error message.
+/// Leaves a function that compiled as the result, or nil and the error message on failure.
 fn return_loaded(state: &mut State<'_>, status: Status) -> c_int {
     if status == Status::DONE {
         return 1;
@@ -87,9 +88,10 @@ fn return_loaded(state: &mut State<'_>, status: Status) -> c_int {
 
 /// Implements `loadstring`.
 pub(super) fn load_string(state: &mut State<'_>) -> c_int {
-    /// How many bytes of an unnamed program serve as its name.
+    /// The number of leading bytes of an unnamed program that serve as its name.
     const NAME: usize = 4096;
-    // SAFETY: the first argument stays on the stack until the function returns.
+    // SAFETY: the first argument stays on the stack until this function returns, so its bytes stay
+    // alive.
     let program = unsafe { state.anchored() }.check_bytes(1);
     match state.is_none_or_nil(2) {
         true => state.push_bytes(&program[..program.len().min(NAME)]),
@@ -102,13 +104,13 @@ pub(super) fn load_string(state: &mut State<'_>) -> c_int {
     return_loaded(state, status)
 }
 
-/// A program that the first argument, a function, returns part by part.
+/// A program whose parts are the results of repeated calls of the first argument, a function.
 struct Parts {
-    /// The unread rest of the last part.
+    /// The bytes of the current part that the parser has not yet read.
     part: Pieces<'static>,
 }
 
-/// The stack index of the last part while it is read.
+/// The stack index of the part that the parser is reading.
 const PART: c_int = 3;
 
 impl ProgramText for Parts {
@@ -125,14 +127,15 @@ impl ProgramText for Parts {
                 state.raise_here(b"reader function must return a string");
             }
             state.replace(PART);
-            // SAFETY: the part stays at `PART` until all of it is read.
+            // SAFETY: the part stays on the stack at `PART` until the parser has read all of its
+            // bytes.
             self.part.rest = unsafe { state.anchored() }.bytes(PART);
         }
         self.part.next(state)
     }
 }
 
-/// Implements `load`, which gets a program part by part from a function.
+/// Implements `load`, which obtains a program in parts by calling a function.
 pub(super) fn load(state: &mut State<'_>) -> c_int {
     let has_name = !state.is_none_or_nil(2);
     if has_name {

@@ -1,16 +1,16 @@
-//! Proxies: empty tables that scripts see instead of the libraries and the globals.
+//! Maintains proxies: empty tables that scripts see in place of the libraries and the globals.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_int;
 
 use crate::state::{RegistryKey, State};
 
-/// The proxies of an interpreter.
+/// All proxies of an interpreter.
 #[derive(Default)]
 pub(crate) struct Proxies {
-    /// Each proxy's address, and the registry key of its original table.
+    /// Each proxy's address, with the registry key of the proxied table.
     known: UnsafeCell<Vec<(usize, RegistryKey)>>,
-    /// The registry keys of the globals' proxy and of the original globals.
+    /// The registry keys of the globals' proxy and of the proxied globals.
     globals: Cell<(RegistryKey, RegistryKey)>,
 }
 
@@ -20,7 +20,7 @@ impl Proxies {
         self.globals.get().0
     }
 
-    /// Pushes the original table of the globals.
+    /// Pushes the table of globals for which the globals' proxy stands in.
     #[inline]
     pub(crate) fn push_globals(&self, state: &State<'_>) {
         state.push_kept(self.globals.get().1);
@@ -30,22 +30,22 @@ impl Proxies {
         self.globals.set((proxy, original));
     }
 
-    /// Returns the registry key of the original of the table at `index`, or `None` if that table is
-    /// not a proxy.
+    /// Returns the registry key of the table that the proxy at `index` stands in for, or `None` if
+    /// the table at `index` is not a proxy.
     #[inline]
     pub(crate) fn original(&self, state: &State<'_>, index: c_int) -> Option<RegistryKey> {
         let address = state.address(index);
-        // SAFETY: no reference to `known` outlives this function or `add`, which do not call each
-        // other.
+        // SAFETY: only this function and `add` access `known`. Neither calls the other or returns a
+        // reference to `known`.
         let mut known = unsafe { &*self.known.get() }.iter();
         known.find(|proxy| proxy.0 == address).map(|proxy| proxy.1)
     }
 
-    /// Adds the table at `index` as a proxy of `original`.
+    /// Records the table at `index` as the proxy of the table `original`.
     pub(crate) fn add(&self, state: &State<'_>, index: c_int, original: RegistryKey) {
         let address = state.address(index);
-        // SAFETY: no reference to `known` outlives this function or `original`, which do not call
-        // each other.
+        // SAFETY: only this function and `original` access `known`. Neither calls the other or
+        // returns a reference to `known`.
         unsafe { &mut *self.known.get() }.push((address, original));
     }
 }

@@ -1,4 +1,4 @@
-//! The library `table`.
+//! Implements the library `table`.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use crate::libraries::function::{Function, Memory, asked, constant};
 use crate::state::{Kind, State};
 use crate::values::buffer::Buffer;
 
-/// The functions of `table`, with the bounds of each call.
+/// The functions of `table`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"concat", concat, "values and their bytes", Memory::Counted),
     asked(c"foreach", for_each, "pairs of the table", Memory::Fixed),
@@ -30,17 +30,17 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Bytes of strings that one step compares.
+/// The number of string bytes that a comparison examines per counted step.
 const COMPARED: usize = 64;
 
-/// Returns the length of the first argument, which must be a table.
+/// Returns the length of the first argument, truncated to 32 bits. The argument must be a table.
 fn length(state: &State<'_>) -> i64 {
     state.check_kind(1, Kind::TABLE);
     i64::from(state.length(1) as i32)
 }
 
-/// Pushes the value at an index of the first argument. Indices are cut to 32 bits, as in Lua's own
-/// functions.
+/// Pushes the item at an index of the first argument. As in Lua's own functions, the index is
+/// truncated to 32 bits.
 fn push_item(state: &State<'_>, index: i64) {
     state.push_item(1, index as c_int);
 }
@@ -59,7 +59,8 @@ fn concat(state: &mut State<'_>) -> c_int {
         true => length(state),
         false => state.check_int(4),
     };
-    // SAFETY: the arguments and the buffer's memory stay on the stack until the function returns.
+    // SAFETY: the arguments and the buffer's memory stay on the stack until this function returns,
+    // so the bytes stay alive.
     let anchored = unsafe { state.anchored() };
     let separator = anchored.bytes(2);
     let mut text = Buffer::new(anchored);
@@ -202,7 +203,7 @@ fn sort(state: &mut State<'_>) -> c_int {
 }
 
 /// Returns whether the value at stack index `one` sorts before the value at `other`. Both indices
-/// count from the top.
+/// are relative to the top of the stack.
 fn is_less(state: &mut State<'_>, one: c_int, other: c_int) -> bool {
     if state.kind(2) != Kind::NIL {
         state.spend(1);
@@ -223,14 +224,15 @@ fn is_less(state: &mut State<'_>, one: c_int, other: c_int) -> bool {
     state.is_less(one, other)
 }
 
-/// Pops two values, and stores the top one at index `upper` and the other at index `lower`.
+/// Pops two values, and stores the first popped value at index `upper` and the second at index
+/// `lower`.
 fn set_two(state: &mut State<'_>, upper: i64, lower: i64) {
     set_item(state, upper);
     set_item(state, lower);
 }
 
-/// Lua's own quicksort, with the same order of comparisons, so that equal values end up in the same
-/// order as in Lua.
+/// Sorts a range with the quicksort of Lua. The order of comparisons is the same as in Lua, so that
+/// equal values end up in the same order.
 fn sort_part(state: &mut State<'_>, mut low: i64, mut high: i64) {
     while low < high {
         order_ends(state, low, high);
@@ -243,7 +245,8 @@ fn sort_part(state: &mut State<'_>, mut low: i64, mut high: i64) {
             break;
         }
         let border = partition(state, low, middle, high);
-        // Sort the smaller part recursively and the larger part in this loop.
+        // Sort the smaller part recursively and the larger part in this loop, which limits the
+        // recursion depth.
         if border - low < high - border {
             sort_part(state, low, border - 1);
             low = border + 1;
@@ -254,7 +257,7 @@ fn sort_part(state: &mut State<'_>, mut low: i64, mut high: i64) {
     }
 }
 
-/// Swaps the first and the last value if they are out of order.
+/// Swaps the first and the last value of a range if they are out of order.
 fn order_ends(state: &mut State<'_>, low: i64, high: i64) {
     push_item(state, low);
     push_item(state, high);
@@ -265,7 +268,7 @@ fn order_ends(state: &mut State<'_>, low: i64, high: i64) {
     }
 }
 
-/// Orders the middle value with respect to the first and the last value.
+/// Swaps the middle value of a range with the first or the last value if they are out of order.
 fn order_middle(state: &mut State<'_>, low: i64, middle: i64, high: i64) {
     push_item(state, middle);
     push_item(state, low);
@@ -281,8 +284,8 @@ fn order_middle(state: &mut State<'_>, low: i64, middle: i64, high: i64) {
     }
 }
 
-/// Moves smaller values before the middle value and greater values after it. Returns the new index
-/// of the middle value.
+/// Moves values that sort before the middle value in front of it, and values that sort after it to
+/// the other side. Returns the new index of the middle value.
 fn partition(state: &mut State<'_>, low: i64, middle: i64, high: i64) -> i64 {
     const INVALID: &[u8] = b"invalid order function for sorting";
     push_item(state, middle);

@@ -1,4 +1,4 @@
-//! The state that library functions keep in an interpreter.
+//! Holds the state of the libraries in an interpreter.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -11,40 +11,41 @@ use super::proxies::Proxies;
 use super::redis::registrations::Registrations;
 use crate::state::{Context, HoldsContext, State};
 
-/// The initial state of `math.random`.
+/// The initial state of the generator of `math.random`.
 const RANDOM: u64 = 0x1234_abcd_330e;
 
-/// The context of an interpreter, with the state of the libraries. The context is the first field,
-/// so the address that Lua knows is the address of both.
+/// An interpreter's context and the state of its libraries. The context is the first field, so that
+/// the pointer stored in Lua is valid for both types.
 #[repr(C)]
 pub(crate) struct Workspace {
     context: Context,
     command: UnsafeCell<Command>,
-    /// The payload of a panic in a command.
+    /// The payload of a panic in a command, with which the panic continues outside Lua.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
-    /// The settings of `cjson`.
+    /// The settings of `cjson` that scripts can change.
     pub(crate) json: Settings,
-    /// The state of `math.random`.
+    /// The state of the generator of `math.random`.
     pub(crate) random: Cell<u64>,
-    /// Whether the script has changed the collector's settings.
+    /// Whether the script has changed the settings of the garbage collector.
     pub(crate) is_tuned: Cell<bool>,
     pub(crate) proxies: Proxies,
     pub(crate) registrations: Registrations,
 }
 
-/// A command that a script calls.
+/// The buffers of a command that a script calls.
 #[derive(Default)]
 pub(crate) struct Command {
-    /// The arguments, which point to Lua's strings and to `digits`.
+    /// The arguments, which point into Lua strings and into `digits`.
     pub(crate) arguments: Vec<&'static [u8]>,
-    /// The digits of the numeric arguments.
+    /// The decimal digits of the numeric arguments.
     pub(crate) digits: Vec<u8>,
-    /// The index of each numeric argument, and its range in `digits`.
+    /// The index of each numeric argument and the range of its digits in `digits`.
     pub(crate) numbers: Vec<(usize, Range<usize>)>,
     pub(crate) reply: Tape,
 }
 
-// SAFETY: `Workspace` is `repr(C)`, and the context is its first field.
+// SAFETY: `Workspace` is `repr(C)`, and the context is its first field, so a pointer to one is
+// valid for the other.
 unsafe impl HoldsContext for Workspace {
     fn context(&self) -> &Context {
         &self.context
@@ -69,11 +70,12 @@ impl Workspace {
     /// Returns the workspace of the interpreter that `state` belongs to.
     #[inline]
     pub(crate) fn of<'i>(state: &State<'i>) -> &'i Workspace {
-        // SAFETY: only `Machine::new` creates interpreters, each with a workspace that outlives it.
+        // SAFETY: only `Machine::new` creates interpreters, and each interpreter's data points to a
+        // workspace that outlives it.
         unsafe { &*state.allocator_data().cast() }
     }
 
-    /// Returns the command that the script calls.
+    /// Returns the buffers of the command that the script calls.
     #[inline]
     pub(crate) fn command(&self) -> *mut Command {
         self.command.get()

@@ -1,11 +1,11 @@
-//! The error handler, which turns errors into tables with a message and a location.
+//! Implements the error handler, which converts errors to tables with a message and a location.
 
 use std::ffi::c_int;
 
 use crate::state::{Location, State};
 use crate::values::display::push_text;
 
-/// Turns the raised value into a table with its message and location.
+/// Converts the raised value to a table with the message and the location of the error.
 pub(super) fn handle_error(state: &mut State<'_>) -> c_int {
     state.set_top(1);
     if !state.is_table(1) {
@@ -20,8 +20,8 @@ pub(super) fn handle_error(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Adds the location of the error, if known. A Rust function has no location, so its caller's is
-/// used.
+/// Adds the location of the error, if known. For an error in a Rust function, which has no
+/// location, adds the location of the function's caller.
 fn push_location(state: &mut State<'_>) {
     // SAFETY: Lua keeps running functions and the names of their programs alive.
     let anchored = unsafe { state.anchored() };

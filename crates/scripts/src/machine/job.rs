@@ -1,4 +1,5 @@
-//! The jobs that run within Lua: compiling a script, loading a library, and running either.
+//! Implements the jobs that run inside Lua: compiling a script, loading a library, and running a
+//! script or a library function.
 
 use std::ffi::c_int;
 
@@ -17,44 +18,44 @@ use crate::state::{
 };
 use crate::values::reply_writer::ReplyWriter;
 
-/// A compiled script, or a function of a library.
+/// A compiled script or a library function.
 #[derive(Clone, Copy)]
 pub(super) struct Compiled {
     pub(super) function: RegistryKey,
-    /// Which of `KEYS` and `ARGV` the script reads; `None` if the script is guarded.
+    /// Whether the script reads `KEYS` and `ARGV`. `None` if the script runs with guarded globals.
     pub(super) reads: Option<GlobalReads>,
 }
 
-/// Registry keys of values that every run needs.
+/// The registry keys of the values that every run requires.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RunKeys {
-    /// The key of the function [`run`].
+    /// The registry key of the function [`run`].
     pub(super) run: RegistryKey,
-    /// The key of the function [`handle_error`].
+    /// The registry key of the function [`handle_error`].
     handler: RegistryKey,
     pub(super) unguarded: UnguardedGlobals,
     pub(super) functions: LibraryGlobals,
 }
 
-/// A job and its outcome. Its fields need no destructor, because a Lua error skips destructors.
+/// A job and its outcome. No field needs a destructor, because a Lua error skips destructors.
 pub(super) struct Job<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) keys: &'a mut RunKeys,
     pub(super) script: &'a Script,
     pub(super) called: Option<&'a ScriptArguments<'a>>,
-    /// The script to run, or the result of compiling.
+    /// The compiled script to run, or the result of a compilation job.
     pub(super) compiled: Option<Compiled>,
     pub(super) reply: Option<&'a mut dyn Reply>,
     pub(super) outcome: Outcome,
 }
 
-/// How a job ended.
+/// The outcome of a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,
-    /// The script raised an error, and the context holds its message.
+    /// The script raised an error. The context holds the message.
     Error,
-    /// The job failed for a reason outside the script, and the context says why.
+    /// The job failed for a reason outside the script. The context holds the message.
     Failed,
 }
 
@@ -91,7 +92,7 @@ pub(super) fn compile(state: &mut State<'_>, job: &mut Job<'_>) {
     job.compiled = Some(Compiled { function, reads });
 }
 
-/// Runs the program of the job's library.
+/// Runs the program of the job's library, which registers the library's functions.
 pub(super) fn load(state: &mut State<'_>, job: &mut Job<'_>) {
     job.outcome = match functions::load(state, job.keys.functions, job.script.program()) {
         Ok(()) => Outcome::Done,
@@ -100,7 +101,7 @@ pub(super) fn load(state: &mut State<'_>, job: &mut Job<'_>) {
     };
 }
 
-/// Runs the job's script, and writes its reply.
+/// Runs the job's script or library function, and writes its reply.
 #[inline]
 pub(super) fn run(state: &mut State<'_>, job: &mut Job<'_>) {
     let context = job.workspace.context();
@@ -153,13 +154,13 @@ fn push_called(
     set_texts(state, job.workspace, b"KEYS", called.keys);
     set_texts(state, job.workspace, b"ARGV", called.arguments);
     state.push_kept(function);
-    // An earlier run may have changed the environment.
+    // Set the environment, because an earlier run can have changed it.
     state.push_value(GLOBALS);
     state.set_environment(-2);
     0
 }
 
-/// Stores the message of the error on top of the stack, which a script raised.
+/// Stores the message of the error that a script raised, which is on top of the stack.
 #[cold]
 fn keep_raised(state: &mut State<'_>, name: &[u8]) -> Outcome {
     let context = state.context();
@@ -197,7 +198,7 @@ fn keep_raised(state: &mut State<'_>, name: &[u8]) -> Outcome {
     Outcome::Error
 }
 
-/// Sets a global to a table of strings.
+/// Sets a global variable to a table of strings.
 fn set_texts(state: &mut State<'_>, workspace: &Workspace, name: &[u8], texts: &[&[u8]]) {
     workspace.proxies.push_globals(state);
     state.push_bytes(name);

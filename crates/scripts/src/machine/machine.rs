@@ -1,4 +1,4 @@
-//! An interpreter that runs scripts.
+//! Implements the interpreter of a thread, which compiles and runs scripts.
 
 use std::ffi::c_int;
 
@@ -19,34 +19,33 @@ use crate::state::{
     Collection, Context, Deadline, HoldsContext, Interpreter, OUT_OF_MEMORY, RunStatus, Status,
 };
 
-/// An interpreter with this many compiled scripts and libraries is dropped.
+/// The number of compiled scripts and libraries at which an interpreter is dropped.
 const COMPILED_MAX: usize = 2048;
-/// The collector starts when memory has grown to this percentage of what the last collection left.
-/// With a larger value, strings fall out of the CPU caches; with a smaller value, collections cost
-/// more than they save.
+/// The collector starts when memory reaches this percentage of the memory that the last collection
+/// retained. With a larger value, strings no longer fit the CPU caches. With a smaller value,
+/// collections cost more than they save.
 const PAUSE: c_int = 150;
-/// How much the collector works, as a percentage of the memory allocated in the same time. This is
-/// Lua's default.
+/// The collector's speed, as a percentage of the allocation rate. This is Lua's default.
 const STEP: c_int = 200;
-/// An interpreter that holds more bytes than this after a run collects all garbage. A quarter of
-/// the memory limit applies if that is less.
+/// The memory, in bytes, above which an interpreter collects all garbage after a run. If a quarter
+/// of the memory limit is less, it applies instead.
 const KEPT_MAX: usize = 16 << 20;
 
-/// An interpreter with its compiled scripts and libraries.
+/// A Lua interpreter with its compiled scripts and libraries.
 pub(crate) struct Machine {
     pub(super) interpreter: Interpreter<Workspace>,
     keys: RunKeys,
-    /// The compiled scripts.
+    /// The compiled scripts, by their SHA-1 digest.
     compiled: ShaMap<Compiled>,
-    /// The functions of the loaded libraries.
+    /// The functions of the loaded libraries, by the SHA-1 digest of the library's program.
     libraries: ShaMap<Vec<RegisteredFunction>>,
-    /// Bytes that the interpreter may keep between runs, including garbage.
+    /// The memory, in bytes, that the interpreter retains between runs, including garbage.
     bytes_kept: usize,
     is_broken: bool,
 }
 
 impl Machine {
-    /// Returns a new interpreter, or `None` if there is no memory for it.
+    /// Returns a new interpreter, or `None` if it cannot be allocated.
     pub(crate) fn new() -> Option<Box<Machine>> {
         let interpreter = Interpreter::new(Workspace::new())?;
         let mut keys = RunKeys::default();
@@ -67,7 +66,7 @@ impl Machine {
         self.interpreter.workspace().context()
     }
 
-    /// Publishes this interpreter's memory use to the total of all threads.
+    /// Adds changes of this interpreter's memory use to the total of all threads.
     pub(crate) fn publish_memory(&self) {
         self.context().memory.publish();
     }
@@ -86,24 +85,25 @@ impl Machine {
         !self.is_broken && self.compiled.len() + self.libraries.len() < COMPILED_MAX
     }
 
-    /// Limits the memory that a script may use.
+    /// Sets the limit of the memory that a script can use.
     fn limit(&mut self, limits: ScriptLimits) {
         let memory = &self.context().memory;
         memory.limit.set(limits.memory.max(memory.used.get()));
         self.bytes_kept = (limits.memory / 4).min(KEPT_MAX);
     }
 
-    /// Returns the last error message, prefixed with `words`.
+    /// Returns the last error message, preceded by `words`.
     #[cold]
     fn last_error(&self, words: &[u8]) -> CommandError {
         self.context()
             .read_error(|text| CommandError::from_parts(&[words, text]))
     }
 
-    /// Clears the stack, and collects garbage if there is much. Keeps the error message.
+    /// Clears the stack, and collects garbage if the interpreter uses much memory. Retains the
+    /// error message.
     fn clear(&mut self) {
         let workspace = self.interpreter.workspace();
-        // SAFETY: no command is running, so no other reference to the workspace's command exists.
+        // SAFETY: no command is running, so this is the only reference to the workspace's command.
         unsafe { &mut *workspace.command() }.reply.trim();
         workspace.context().clear_scratch();
         self.interpreter.clear_stack();
@@ -120,13 +120,13 @@ impl Machine {
     }
 }
 
-/// Compilation of scripts and libraries.
+/// Methods that compile scripts and load libraries.
 impl Machine {
-    /// Compiles a script unless it is already compiled. Regularly asks the host, if given, whether
-    /// to continue.
+    /// Compiles a script unless it is already compiled. If there is a host, it is regularly asked
+    /// whether to continue.
     ///
     /// # Errors
-    /// If Lua cannot compile the script, or not within the time limit of scripts.
+    /// If the script does not compile, or if compiling exceeds the time limit of scripts.
     pub(crate) fn compile(
         &mut self,
         script: &Script,
@@ -178,8 +178,8 @@ impl Machine {
         }
     }
 
-    /// Compiles the function to call unless it is already compiled. Regularly asks the host whether
-    /// to continue.
+    /// Compiles the called script, or loads the called function's library, unless this has already
+    /// been done. Regularly asks the host whether to continue.
     #[inline]
     fn compile_to_run(
         &mut self,
@@ -205,7 +205,8 @@ impl Machine {
         }
     }
 
-    /// Returns the functions that a library registers. Runs its program unless it has already run.
+    /// Returns the functions that a library registers. Runs the library's program if this
+    /// interpreter has not yet run it.
     ///
     /// # Errors
     /// If the library cannot be loaded.
@@ -246,8 +247,8 @@ impl Machine {
         self.clear();
         let words: &[u8] = match outcome {
             _ if status != Status::DONE => {
-                // The interpreter cannot release the functions that the program registered, so drop
-                // the interpreter.
+                // The interpreter cannot release the functions that the program registered, so mark
+                // the interpreter to be dropped.
                 self.is_broken = true;
                 return Err(CommandError::fixed(
                     "ERR Error registering functions: ERR not enough memory",
@@ -264,7 +265,7 @@ impl Machine {
         Err(self.last_error(words))
     }
 
-    /// Returns the function to call, if it is compiled.
+    /// Returns the called script or function, or `None` if it is not compiled.
     fn function(&self, script: &Script, called: &ScriptArguments<'_>) -> Option<Compiled> {
         let Some(name) = called.function else {
             return self.compiled.get(script.sha()).copied();
@@ -278,7 +279,7 @@ impl Machine {
     }
 }
 
-/// Running scripts.
+/// Methods that run scripts.
 impl Machine {
     /// Runs a script, and writes its reply.
     #[inline]
@@ -309,7 +310,8 @@ impl Machine {
         };
         let status = context.with_host(calls, || {
             context.start_hook();
-            // SAFETY: the kept function takes a `Job`, and the stack is empty, so two values fit.
+            // SAFETY: the function with the registry key `run` expects a `Job`, and the stack is
+            // empty, so two values fit.
             unsafe { interpreter.call_kept(run, &mut job) }
         });
         let outcome = job.outcome;

@@ -1,7 +1,7 @@
-//! A thread's interpreter, and the runs of scripts in it. Used by the crate's root.
+//! Implements a thread's interpreter, and runs scripts in it. Used by the crate's root.
 //!
-//! - `error_handler`: turns errors into tables with a message and a location.
-//! - `job`: the jobs that run within Lua.
+//! - `error_handler`: converts errors to tables with a message and a location.
+//! - `job`: the jobs that run inside Lua.
 //! - `machine`: the interpreter.
 
 mod error_handler;

@@ -1,4 +1,4 @@
-//! Checks that everything a script can reach is in the table of functions, and that
+//! Checks that the table of functions lists every function that a script can reach, and that
 //! `docs/scripts.md` shows the table.
 
 use std::collections::{BTreeSet, HashSet};
@@ -7,10 +7,10 @@ use super::Machine;
 use crate::libraries::catalog::{LIBRARIES, rows};
 use crate::state::{GLOBALS, Kind, RegistryKey, State, Status};
 
-/// The reachable functions, and the visited values.
+/// A traversal of all values that a script can reach.
 #[derive(Default)]
 struct Walk {
-    /// The tables that scripts and libraries see as their globals.
+    /// The registry keys of the tables that scripts and libraries see as their globals.
     tables: Vec<RegistryKey>,
     functions: BTreeSet<usize>,
     seen: HashSet<usize>,
@@ -55,7 +55,8 @@ fn walk(state: &mut State<'_>, walked: &mut Walk) {
     state.pop(1);
 }
 
-/// Visits everything that scripts, unguarded scripts and library functions can start from.
+/// Visits every value that scripts, unguarded scripts and library functions can name, and
+/// everything reachable from these values.
 fn walk_all(state: &mut State<'_>, walked: &mut Walk) {
     state.push_value(GLOBALS);
     walk(state, walked);
@@ -89,7 +90,7 @@ fn every_reachable_function_is_in_the_table() {
         unknown.is_empty(),
         "functions that no table names: {unknown:x?}"
     );
-    // The script must also reach every function that has a name.
+    // Every function that has a name in scripts must also be reachable.
     let named = LIBRARIES.iter().flat_map(|library| library.functions);
     for function in named {
         let address = function.entry.address();
@@ -98,7 +99,7 @@ fn every_reachable_function_is_in_the_table() {
 }
 
 #[test]
-fn no_standard_lua_library_is_opened() {
+fn no_standard_lua_library_is_loaded() {
     let names = [
         "luaopen_",
         "luaL_openlibs",

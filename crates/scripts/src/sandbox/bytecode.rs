@@ -1,10 +1,10 @@
-//! Reads compiled bytecode to find the globals that a program reads and sets.
+//! Parses compiled bytecode to find the globals that a program reads and sets.
 
 use std::ffi::{CStr, c_int};
 
 use crate::state::State;
 
-/// The globals that an unguarded script may name in addition to `KEYS` and `ARGV`. None of these
+/// The globals that an unguarded script can name in addition to `KEYS` and `ARGV`. None of these
 /// functions sets a field of its arguments.
 pub(super) const NAMES: [&CStr; 22] = [
     c"redis",
@@ -31,15 +31,15 @@ pub(super) const NAMES: [&CStr; 22] = [
     c"_VERSION",
 ];
 
-/// Which of `KEYS` and `ARGV` an unguarded script reads.
+/// Whether an unguarded script reads `KEYS` and `ARGV`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct GlobalReads {
     pub(crate) keys: bool,
     pub(crate) arguments: bool,
 }
 
-/// Returns which of `KEYS` and `ARGV` the function on top of the stack reads, or `None` if it sets
-/// anything or names a global that is not in [`NAMES`]. Raises no Lua error.
+/// Returns whether the function on top of the stack reads `KEYS` and `ARGV`. Returns `None` if it
+/// sets a global or a table field, or names a global that is not in [`NAMES`]. Raises no Lua error.
 pub(crate) fn find_reads(state: &State<'_>) -> Option<GlobalReads> {
     let mut written = Vec::new();
     if !state.dump(&mut |piece| written.extend_from_slice(piece)) {
@@ -52,14 +52,15 @@ pub(crate) fn find_reads(state: &State<'_>) -> Option<GlobalReads> {
     Some(reads)
 }
 
-/// Bytes of the bytecode header, before the first function.
+/// The size, in bytes, of the bytecode header, which precedes the first function.
 const HEADER: usize = 12;
-/// Opcodes of Lua 5.1.
+/// The opcodes of Lua 5.1 that matter here.
 const GET_GLOBAL: u32 = 5;
 const SET_GLOBAL: u32 = 7;
 const SET_TABLE: u32 = 9;
 
-/// The unread rest of a compiled program, as `luaU_dump` of Lua 5.1 writes it on this machine.
+/// The unparsed rest of a compiled program, in the format that `luaU_dump` of Lua 5.1 writes on
+/// this machine.
 struct Program<'a>(&'a [u8]);
 
 impl<'a> Program<'a> {
@@ -75,7 +76,7 @@ impl<'a> Program<'a> {
         usize::try_from(i32::from_ne_bytes(*int)).ok()
     }
 
-    /// Reads a string, and strips its final zero byte.
+    /// Parses a string, and strips its terminating zero byte.
     fn string(&mut self) -> Option<&'a [u8]> {
         let (length, left) = self.0.split_first_chunk()?;
         self.0 = left;
@@ -83,11 +84,12 @@ impl<'a> Program<'a> {
         Some(text.split_last().map_or(text, |(_, text)| text))
     }
 
-    /// Adds which of `KEYS` and `ARGV` a function and its nested functions read. Returns `None` if
-    /// the script needs guards.
+    /// Records in `reads` whether a function and its nested functions read `KEYS` and `ARGV`.
+    /// Returns `None` if the script requires guards.
     fn function(&mut self, reads: &mut GlobalReads) -> Option<()> {
         self.string()?;
-        // Skip the first and last line, and the counts of upvalues, parameters and registers.
+        // Skip the first line number, the last line number, and four one-byte counts, for example
+        // of upvalues and parameters.
         self.take(2 * size_of::<c_int>() + 4)?;
         let instructions = self.int()?;
         let code = self.take(instructions.checked_mul(4)?)?;
@@ -124,7 +126,7 @@ impl<'a> Program<'a> {
         Some(())
     }
 
-    /// Reads a constant: its bytes if it is a string, otherwise nothing.
+    /// Parses a constant. Returns its bytes if it is a string, otherwise an empty slice.
     fn constant(&mut self) -> Option<&'a [u8]> {
         const NIL: u8 = 0;
         const BOOLEAN: u8 = 1;

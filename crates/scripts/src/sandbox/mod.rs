@@ -1,12 +1,12 @@
-//! The globals and libraries, which scripts can read but not change.
+//! Gives scripts globals and libraries that they can read but not change.
 //!
-//! A script could change any table that it can reach, so it gets a proxy of the globals and of each
-//! library: an empty table whose metatable redirects reads to the original table and refuses
-//! writes. Functions that ignore metatables, such as `rawset` and `table.insert`, check for
-//! proxies. Used by `functions` and `machine`.
+//! A script can change any table that it can reach, so it sees a proxy in place of the globals and
+//! of each library. A proxy is an empty table whose metatable redirects reads to the original table
+//! and raises an error on writes. Functions that bypass metatables, such as `rawset` and
+//! `table.insert`, check for proxies. Used by `functions` and `machine`.
 //!
-//! - `bytecode`: the globals that a compiled program reads and sets.
-//! - `unguarded`: the globals of scripts that set nothing.
+//! - `bytecode`: finds the globals that a compiled program reads and sets.
+//! - `unguarded`: the globals of scripts that set no globals and no table fields.
 
 mod bytecode;
 pub(crate) mod unguarded;
@@ -20,14 +20,14 @@ use crate::libraries::guards::{missing_global, read_only};
 use crate::libraries::workspace::Workspace;
 use crate::state::{GLOBALS, RegistryKey, State};
 
-/// Sets the globals to those of ordinary scripts, because the last script may have replaced them.
+/// Restores the globals of ordinary scripts, which the last script may have replaced.
 #[inline]
 pub(crate) fn use_globals(state: &mut State<'_>, workspace: &Workspace) {
     state.push_kept(workspace.proxies.globals());
     state.set_globals();
 }
 
-/// Creates the libraries of a new interpreter, and protects them from changes.
+/// Creates the libraries of a new interpreter, and protects them against changes.
 pub(crate) fn prepare(state: &mut State<'_>) {
     state.set_top(0);
     catalog::open(state);
@@ -52,12 +52,13 @@ fn protect_all(state: &mut State<'_>) {
         state.push_field(GLOBALS, name);
         let original = protect(state, false);
         if name == c"string" {
-            // Look up string methods in the original table, without the proxy.
+            // Strings look up their methods in the original table, which is faster than through the
+            // proxy.
             state.push_bytes(b"");
             state.push_metatable(-1);
             state.push_kept(original);
             state.set_field(-2, c"__index");
-            // `getmetatable` returns a proxy instead of the metatable.
+            // Hide the metatable from scripts: `getmetatable` returns a proxy.
             state.push_table(0, 1);
             state.push_value(-4);
             state.set_field(-2, c"__index");
@@ -69,7 +70,7 @@ fn protect_all(state: &mut State<'_>) {
     }
     state.push_value(GLOBALS);
     let original = protect(state, true);
-    // `getmetatable` returns a proxy instead of the metatable.
+    // Hide the metatable from scripts: `getmetatable` returns a proxy.
     state.push_metatable(-1);
     state.push_table(0, 1);
     state.push_function(missing_global);
@@ -81,9 +82,9 @@ fn protect_all(state: &mut State<'_>) {
     Workspace::of(state).proxies.set_globals(proxy, original);
 }
 
-/// Moves the contents of the table on top of the stack to a new table, and makes the old table its
-/// proxy. With `refuses_missing`, reading a missing field is an error. Returns the registry key of
-/// the new table.
+/// Moves the contents of the table on top of the stack to a new table, and makes the old table a
+/// proxy of the new one. If `refuses_missing` is set, reading a missing field raises an error.
+/// Returns the registry key of the new table.
 pub(crate) fn protect(state: &mut State<'_>, refuses_missing: bool) -> RegistryKey {
     let proxy = state.top();
     state.push_table(0, 32);
@@ -117,7 +118,7 @@ pub(crate) fn protect(state: &mut State<'_>, refuses_missing: bool) -> RegistryK
     key
 }
 
-/// Makes reads of missing fields of a table an error.
+/// Makes reads of missing fields of the table at index `table` raise an error.
 pub(crate) fn refuse_missing(state: &mut State<'_>, table: c_int) {
     state.push_table(0, 1);
     state.push_function(missing_global);

@@ -1,10 +1,10 @@
-//! The globals of unguarded scripts, which set nothing.
+//! Provides the globals of unguarded scripts, which set no globals and no table fields.
 //!
-//! A proxy doubles the cost of each lookup in the globals and the libraries. Most scripts need no
-//! proxy: they set no global and no table field, and name only globals from a short list of
-//! functions that cannot set one either (see `bytecode`). Such a script sees the original
-//! libraries. It cannot keep its `KEYS` and `ARGV` tables for a later script, so the next script
-//! reuses them.
+//! A proxy doubles the cost of each lookup in the globals and the libraries. Most scripts are safe
+//! without proxies: they set no global and no table field, and name only globals from a short list
+//! of functions that set none either (see `bytecode`). Such a script sees the original libraries.
+//! It cannot store its `KEYS` and `ARGV` tables for a later script, so the next script reuses the
+//! tables.
 
 use std::ffi::{CStr, c_int};
 
@@ -12,10 +12,10 @@ use super::bytecode::{GlobalReads, NAMES};
 use crate::libraries::workspace::Workspace;
 use crate::state::{RegistryKey, State};
 
-/// Tables with more strings than this are not reused.
+/// The maximum number of strings in a table that is reused.
 const REUSED_MAX: usize = 64;
 
-/// The globals of unguarded scripts.
+/// The globals of unguarded scripts, with their reusable `KEYS` and `ARGV` tables.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct UnguardedGlobals {
     all: RegistryKey,
@@ -25,13 +25,13 @@ pub(crate) struct UnguardedGlobals {
 
 #[cfg(test)]
 impl UnguardedGlobals {
-    /// Returns the registry key of the globals.
+    /// Returns the registry key of the table of globals.
     pub(crate) fn key(&self) -> RegistryKey {
         self.all
     }
 }
 
-/// A reusable table of strings.
+/// A table of strings that consecutive scripts reuse.
 #[derive(Clone, Copy, Default)]
 struct TextTable {
     /// The table's registry key.
@@ -65,13 +65,13 @@ pub(crate) fn prepare(state: &mut State<'_>) -> UnguardedGlobals {
     globals
 }
 
-/// Makes these globals the environment of the function on top of the stack.
+/// Makes the unguarded globals the environment of the function on top of the stack.
 pub(crate) fn use_globals(state: &mut State<'_>, globals: &UnguardedGlobals) {
     state.push_kept(globals.all);
     state.set_environment(-2);
 }
 
-/// Sets `KEYS` and `ARGV`, unless the script does not read them.
+/// Sets `KEYS` and `ARGV` if the script reads them.
 pub(crate) fn set_texts(
     state: &mut State<'_>,
     globals: &mut UnguardedGlobals,
@@ -93,7 +93,7 @@ pub(crate) fn set_texts(
     }
 }
 
-/// Replaces the strings in a table.
+/// Replaces the strings in a reusable table.
 fn fill(
     state: &mut State<'_>,
     globals: RegistryKey,
@@ -106,7 +106,7 @@ fn fill(
     }
     let before = table.length;
     state.push_kept(table.key);
-    // Update the length first: an out-of-memory error can leave both old and new strings in the
+    // Update the length first: if memory runs out, old and new strings can both remain in the
     // table.
     table.length = before.max(texts.len());
     for (index, text) in texts.iter().enumerate() {
@@ -121,7 +121,7 @@ fn fill(
     state.pop(1);
 }
 
-/// Replaces a table with an empty one.
+/// Replaces a reusable table with an empty one.
 fn renew(
     state: &mut State<'_>,
     globals: RegistryKey,

@@ -1,4 +1,4 @@
-//! Calls of functions, programs and coroutines in Lua, its hook and its garbage collector.
+//! Wraps Lua's calls of functions and coroutines, its compiler, its hook and its garbage collector.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null;
@@ -11,15 +11,15 @@ unsafe extern "C-unwind" {
     fn lua_setlevel(from: *mut lua_State, to: *mut lua_State);
 }
 
-/// How a call ended.
+/// The outcome of a call of a Lua function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(super) c_int);
 
 impl Status {
     pub(crate) const DONE: Status = Status(0);
-    /// A coroutine yielded.
+    /// The coroutine yielded.
     const YIELDED: Status = Status(mlua_sys::LUA_YIELD);
-    /// A program does not compile.
+    /// The program does not compile.
     pub(crate) const SYNTAX: Status = Status(mlua_sys::LUA_ERRSYNTAX);
     /// Memory ran out.
     pub(crate) const MEMORY: Status = Status(mlua_sys::LUA_ERRMEM);
@@ -27,18 +27,19 @@ impl Status {
     pub(crate) const HANDLER: Status = Status(mlua_sys::LUA_ERRERR);
 }
 
-/// Keeps all results of a call.
+/// The number of results with which a call returns all of its results.
 pub(crate) const ALL: c_int = mlua_sys::LUA_MULTRET;
 
-/// Calls of functions.
+/// Methods that call functions.
 impl State<'_> {
-    /// Calls the function below the top `arguments` values, and replaces them with its results.
+    /// Calls the function below the top `arguments` values. Replaces the function and its arguments
+    /// with the results.
     pub(crate) fn call(&mut self, arguments: c_int, results: c_int) {
         lua!(self, lua_call, arguments, results);
     }
 
-    /// Like `call`, but catches an error and leaves it in place of the results. `handler`, unless
-    /// 0, is the index of a function that receives the error first.
+    /// Calls a function like `call`, but leaves an error on the stack in place of the results. A
+    /// nonzero `handler` is the index of a function that processes the error first.
     #[inline]
     pub(crate) fn call_protected(
         &mut self,
@@ -49,7 +50,7 @@ impl State<'_> {
         Status(lua!(self, lua_pcall, arguments, results, handler))
     }
 
-    /// Returns whether Lua's `<` holds between the values at two indices.
+    /// Returns whether the value at index `one` is less than the value at `other` in Lua's order.
     pub(crate) fn is_less(&mut self, one: c_int, other: c_int) -> bool {
         lua!(self, lua_lessthan, one, other) != 0
     }
@@ -61,14 +62,14 @@ impl State<'_> {
     }
 }
 
-/// A source of program text, read piece by piece.
+/// A source of program text that returns the text in pieces.
 pub(crate) trait ProgramText {
-    /// Returns the next piece, which is not empty, or `None` at the end. Values that it pushes stay
-    /// on the stack.
+    /// Returns the next piece, which is not empty, or `None` at the end. Values that the method
+    /// pushes must stay on the stack.
     fn next_piece<'p>(&'p mut self, state: &'p mut State<'_>) -> Option<&'p [u8]>;
 }
 
-/// Reads a piece of a program for Lua.
+/// Supplies Lua's parser with the next piece of a program.
 ///
 /// # Safety
 /// [`State::load`] must have passed this function to Lua together with `text`.
@@ -77,8 +78,8 @@ unsafe extern "C-unwind" fn read_piece<T: ProgramText>(
     text: *mut c_void,
     length: *mut usize,
 ) -> *const c_char {
-    // SAFETY: `load` passes valid pointers for the duration of its call, and a piece stays valid
-    // until the next one is read.
+    // SAFETY: `load` passes pointers that are valid during its call, and a piece stays valid until
+    // the next piece is requested.
     let (state, text, length) =
         unsafe { (State::from_raw(lua), &mut *text.cast::<T>(), &mut *length) };
     let piece = text.next_piece(state);
@@ -97,26 +98,26 @@ unsafe extern "C-unwind" fn write_piece<W: FnMut(&[u8])>(
     write: *mut c_void,
 ) -> c_int {
     if length > 0 {
-        // SAFETY: `dump` passes a valid `write`, and Lua a valid piece, for the duration of this
-        // call.
+        // SAFETY: during this call, the `write` that `dump` passed and the piece that Lua passed
+        // are valid.
         unsafe { (*write.cast::<W>())(std::slice::from_raw_parts(piece.cast(), length)) };
     }
     0
 }
 
-/// Compiling and dumping programs.
+/// Methods that compile programs and dump bytecode.
 impl State<'_> {
-    /// Compiles a program whose name is at index `name`. Pushes the function, or the error message
-    /// if the status is not `DONE`.
+    /// Compiles a program whose name is at index `name`. Pushes the compiled function, or an error
+    /// message if the status is not `DONE`.
     pub(crate) fn load<T: ProgramText>(&mut self, text: &mut T, name: c_int) -> Status {
-        // The name stays on the stack during the call, and the parser does not keep the pointer.
+        // The name stays on the stack during the call, and the parser does not retain the pointer.
         let name = lua!(self, lua_tolstring, name, std::ptr::null_mut());
         let text = (&raw mut *text).cast();
         Status(lua!(self, lua_load, read_piece::<T>, text, name))
     }
 
-    /// Writes the compiled function on top of the stack. Returns false for a native function, which
-    /// has no bytecode.
+    /// Writes the bytecode of the function on top of the stack. Returns false for a native
+    /// function, which has no bytecode.
     pub(crate) fn dump<W: FnMut(&[u8])>(&self, write: &mut W) -> bool {
         let write = (&raw mut *write).cast();
         lua!(self, lua_dump_, write_piece::<W>, write) == 0
@@ -132,11 +133,11 @@ pub(crate) struct Location<'s> {
 }
 
 impl State<'_> {
-    /// Returns the location of an active function: level 0 is the current function, level 1 its
-    /// caller.
+    /// Returns the location of an active function. Level 0 is the current function, and level 1 is
+    /// its caller.
     pub(crate) fn location(&self, level: c_int) -> Option<Location<'_>> {
-        // SAFETY: `lua_Debug` holds only numbers and pointers, which Lua fills in, and its strings
-        // belong to active functions.
+        // SAFETY: `lua_Debug` consists of numbers and pointers that Lua fills in, and its strings
+        // live as long as the active functions.
         unsafe {
             let mut place = std::mem::zeroed::<lua_Debug>();
             let is_known = mlua_sys::lua_getstack(self.raw(), level, &mut place) != 0
@@ -149,8 +150,8 @@ impl State<'_> {
         }
     }
 
-    /// Pushes the location of an active function, in the form of Lua's error prefixes, or an empty
-    /// string if it has none.
+    /// Pushes the location of an active function in the form that starts Lua's error messages, or
+    /// an empty string if the location is unknown.
     pub(crate) fn push_location(&self, level: c_int) {
         lua!(self, luaL_where, level);
     }
@@ -161,17 +162,19 @@ impl State<'_> {
 pub(crate) enum Progress {
     Running,
     Suspended,
-    /// The coroutine has resumed another one.
+    /// The coroutine has resumed another coroutine and waits for it.
     Normal,
     Dead,
 }
 
-/// A coroutine that is an argument or an upvalue. Values on its stack cannot be borrowed.
+/// A coroutine that is an argument or an upvalue. Values on the coroutine's stack cannot be
+/// borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Coroutine<'s>(&'s State<'s>);
 
 impl Coroutine<'_> {
-    /// Returns the coroutine's status as seen from `here`, the coroutine or script that asks.
+    /// Returns the coroutine's status from the point of view of `here`, the running coroutine or
+    /// script.
     pub(crate) fn progress(self, here: &State<'_>) -> Progress {
         if self.0.raw() == here.raw() {
             return Progress::Running;
@@ -194,12 +197,13 @@ impl Coroutine<'_> {
         self.0.has_room(values)
     }
 
-    /// Resumes the coroutine with the top `arguments` values of `state`. Returns how many values it
-    /// yields or returns. These values, or an error, are on the coroutine's own stack.
+    /// Resumes the coroutine with the top `arguments` values of `state`. Returns the number of
+    /// values that the coroutine yields or returns. The values, or an error, are on the coroutine's
+    /// stack.
     pub(crate) fn resume(self, state: &mut State<'_>, arguments: c_int) -> Result<c_int, Status> {
         let Coroutine(coroutine) = self;
         lua!(state, lua_xmove, coroutine.raw(), arguments);
-        // Nested C calls are counted across coroutines.
+        // The limit on nested C calls applies across coroutines, so pass on the current depth.
         // SAFETY: both states are alive.
         unsafe { lua_setlevel(state.raw(), coroutine.raw()) };
         match Status(lua!(coroutine, lua_resume_, arguments)) {
@@ -208,7 +212,7 @@ impl Coroutine<'_> {
         }
     }
 
-    /// Moves the top `values` values of the coroutine's stack to `state`.
+    /// Moves the top `values` values from the coroutine's stack to `state`.
     pub(crate) fn move_to(self, state: &State<'_>, values: c_int) {
         lua!(self.0, lua_xmove, state.raw(), values);
     }
@@ -219,29 +223,31 @@ impl Coroutine<'_> {
     }
 }
 
-/// Coroutines.
+/// Methods that create and find coroutines.
 impl State<'_> {
-    /// Returns the coroutine at an index, or `None` for another value.
+    /// Returns the coroutine at an index, or `None` if the value is not a coroutine.
     pub(crate) fn coroutine(&self, index: c_int) -> Option<Coroutine<'_>> {
         let coroutine = lua!(self, lua_tothread, index);
-        // SAFETY: a coroutine lives as long as it is on the stack, which the result borrows.
+        // SAFETY: the coroutine lives as long as it is on the stack, and the result borrows the
+        // stack.
         (!coroutine.is_null()).then(|| Coroutine(unsafe { State::from_raw(coroutine) }))
     }
 
-    /// Pushes a new coroutine for the function at an index. The coroutine inherits the hook.
+    /// Pushes a new coroutine that runs the function at an index. The coroutine inherits the hook.
     pub(crate) fn push_coroutine(&self, function: c_int) {
         let coroutine = lua!(self, lua_newthread);
         self.push_value(function);
         lua!(self, lua_xmove, coroutine, 1);
     }
 
-    /// Pushes the running coroutine. Returns false if the script itself is running.
+    /// Pushes the running coroutine. Returns false if the main state is running instead of a
+    /// coroutine.
     pub(crate) fn push_running(&self) -> bool {
         lua!(self, lua_pushthread) == 0
     }
 }
 
-/// Calls a hook.
+/// Calls the hook `F`.
 ///
 /// # Safety
 /// [`State::set_hook`] must have passed this function to Lua, which calls it in a protected call.
@@ -249,15 +255,17 @@ unsafe extern "C-unwind" fn run_hook<F: Fn(&State<'_>) + Copy>(
     lua: *mut lua_State,
     _: *mut lua_Debug,
 ) {
-    // SAFETY: `F` is zero-sized and `Copy`, and `set_hook` received a value of it.
+    // SAFETY: `F` is zero-sized and `Copy`, and `set_hook` received a value of type `F`, so a
+    // dangling pointer can be read.
     let hook = unsafe { std::ptr::NonNull::<F>::dangling().read() };
-    // SAFETY: Lua passes its live state, and functions of this crate follow the rules of `State`.
+    // SAFETY: Lua passes its live state, and all functions of this crate follow the rules of
+    // `State`.
     hook(unsafe { State::from_raw(lua) });
 }
 
 impl State<'_> {
     /// Sets a function that Lua calls after every `instructions` instructions. The function must
-    /// capture nothing.
+    /// capture no variables.
     pub(crate) fn set_hook<F: Fn(&State<'_>) + Copy>(&self, _hook: F, instructions: c_int) {
         const {
             assert!(size_of::<F>() == 0, "captures nothing");
@@ -267,17 +275,17 @@ impl State<'_> {
     }
 }
 
-/// A task of the garbage collector.
+/// An operation of the garbage collector.
 #[derive(Clone, Copy)]
 pub(crate) enum Collection {
     Stop,
     Restart,
     All,
-    /// Returns the memory in use, in KiB.
+    /// Return the memory that Lua uses, in KiB.
     Count,
-    /// Returns the memory in use modulo 1 KiB, in bytes.
+    /// Return the memory that Lua uses modulo 1 KiB, in bytes.
     CountRemainder,
-    /// Collects in steps, and returns whether a cycle ended.
+    /// Collect in steps, and return whether a cycle ended.
     Step,
     SetPause,
     SetStepMultiplier,

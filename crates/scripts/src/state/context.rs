@@ -1,4 +1,5 @@
-//! An interpreter's state outside Lua: its memory, its limits, and the store of the running script.
+//! Holds the state of an interpreter outside Lua: its memory, its limits, and the running script's
+//! access to the store.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_int, c_void};
@@ -13,11 +14,11 @@ use super::pool::Pool;
 use super::stack::{State, lua};
 use super::thread_stack::StackBounds;
 
-/// Whether the running script has to end, and why.
+/// Whether the running script must end, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunStatus {
     Running,
-    /// The host ended the script, and the context holds the error message.
+    /// The host ended the script. The context holds the error message.
     Killed,
     /// The host ended the script without an error.
     Stopped,
@@ -25,35 +26,36 @@ pub(crate) enum RunStatus {
     OutOfMemory,
 }
 
-/// When the script was last checked, as time since its start, and the instructions until the next
-/// check.
+/// When the time limit was last checked, as time since the script's start, and the number of
+/// instructions until the next check.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pace {
     pub(super) looked_at: Duration,
     pub(super) instructions: c_int,
 }
 
-/// The part of an interpreter that all layers use. Lua holds its address.
+/// The part of an interpreter that all layers use. Lua stores its address.
 ///
-/// Functions, the hook and Lua's allocator share it, all on one thread. It owns the values that
-/// have destructors, because a Lua error jumps over stack frames without dropping their values.
+/// Functions, the hook and Lua's allocator share the context on a single thread. It owns the values
+/// that have destructors, because a Lua error jumps over stack frames without dropping their
+/// values.
 pub(crate) struct Context {
-    /// The main state, in which scripts run. Coroutines have separate states.
+    /// The main Lua state, in which scripts run. Coroutines have separate states.
     main: Cell<*mut lua_State>,
     pub(crate) memory: Pool,
-    /// The running script's access to the store, or null.
+    /// A pointer to the host, which is the running script's access to the store, or null.
     host: Cell<*mut Calls<'static, 'static>>,
     scratch: UnsafeCell<Vec<u8>>,
-    /// The message of the error that ended a script.
+    /// The error message of the script or the job that failed.
     error: Cell<Vec<u8>>,
-    /// The thread's stack address at which the script started.
+    /// The address of the thread's stack at which the script started.
     pub(crate) stack_start: Cell<usize>,
     pub(super) stack_bounds: StackBounds,
-    /// Bytes of the reply written so far.
+    /// The number of reply bytes written so far.
     pub(crate) reply_bytes: Cell<usize>,
     pub(crate) status: Cell<RunStatus>,
     pub(super) pace: Cell<Pace>,
-    /// Steps since the host was last asked.
+    /// The number of steps since the host was last asked whether to continue.
     pub(super) spent: Cell<usize>,
     /// The deadline for compiling or loading, and the error to raise after it.
     pub(crate) deadline: Cell<Option<(Deadline, &'static [u8])>>,
@@ -82,19 +84,19 @@ impl Context {
         self.main.set(main);
     }
 
-    /// Returns the main state, in which scripts run.
+    /// Returns the main Lua state, in which scripts run.
     pub(super) fn main(&self) -> &State<'_> {
-        // SAFETY: the main state lives as long as the interpreter.
+        // SAFETY: the main state lives as long as the interpreter, which owns this context.
         unsafe { State::from_raw(self.main.get()) }
     }
 
-    /// Returns whether a script may catch errors, which is false once the script has to end.
+    /// Returns whether scripts can catch errors. They cannot once the running script must end.
     pub(crate) fn may_catch(&self) -> bool {
         self.status.get() == RunStatus::Running
     }
 }
 
-/// The error message.
+/// Methods that access the error message.
 impl Context {
     /// Sets the error message.
     pub(crate) fn set_error(&self, text: &[u8]) {
@@ -113,7 +115,7 @@ impl Context {
         self.error.set(error);
     }
 
-    /// Calls a function with the error message, and frees the memory of a long message.
+    /// Passes the error message to `read`, and then shrinks the buffer of a long message.
     pub(crate) fn read_error<R>(&self, read: impl FnOnce(&[u8]) -> R) -> R {
         let mut error = self.error.take();
         let result = read(&error);
@@ -122,22 +124,22 @@ impl Context {
         result
     }
 
-    /// Pushes the error message as an error table.
+    /// Pushes the error message in an error table.
     pub(super) fn push_error(&self, state: &State<'_>) {
         let error = self.error.take();
         let text = &raw const *error;
         self.error.set(error);
-        // SAFETY: the context owns the bytes and does not change them during the call.
+        // SAFETY: the context owns the bytes, and nothing changes them during the call.
         state.push_error(unsafe { &*text });
     }
 }
 
-/// Bytes of memory that a text buffer keeps after use.
+/// The memory, in bytes, that a text buffer retains after use.
 const TEXT_KEPT: usize = 64 << 10;
 
-/// The running script's access to the store.
+/// Methods that access the store through the host.
 impl Context {
-    /// Calls `run` while `host` is the script's access to the store.
+    /// Calls `run`. During the call, `host` is the running script's access to the store.
     pub(crate) fn with_host<R>(&self, host: &mut Calls<'_, '_>, run: impl FnOnce() -> R) -> R {
         struct Reset<'c>(&'c Context);
         impl Drop for Reset<'_> {
@@ -156,11 +158,11 @@ impl Context {
         !self.host.get().is_null()
     }
 
-    /// Calls `ask` with the host, or returns `None` if there is no host. `ask` must raise no Lua
+    /// Calls `ask` with the host. Returns `None` if there is no host. `ask` must not raise a Lua
     /// error.
     #[inline]
     pub(crate) fn ask_host<R>(&self, ask: impl FnOnce(&mut Calls<'_, '_>) -> R) -> Option<R> {
-        // Take the pointer away during the call, so that no second reference to the host can be
+        // Clear the pointer during the call, so that no second reference to the host can be
         // created.
         let host = self.host.replace(null_mut());
         // SAFETY: `with_host` borrows the host until the script has ended.
@@ -170,19 +172,19 @@ impl Context {
     }
 }
 
-/// The scratch buffer, in which functions build a text before it becomes a Lua string.
+/// Methods that access the scratch buffer, in which functions build a string before they pass it to
+/// Lua.
 impl Context {
     /// Returns the scratch buffer.
     ///
-    /// A function may hold a reference to it only while nothing that it calls uses the buffer,
-    /// which rules out calls of scripts. The reference must end before the buffer is pushed or
-    /// cleared.
+    /// While a function holds a reference to the buffer, it must not call anything that uses the
+    /// buffer, including scripts. The reference must end before the buffer is pushed or cleared.
     #[inline]
     pub(crate) fn scratch(&self) -> *mut Vec<u8> {
         self.scratch.get()
     }
 
-    /// Clears the scratch buffer, and frees the memory of a long text.
+    /// Clears the scratch buffer, and shrinks the buffer of a long text.
     pub(crate) fn clear_scratch(&self) {
         // SAFETY: callers of `scratch` hold no reference to the buffer when it is cleared.
         let scratch = unsafe { &mut *self.scratch() };
@@ -193,7 +195,8 @@ impl Context {
 }
 
 impl State<'_> {
-    /// Stores the message of the error on top of the stack, which is an error table or a string.
+    /// Stores the message of the error on top of the stack. The error is an error table or a
+    /// string.
     pub(crate) fn keep_error(&self) {
         if self.is_table(-1) {
             self.push_field(-1, c"err");
@@ -206,8 +209,8 @@ impl<'i> State<'i> {
     /// Returns the context of the interpreter.
     #[inline]
     pub(crate) fn context(&self) -> &'i Context {
-        // SAFETY: `Interpreter` creates all states, with the address of a value that starts with a
-        // `Context` and outlives the interpreter.
+        // SAFETY: `Interpreter` creates all states, and their data pointer is the address of a
+        // value that starts with a `Context` and outlives the interpreter.
         unsafe { &*self.allocator_data().cast() }
     }
 

@@ -1,11 +1,11 @@
-//! The deadline for compiling a program or loading a library.
+//! Implements the deadline for compiling a program or loading a library.
 
 use std::time::{Duration, Instant};
 
 use undercroft_engine::thread_time;
 
-/// A deadline for compiling a program or loading a library. Time in which the thread is stopped or
-/// waits for a CPU does not count.
+/// A deadline for compiling a program or loading a library. It passes only when both the wall clock
+/// and the thread's CPU clock have reached it, so that a suspended thread does not miss it.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -22,7 +22,8 @@ impl Deadline {
     }
 
     /// Returns whether both clocks have passed the deadline. Reads the wall clock first, because
-    /// the CPU clock takes a system call and is never ahead.
+    /// reading the CPU clock takes a system call, and CPU time never advances faster than wall
+    /// time.
     pub(crate) fn has_passed(self) -> bool {
         Instant::now() > self.at && thread_time() > self.worked
     }

@@ -7,8 +7,8 @@ use mlua_sys::{lua_CFunction, lua_State};
 
 use super::stack::{State, lua};
 
-/// A function that Lua can call. Returns how many values on top of the stack are its results.
-/// Either a named function or a closure that captures nothing.
+/// A function that Lua can call: a named function or a closure that captures no variables. Returns
+/// the number of its results, which are on top of the stack.
 pub(crate) trait Body: Fn(&mut State<'_>) -> c_int + Copy {}
 
 impl<F: Fn(&mut State<'_>) -> c_int + Copy> Body for F {}
@@ -17,7 +17,7 @@ impl<F: Fn(&mut State<'_>) -> c_int + Copy> Body for F {}
 #[derive(Clone, Copy)]
 pub(crate) struct Entry(pub(super) lua_CFunction);
 
-/// Returns the entry of a function.
+/// Returns the C function through which Lua calls `body`.
 pub(crate) const fn entry<F: Body>(_body: F) -> Entry {
     const {
         assert!(size_of::<F>() == 0, "captures nothing");
@@ -32,31 +32,33 @@ impl Entry {
     }
 }
 
-/// Calls a zero-sized function. Not inlined, so that each function has one address, by which a test
-/// recognizes it.
+/// Calls the zero-sized function `F`. Never inlined, so that each function has a single address,
+/// which a test uses to identify the function.
 ///
 /// # Safety
 /// Lua must call this function, in a protected call.
 #[inline(never)]
 unsafe extern "C-unwind" fn enter<F: Body>(lua: *mut lua_State) -> c_int {
-    // SAFETY: `F` is zero-sized and `Copy`, and `entry` received a value of it.
+    // SAFETY: `F` is zero-sized and `Copy`, and `entry` received a value of type `F`, so a dangling
+    // pointer can be read.
     let body = unsafe { NonNull::<F>::dangling().read() };
-    // SAFETY: Lua passes its live state, and functions of this crate follow the rules of `State`.
+    // SAFETY: Lua passes its live state, and all functions of this crate follow the rules of
+    // `State`.
     body(unsafe { State::from_raw(lua) })
 }
 
 impl State<'_> {
-    /// Pushes a function.
+    /// Pushes a function that has no upvalues.
     pub(crate) fn push_function<F: Body>(&self, body: F) {
         self.push_entry(entry(body));
     }
 
-    /// Pushes a function, and pops the top `upvalues` values, which become its upvalues.
+    /// Pops the top `upvalues` values, and pushes a function that has them as its upvalues.
     pub(crate) fn push_closure<F: Body>(&mut self, body: F, upvalues: c_int) {
         lua!(self, lua_pushcclosure, entry(body).0, upvalues);
     }
 
-    /// Pushes the function of an entry.
+    /// Pushes the Lua function for an entry.
     pub(crate) fn push_entry(&self, entry: Entry) {
         lua!(self, lua_pushcclosure, entry.0, 0);
     }

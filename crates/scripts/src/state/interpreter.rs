@@ -1,4 +1,4 @@
-//! An interpreter, which owns Lua's state, and the calls that enter Lua from outside.
+//! Implements an interpreter, which owns a Lua state, and the calls that enter Lua from outside.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use super::context::Context;
 use super::entry::Entry;
 use super::stack::{RegistryKey, State, lua};
 
-/// Data that an interpreter owns and that contains its context.
+/// Data that an interpreter owns. The data contains the interpreter's context.
 ///
 /// # Safety
 /// The type must be `repr(C)`, and its first field must be a [`Context`].
@@ -18,14 +18,15 @@ pub(crate) unsafe trait HoldsContext {
     fn context(&self) -> &Context;
 }
 
-/// A Lua interpreter with its workspace. Neither moves until it is dropped.
+/// A Lua interpreter with its workspace. The Lua state and the workspace do not move until the
+/// interpreter is dropped.
 pub(crate) struct Interpreter<W: HoldsContext> {
     lua: NonNull<lua_State>,
-    /// The workspace, leaked from a box because Lua holds its address.
+    /// The workspace, leaked from a box because Lua stores its address.
     workspace: NonNull<W>,
 }
 
-/// Lua's allocator: allocates, resizes and frees memory.
+/// Allocates, resizes or frees memory for Lua.
 ///
 /// # Safety
 /// Lua must call this function, with the context from [`Interpreter::new`] and blocks that this
@@ -36,15 +37,15 @@ unsafe extern "C" fn allocate(
     old: usize,
     new: usize,
 ) -> *mut c_void {
-    // SAFETY: `Interpreter::new` passed the context's address, and Lua passes only blocks that it
-    // got from here.
+    // SAFETY: `Interpreter::new` passed the context's address to Lua, and Lua passes only blocks
+    // that this function returned.
     unsafe {
         let context = &*context.cast::<Context>();
         context.memory.resize(place.cast(), old, new).cast()
     }
 }
 
-/// Calls a function with the data that its argument, a light userdata, points to.
+/// Calls the function `F` with the data to which its argument, a light userdata, points.
 ///
 /// # Safety
 /// Lua must call this function, in a protected call, with a pointer to a `T` that nothing else uses
@@ -53,8 +54,9 @@ unsafe extern "C-unwind" fn enter_with<T, F>(lua: *mut lua_State) -> c_int
 where
     F: Fn(&mut State<'_>, &mut T) + Copy,
 {
-    // SAFETY: the caller guarantees the pointer. `F` is zero-sized, and `run_protected` or
-    // `keep_body` received a value of it. All functions of this crate follow the rules of `State`.
+    // SAFETY: the caller guarantees that the pointer is valid. `F` is zero-sized, and
+    // `run_protected` or `keep_body` received a value of type `F`. All functions of this crate
+    // follow the rules of `State`.
     unsafe {
         let body = NonNull::<F>::dangling().read();
         let data = mlua_sys::lua_touserdata(lua, 1).cast::<T>();
@@ -64,8 +66,8 @@ where
 }
 
 impl State<'_> {
-    /// Stores a function for [`Interpreter::call_kept`] in the registry. The function must capture
-    /// nothing.
+    /// Stores a function in the registry, for calls with [`Interpreter::call_kept`]. The function
+    /// must capture no variables.
     pub(crate) fn keep_body<T, F>(&mut self, _body: F) -> RegistryKey
     where
         F: Fn(&mut State<'_>, &mut T) + Copy,
@@ -79,14 +81,14 @@ impl State<'_> {
 }
 
 impl<W: HoldsContext> Interpreter<W> {
-    /// Returns a new interpreter without libraries, or `None` if there is no memory for it.
+    /// Returns a new interpreter without libraries, or `None` if it cannot be allocated.
     pub(crate) fn new(workspace: W) -> Option<Interpreter<W>> {
         let workspace = NonNull::from(Box::leak(Box::new(workspace)));
         // SAFETY: the workspace starts with the context that `allocate` expects, and outlives the
-        // state.
+        // Lua state.
         let lua = unsafe { lua_newstate(allocate, workspace.as_ptr().cast()) };
         let Some(lua) = NonNull::new(lua) else {
-            // SAFETY: the state was not created, so nothing else holds the workspace's address.
+            // SAFETY: the Lua state was not created, so this is the only pointer to the workspace.
             drop(unsafe { Box::from_raw(workspace.as_ptr()) });
             return None;
         };
@@ -96,18 +98,19 @@ impl<W: HoldsContext> Interpreter<W> {
     }
 
     pub(crate) fn workspace(&self) -> &W {
-        // SAFETY: the workspace lives until the interpreter is dropped, and no unique reference to
+        // SAFETY: the workspace lives until the interpreter is dropped, and no mutable reference to
         // it exists.
         unsafe { self.workspace.as_ref() }
     }
 
-    /// Returns the state outside a protected call, only for calls that raise no error.
+    /// Returns the Lua state without a protected call, for calls that raise no errors.
     fn state(&self) -> &State<'_> {
-        // SAFETY: the state lives as long as the interpreter.
+        // SAFETY: the Lua state lives as long as the interpreter.
         unsafe { State::from_raw(self.lua.as_ptr()) }
     }
 
-    /// Calls a function, and catches its errors. The function must capture nothing.
+    /// Calls a function that receives `data`, and catches Lua errors. The function must capture no
+    /// variables.
     pub(crate) fn run_protected<T, F>(&self, _body: F, data: &mut T) -> Status
     where
         F: Fn(&mut State<'_>, &mut T) + Copy,
@@ -119,11 +122,11 @@ impl<W: HoldsContext> Interpreter<W> {
         Status(lua!(self.state(), lua_cpcall, enter_with::<T, F>, data))
     }
 
-    /// Calls a function stored by [`State::keep_body`], and catches its errors. Unlike
-    /// `run_protected`, allocates nothing.
+    /// Calls a function that [`State::keep_body`] stored, and catches Lua errors. Unlike
+    /// `run_protected`, this method allocates nothing.
     ///
     /// # Safety
-    /// The stored function must take a `T`, and the stack must have room for two values.
+    /// The stored function must accept a `T`, and the stack must have room for two values.
     #[inline]
     pub(crate) unsafe fn call_kept<T>(&self, body: RegistryKey, data: &mut T) -> Status {
         let data = (&raw mut *data).cast();
@@ -133,12 +136,13 @@ impl<W: HoldsContext> Interpreter<W> {
         Status(lua!(state, lua_pcall, 1, 0, 0))
     }
 
-    /// Clears the stack.
+    /// Removes all values from the stack.
     pub(crate) fn clear_stack(&self) {
         lua!(self.state(), lua_settop, 0);
     }
 
-    /// Runs the garbage collector. Raises no error, because scripts cannot define finalizers.
+    /// Runs an operation of the garbage collector. Raises no error, because scripts cannot define
+    /// finalizers.
     pub(crate) fn collect(&self, what: Collection, number: c_int) {
         self.state().collect(what, number);
     }
@@ -147,8 +151,8 @@ impl<W: HoldsContext> Interpreter<W> {
 impl<W: HoldsContext> Drop for Interpreter<W> {
     fn drop(&mut self) {
         self.workspace().context().memory.limit.set(usize::MAX);
-        // SAFETY: nothing uses the interpreter any more, and Lua does not use the workspace after
-        // `lua_close`.
+        // SAFETY: the interpreter is being dropped, so nothing else uses it, and Lua does not use
+        // the workspace after `lua_close`.
         unsafe {
             lua_close(self.lua.as_ptr());
             drop(Box::from_raw(self.workspace.as_ptr()));

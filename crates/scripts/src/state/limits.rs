@@ -1,4 +1,4 @@
-//! Limits on the time and memory of a script.
+//! Enforces the limits on the time and memory of a script.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use super::calls::{Collection, Coroutine, Status};
 use super::context::{Context, Pace, RunStatus};
 use super::stack::State;
 
-/// Instructions between two checks whether a script may continue. The first interval is short,
-/// because an instruction may be a library call on a long string; it grows while checks follow
+/// The interval between two checks of the time limit, in instructions. It starts short, because one
+/// instruction can be a library call on a long string. It grows while checks follow each other
 /// quickly.
 const FIRST: c_int = 32;
 const MOST: c_int = 512;
-/// If less time passes between two checks, the interval grows; if more time passes, it shrinks.
+/// The interval grows if less than `QUICK` has passed since the last check, and shrinks if more
+/// than `SLOW` has passed.
 const QUICK: Duration = Duration::from_micros(100);
 const SLOW: Duration = Duration::from_millis(1);
 
 impl Context {
-    /// Installs the hook for a script that starts, with the first interval.
+    /// Installs the hook when a script starts, with the initial interval.
     pub(crate) fn start_hook(&self) {
         self.pace.set(Pace {
             looked_at: Duration::ZERO,
@@ -28,8 +29,8 @@ impl Context {
         self.main().set_hook(hook, FIRST);
     }
 
-    /// Ends the script: every further instruction raises an error, even after the script catches
-    /// one.
+    /// Ends the script: every further instruction raises an error, even if the script catches an
+    /// earlier error.
     fn end(&self, status: RunStatus, state: &State<'_>) {
         self.status.set(status);
         self.main().set_hook(hook, 1);
@@ -76,7 +77,7 @@ impl Context {
     }
 }
 
-/// The hook, which Lua calls after a number of instructions.
+/// Checks whether the script must end. Lua calls this hook after a number of instructions.
 fn hook(state: &State<'_>) {
     let context = state.context();
     if !context.has_host() {
@@ -92,16 +93,16 @@ fn hook(state: &State<'_>) {
     }
 }
 
-/// Time limits.
+/// Methods that enforce time limits.
 impl State<'_> {
-    /// Raises an error if the script has to end. Long-running functions call this now and then.
+    /// Raises an error if the script must end. Long-running functions call this method regularly.
     #[cold]
     #[inline(never)]
     pub(crate) fn check_time(&self) {
         hook(self);
     }
 
-    /// Ends the running script, which cannot catch this error.
+    /// Ends the running script with an error that the script cannot catch.
     pub(crate) fn stop(&self) -> ! {
         self.context().end(RunStatus::Stopped, self);
         self.raise_ending()
@@ -113,8 +114,8 @@ impl State<'_> {
         coroutine.state().set_hook(hook, instructions);
     }
 
-    /// Raises an error again if it ends the script. Must be called wherever an error is caught, so
-    /// that no script sees such an error.
+    /// Raises a caught error again if the error ends the script. Must be called wherever an error
+    /// is caught, so that no script can continue after such an error.
     pub(crate) fn check_caught(&self, status: Status) {
         let context = self.context();
         if status == Status::MEMORY && context.may_catch() && context.has_host() {
@@ -141,17 +142,17 @@ impl State<'_> {
 
 pub(crate) const OUT_OF_MEMORY: &[u8] = b"not enough memory";
 
-/// The number of steps that iterating over a table counts as, because the iteration may skip any
+/// The number of steps to count for iterating over a table, because the iteration can skip any
 /// number of empty slots without counting them.
 pub(crate) const TABLE_WALK: usize = 4096;
-/// The number of steps between two checks whether the host allows the script to continue.
+/// The number of counted steps between two checks of whether the script may continue.
 const STEPS: usize = 65_536;
-/// Bytes that one step copies or examines.
+/// The number of bytes that are copied or examined per counted step.
 const STEP_BYTES: usize = 16;
 
-/// Step counting, for functions that hold the context.
+/// Methods that count steps, for functions that already have the context.
 impl Context {
-    /// Counts steps of a function. Raises an error if the script has to end.
+    /// Counts steps of a function. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend(&self, state: &State<'_>, steps: usize) {
         let spent = self.spent.get().saturating_add(steps);
@@ -162,29 +163,29 @@ impl Context {
         }
     }
 
-    /// Counts the steps of processing `bytes` bytes. Raises an error if the script has to end.
+    /// Counts the steps of processing `bytes` bytes. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend_bytes(&self, state: &State<'_>, bytes: usize) {
         self.spend(state, 1 + bytes / STEP_BYTES);
     }
 }
 
-/// Step counting.
+/// Methods that count the steps of functions.
 impl State<'_> {
-    /// Counts steps of a function. Raises an error if the script has to end.
+    /// Counts steps of a function. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend(&self, steps: usize) {
         self.context().spend(self, steps);
     }
 
-    /// Counts the steps of processing `bytes` bytes. Raises an error if the script has to end.
+    /// Counts the steps of processing `bytes` bytes. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend_bytes(&self, bytes: usize) {
         self.context().spend_bytes(self, bytes);
     }
 
-    /// Raises an error if nested native functions, which call each other through scripts, use too
-    /// much of the thread's stack. Lua also limits their depth to 200.
+    /// Raises an error if nested native functions, which call each other through scripts, exceed
+    /// their share of the thread's stack. Lua also limits the nesting depth to 200.
     pub(crate) fn check_stack(&self) {
         let here = 0_u8;
         let context = self.context();
@@ -195,7 +196,7 @@ impl State<'_> {
     }
 }
 
-/// Memory limits.
+/// Methods that enforce the memory limit.
 impl State<'_> {
     /// Ends the script because it has reached its memory limit.
     #[cold]
@@ -207,8 +208,8 @@ impl State<'_> {
         self.raise_text(OUT_OF_MEMORY)
     }
 
-    /// Makes room for a large block of Lua's memory by collecting garbage. Ends the script if that
-    /// is not enough.
+    /// Collects garbage if a large block does not fit within the memory limit. Ends the script if
+    /// the block still does not fit.
     pub(crate) fn make_room(&self, bytes: usize) {
         const SHORT: usize = 64 * 1024;
         if bytes < SHORT {
@@ -223,7 +224,7 @@ impl State<'_> {
         }
     }
 
-    /// Ends the script if `length` bytes in the scratch buffer exceed the memory limit.
+    /// Ends the script if a scratch buffer of `length` bytes exceeds the memory limit.
     pub(crate) fn check_scratch(&self, length: usize) {
         let memory = &self.context().memory;
         memory.extra.set(0);
@@ -236,14 +237,15 @@ impl State<'_> {
     /// Pushes the contents of the scratch buffer as a string, and clears the buffer.
     pub(crate) fn push_scratch(&self) {
         let context = self.context();
-        // SAFETY: callers of `scratch` hold no reference to the buffer when it is pushed.
+        // SAFETY: callers of `scratch` hold no reference to the buffer when this method is called.
         let text = unsafe { &*context.scratch() };
         self.make_room(text.len());
         self.push_bytes(text);
         context.clear_scratch();
     }
 
-    /// Raises an error if a script's reply exceeds the memory limit.
+    /// Counts `length` more bytes of the script's reply. Raises an error if the reply exceeds the
+    /// memory limit.
     pub(crate) fn count_reply(&self, length: usize) {
         let context = self.context();
         let bytes = context.reply_bytes.get().saturating_add(length);

@@ -1,4 +1,4 @@
-//! Switches to the C locale while a script runs, whatever locale the host program uses.
+//! Switches to the C locale while a script runs, regardless of the host program's locale.
 //!
 //! Lua uses the C library to format and parse numbers, compare strings and classify characters, and
 //! the C library follows the locale. In a program with a German locale, `tostring(1.5)` would be
@@ -6,10 +6,10 @@
 
 use std::marker::PhantomData;
 
-/// Gives the current thread the C locale until it is dropped.
+/// A guard that switches the current thread to the C locale until it is dropped.
 pub(crate) struct CLocale {
     previous: libc::locale_t,
-    /// Makes the type `!Send`, because a locale belongs to its thread.
+    /// Makes the type `!Send`, because a locale applies to a single thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -17,7 +17,7 @@ impl CLocale {
     /// Switches the thread to the C locale, in about 20 ns.
     pub(crate) fn enter() -> CLocale {
         // SAFETY: the name ends with a zero byte, the C locale is a constant that is neither
-        // allocated nor freed, and a thread may change its own locale at any time.
+        // allocated nor freed, and a thread can change its own locale at any time.
         let previous = unsafe {
             let c = libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), std::ptr::null_mut());
             libc::uselocale(c)
@@ -31,7 +31,7 @@ impl CLocale {
 
 impl Drop for CLocale {
     fn drop(&mut self) {
-        // SAFETY: `previous` is the locale that this thread had before.
+        // SAFETY: `previous` is the locale that this thread used before `enter`.
         unsafe { libc::uselocale(self.previous) };
     }
 }

@@ -1,19 +1,20 @@
-//! Lua's state: the values on its stack, errors and limits. All other folders may use this one,
-//! which uses none of them.
+//! Wraps a Lua state: the values on its stack, its errors and its limits. All other folders may use
+//! this folder, which uses no other folder.
 //!
-//! - `calls`: calls of functions, programs and coroutines, the hook and the garbage collector.
+//! - `calls`: wraps calls of functions and coroutines, the compiler, the hook and the garbage
+//!   collector.
 //! - `context`: an interpreter's state outside Lua.
 //! - `deadline`: the deadline for compiling a program or loading a library.
 //! - `entry`: wraps functions of this crate so that Lua can call them.
-//! - `interpreter`: an interpreter, which owns Lua's state, and the calls that enter Lua from
+//! - `interpreter`: an interpreter, which owns a Lua state, and the calls that enter Lua from
 //!   outside.
 //! - `limits`: limits on the time and memory of a script.
 //! - `locale`: switches to the C locale while a script runs.
-//! - `pool`: an interpreter's memory.
+//! - `pool`: an interpreter's memory allocator.
 //! - `raising`: raises errors in Redis' form.
-//! - `stack`: a reference to Lua's state, and the values on its stack.
+//! - `stack`: a reference to a Lua state, and the values on its stack.
 //! - `tables`: tables and the registry.
-//! - `thread_stack`: the part of a thread's stack that a script may use.
+//! - `thread_stack`: the part of a thread's stack that a script can use.
 
 mod calls;
 mod context;

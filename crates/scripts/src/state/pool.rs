@@ -1,7 +1,7 @@
-//! An interpreter's memory.
+//! Allocates an interpreter's memory.
 //!
-//! Lua constantly allocates and frees small blocks, many at a time. They are cut from chunks by
-//! size, and a freed block goes onto the free list of its size, which takes a few instructions.
+//! Lua frequently allocates and frees small blocks. A small block is cut from a chunk. When the
+//! block is freed, it is added to the free list for its size, which takes a few instructions.
 //! Chunks are freed with the interpreter. Larger blocks come from the system allocator.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
@@ -9,35 +9,36 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The sizes and addresses of small blocks are multiples of this.
+/// The unit, in bytes, of which the sizes and addresses of small blocks are multiples.
 const GRAIN: usize = 16;
-/// The size of the largest small block. Fuzzing builds have no small blocks, so that a sanitizer
-/// knows where each block ends.
+/// The size, in bytes, of the largest small block. Fuzzing builds have no small blocks, so that a
+/// sanitizer knows where each block ends.
 const SMALL_MAX: usize = if cfg!(fuzzing) { 0 } else { 512 };
 /// The size of a chunk, in bytes.
 const CHUNK: usize = 16 * 1024;
 
-/// Bytes in use by the pools of all threads, as last published by each.
+/// The total number of bytes in use by the pools of all threads, as of each pool's last `publish`.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the bytes in use by the interpreters of all threads, each counted after its last script.
+/// Returns the number of bytes in use by the interpreters of all threads. Each interpreter updates
+/// the total after a script.
 pub(crate) fn in_use() -> usize {
     IN_USE.load(Ordering::Relaxed)
 }
 
-/// An interpreter's allocator, which also counts the memory in use.
+/// An interpreter's allocator, which also tracks the memory in use.
 pub(crate) struct Pool {
-    /// Free lists by block size. The first word of a free block points to the next one.
+    /// The free lists by block size. The first word of a free block points to the next free block.
     free: [Cell<*mut u8>; SMALL_MAX / GRAIN],
     chunks: Cell<Vec<*mut u8>>,
-    /// The unused rest of the last chunk.
+    /// The start of the unused rest of the last chunk. `left` is its length in bytes.
     next: Cell<*mut u8>,
     left: Cell<usize>,
-    /// Bytes in use.
+    /// The number of bytes in use by Lua.
     pub(crate) used: Cell<usize>,
-    /// Bytes in use elsewhere that count toward the limit.
+    /// The number of bytes in use outside Lua that count toward the limit.
     pub(crate) extra: Cell<usize>,
-    /// The maximum of bytes in use.
+    /// The maximum of the bytes in use.
     pub(crate) limit: Cell<usize>,
     /// This pool's share of [`IN_USE`].
     published: Cell<usize>,
@@ -48,7 +49,7 @@ const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK, GRAIN) {
     Err(_) => panic!("a layout"),
 };
 
-/// Returns the index of the free list for a small block's size.
+/// Returns the index of the free list for a small block of `size` bytes.
 fn size_class(size: usize) -> usize {
     (size - 1) / GRAIN
 }
@@ -73,35 +74,35 @@ impl Pool {
         taken.saturating_add(bytes) <= self.limit.get()
     }
 
-    /// Publishes this pool's memory use to the total of all threads.
+    /// Adds changes of this pool's memory use to the total of all threads.
     pub(crate) fn publish(&self) {
         self.publish_as(self.used.get());
     }
 
     fn publish_as(&self, used: usize) {
-        // The difference may wrap around, but the sum is correct.
+        // The difference can wrap around, but the sum is still correct.
         IN_USE.fetch_add(used.wrapping_sub(self.published.get()), Ordering::Relaxed);
         self.published.set(used);
     }
 
-    /// Allocates, resizes or frees a block, as `lua_Alloc` does. Returns null if there is no
-    /// memory, and then leaves the block unchanged.
+    /// Allocates, resizes or frees a block, as `lua_Alloc` requires. Returns null if memory runs
+    /// out, in which case the block is unchanged.
     ///
     /// # Safety
-    /// `place` must be null, or a block of this pool of `old` bytes.
+    /// `place` must be null or a block of `old` bytes from this pool.
     #[inline]
     pub(super) unsafe fn resize(&self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
         if new == 0 {
             if !place.is_null() {
-                // SAFETY: the caller guarantees that `place` is a block of this pool of `old`
-                // bytes.
+                // SAFETY: the caller guarantees that `place` is a block of `old` bytes from this
+                // pool.
                 unsafe { self.give_back(place, old) };
                 self.used.set(self.used.get() - old);
             }
             return null_mut();
         }
         if !place.is_null() {
-            // SAFETY: the caller guarantees that `place` is a block of this pool of `old` bytes,
+            // SAFETY: the caller guarantees that `place` is a block of `old` bytes from this pool,
             // and `new` is not 0.
             return unsafe { self.move_block(place, old, new) };
         }
@@ -115,10 +116,10 @@ impl Pool {
         found
     }
 
-    /// Resizes a block.
+    /// Resizes a block. Returns null if memory runs out, in which case the block is unchanged.
     ///
     /// # Safety
-    /// `place` must be a block of this pool of `old` bytes, and `new` must not be 0.
+    /// `place` must be a block of `old` bytes from this pool, and `new` must not be 0.
     #[inline(never)]
     unsafe fn move_block(&self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
         if new > BLOCK_MAX || new > old && !self.has_room(new - old) {
@@ -134,8 +135,8 @@ impl Pool {
         } else {
             let found = self.take(new);
             if !found.is_null() {
-                // SAFETY: the two blocks are distinct, and each holds at least `old.min(new)`
-                // bytes.
+                // SAFETY: the two blocks are distinct, and each is at least `old.min(new)` bytes
+                // long.
                 unsafe {
                     place.copy_to_nonoverlapping(found, old.min(new));
                     self.give_back(place, old);
@@ -149,7 +150,7 @@ impl Pool {
         found
     }
 
-    /// Allocates a block of `size` bytes, at least one. Returns null if there is no memory.
+    /// Allocates a block of `size` bytes, which must not be 0. Returns null if memory runs out.
     #[inline]
     fn take(&self, size: usize) -> *mut u8 {
         if size > SMALL_MAX {
@@ -165,7 +166,7 @@ impl Pool {
         first
     }
 
-    /// Cuts a small block from the last chunk, or from a new one.
+    /// Cuts a small block from the last chunk or, if it is too short, from a new chunk.
     #[inline(never)]
     fn cut(&self, size: usize) -> *mut u8 {
         let size = (size_class(size) + 1) * GRAIN;
@@ -173,7 +174,7 @@ impl Pool {
             return null_mut();
         }
         let taken = self.next.get();
-        // SAFETY: the chunk has at least `size` bytes left.
+        // SAFETY: at least `size` bytes of the chunk are unused.
         self.next.set(unsafe { taken.add(size) });
         self.left.set(self.left.get() - size);
         taken
@@ -182,23 +183,23 @@ impl Pool {
     /// Frees a block.
     ///
     /// # Safety
-    /// `place` must be a block of this pool of `size` bytes that nothing uses any more.
+    /// `place` must be a block of `size` bytes from this pool that is no longer used.
     #[inline]
     unsafe fn give_back(&self, place: *mut u8, size: usize) {
         if size > SMALL_MAX {
-            // SAFETY: the caller guarantees that `place` is an unused block of this pool of `size`
-            // bytes.
+            // SAFETY: the caller guarantees that `place` is an unused block of `size` bytes from
+            // this pool.
             return unsafe { give_back_large(place, size) };
         }
         let free = &self.free[size_class(size)];
-        // SAFETY: every block has room for a pointer, and is aligned for it.
+        // SAFETY: every block is large enough for a pointer and aligned for it.
         unsafe { place.cast::<*mut u8>().write(free.get()) };
         free.set(place);
     }
 
     #[cold]
     fn add_chunk(&self) -> bool {
-        // SAFETY: the layout is not empty.
+        // SAFETY: the size of the layout is not 0.
         let chunk = unsafe { alloc(CHUNK_LAYOUT) };
         if chunk.is_null() {
             return false;
@@ -212,10 +213,10 @@ impl Pool {
     }
 }
 
-/// The size of the largest block, because a larger layout could not be rounded up to its alignment.
+/// The size, in bytes, of the largest block. A larger layout cannot be rounded up to its alignment.
 const BLOCK_MAX: usize = isize::MAX as usize - GRAIN;
 
-/// Returns the layout of a large block, of at most [`BLOCK_MAX`] bytes.
+/// Returns the layout of a large block of `size` bytes, at most [`BLOCK_MAX`].
 fn large_layout(size: usize) -> Layout {
     match Layout::from_size_align(size, GRAIN) {
         Ok(layout) => layout,
@@ -225,14 +226,15 @@ fn large_layout(size: usize) -> Layout {
 
 #[inline(never)]
 fn take_large(size: usize) -> *mut u8 {
-    // SAFETY: the layout is not empty.
+    // SAFETY: the size of the layout is not 0.
     unsafe { alloc(large_layout(size)) }
 }
 
 /// Returns a block to the system allocator.
 ///
 /// # Safety
-/// [`take_large`] must have allocated the block with this size, and nothing may use it any more.
+/// [`take_large`] must have allocated the block with this size, and the block must no longer be
+/// used.
 #[inline(never)]
 unsafe fn give_back_large(place: *mut u8, size: usize) {
     // SAFETY: the caller guarantees that `take_large` allocated the block with this size.
@@ -243,8 +245,8 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.publish_as(0);
         for chunk in self.chunks.take() {
-            // SAFETY: the chunk was allocated with this layout, and the interpreter that used it is
-            // closed.
+            // SAFETY: the chunk was allocated with this layout, and the interpreter that used it
+            // has been closed.
             unsafe { dealloc(chunk, CHUNK_LAYOUT) };
         }
     }
@@ -258,7 +260,7 @@ mod tests {
     fn blocks_keep_their_bytes_and_are_counted() {
         let mut random = fastrand::Rng::with_seed(5);
         let pool = Pool::new();
-        // The blocks, each filled with one byte value.
+        // The addresses and sizes of the blocks, and the byte that fills each block.
         let mut blocks: Vec<(*mut u8, usize, u8)> = Vec::new();
         for round in 0..20_000_u32 {
             let at = random.usize(..=blocks.len());
@@ -271,8 +273,8 @@ mod tests {
                 1 => random.usize(1..3 * SMALL_MAX),
                 _ => random.usize(1..=SMALL_MAX),
             };
-            // SAFETY: the pool allocated these blocks with the recorded sizes, and the test has
-            // filled them.
+            // SAFETY: the pool allocated these blocks with the recorded sizes, and the test filled
+            // them.
             unsafe {
                 let found = pool.resize(place, old, new);
                 assert_eq!(found.is_null(), new == 0);
@@ -292,7 +294,7 @@ mod tests {
             blocks.iter().map(|block| block.1).sum::<usize>()
         );
         pool.limit.set(pool.used.get());
-        // SAFETY: a null block asks for a new one.
+        // SAFETY: a null pointer requests a new block.
         assert!(unsafe { pool.resize(null_mut(), 0, 1) }.is_null());
         for (place, size, _) in blocks {
             // SAFETY: the pool allocated these blocks with the recorded sizes.

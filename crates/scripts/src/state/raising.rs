@@ -1,5 +1,5 @@
-//! Errors in Redis' form: a table whose field `err` is the message, which starts with an error
-//! code.
+//! Raises errors in Redis' form: tables whose field `err` is the message, which starts with an
+//! error code.
 //!
 //! Functions that raise an error do not return: Lua jumps to the innermost protected call.
 
@@ -8,12 +8,12 @@ use std::fmt::{Arguments, Write};
 
 use super::stack::{State, lua};
 
-/// The field that marks an error as already counted, as in Redis.
+/// The field that marks an error as counted in the statistics, as in Redis.
 pub(crate) const COUNTED: &CStr = c"ignore_error_stats_update";
 
-/// Error tables.
+/// Methods that create and raise error tables.
 impl State<'_> {
-    /// Pushes an error table with a message.
+    /// Pushes an error table with `text` as the message.
     pub(crate) fn push_error(&self, text: &[u8]) {
         self.push_table(0, 4);
         self.push_bytes(text);
@@ -26,7 +26,7 @@ impl State<'_> {
         lua!(self, lua_setfield, -2, COUNTED.as_ptr());
     }
 
-    /// Raises an error table.
+    /// Raises an error table with `text` as the message.
     #[cold]
     pub(crate) fn raise(&self, text: &[u8]) -> ! {
         self.push_error(text);
@@ -34,7 +34,7 @@ impl State<'_> {
     }
 }
 
-/// Errors that are strings, like those of Lua's own libraries.
+/// Methods that raise strings, like the errors of Lua's own libraries.
 impl State<'_> {
     /// Raises the value on top of the stack.
     #[cold]
@@ -42,20 +42,20 @@ impl State<'_> {
         lua!(self, lua_error)
     }
 
-    /// Raises a message as it is.
+    /// Raises a message without adding the location.
     #[cold]
     pub(crate) fn raise_text(&self, text: &[u8]) -> ! {
         self.push_bytes(text);
         self.raise_top()
     }
 
-    /// Raises a message, prefixed with the location of the calling line.
+    /// Raises a message that starts with the location of the calling line.
     #[cold]
     pub(crate) fn raise_here(&self, text: &[u8]) -> ! {
         self.raise_joined(&[text])
     }
 
-    /// Raises a message joined from parts, prefixed with the location of the calling line.
+    /// Raises a message that starts with the location of the calling line, followed by `parts`.
     #[cold]
     pub(crate) fn raise_joined(&self, parts: &[&[u8]]) -> ! {
         self.push_location(1);
@@ -66,7 +66,7 @@ impl State<'_> {
         self.raise_top()
     }
 
-    /// Raises a message of at most [`LINE_MAX`] bytes, prefixed with the location of the calling
+    /// Raises a message of at most [`LINE_MAX`] bytes, preceded by the location of the calling
     /// line.
     #[cold]
     pub(crate) fn raise_formatted(&self, text: Arguments<'_>) -> ! {
@@ -80,8 +80,8 @@ impl State<'_> {
         unreachable!("raised");
     }
 
-    /// Raises an error that names an argument. The message is joined from the top `parts` values of
-    /// the stack.
+    /// Raises an error that names an argument. The message is the concatenation of the top `parts`
+    /// values of the stack.
     #[cold]
     pub(crate) fn raise_argument_joined(&self, index: c_int, parts: c_int) -> ! {
         lua!(self, lua_concat, parts);
@@ -103,11 +103,10 @@ impl State<'_> {
     }
 }
 
-/// The maximum length of a formatted text in bytes. Longer texts are cut.
+/// The maximum length of a formatted message, in bytes. Longer messages are truncated.
 const LINE_MAX: usize = 255;
 
-/// A formatted text on the thread's stack, because a value on the heap would leak when an error is
-/// raised.
+/// A formatted message on the thread's stack. On the heap, it would leak when an error is raised.
 struct Line {
     text: [u8; LINE_MAX + 1],
     length: usize,
@@ -119,7 +118,7 @@ impl Line {
             text: [0; LINE_MAX + 1],
             length: 0,
         };
-        // Writing to a line cannot fail.
+        // Writing to a `Line` cannot fail.
         let _ = line.write_fmt(text);
         line
     }

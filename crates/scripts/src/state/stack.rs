@@ -1,4 +1,4 @@
-//! A reference to Lua's state, and the values on its stack.
+//! Defines a reference to a Lua state, and accesses the values on its stack.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
@@ -7,10 +7,10 @@ use std::ptr::null_mut;
 
 use mlua_sys::lua_State;
 
-/// Lua's state, as seen by a function that Lua calls.
+/// A Lua state in a function that Lua has called.
 ///
-/// A reference to it is the pointer that Lua passes, and each method calls Lua. The interpreter
-/// lives for `'i`.
+/// A reference to a `State` is the pointer that Lua passed to the function. Each method calls Lua.
+/// The interpreter lives for `'i`.
 ///
 /// # Why the methods are safe
 ///
@@ -18,27 +18,28 @@ use mlua_sys::lua_State;
 /// - The state outlives every reference to it. Only calls from Lua ([`entry`](super::entry())) and
 ///   [`Interpreter`](super::Interpreter) create references, for the duration of a call.
 /// - The bytes of a string outlive their use. They borrow the state, and methods that remove or
-///   replace values on the stack take `&mut`.
+///   replace values on the stack require `&mut self`.
 ///
-/// Functions have to follow three more rules that Rust's types cannot express. They are the
+/// Functions must follow three more rules that Rust's types cannot express. These rules are the
 /// contract of the `unsafe` constructor [`State::from_raw`], and the reason why this type is not
 /// public:
-/// - An index must refer to a value on the stack, and a function may only remove values that are
-///   there.
-/// - A function pushes at most 20 values, for which every call has room, unless it asks for more
-///   with [`State::has_room`] or [`State::check_room_for`]. In builds with debug assertions, which
-///   all tests use, Lua checks this rule and the first one.
-/// - No frame between a method that may raise an error and the protected call around it owns a
+/// - An index must refer to a value on the stack, and a function must not remove more values than
+///   the stack contains.
+/// - A function pushes at most 20 values, for which every call has room, unless it reserves more
+///   room with [`State::has_room`] or [`State::check_room_for`]. In builds with debug assertions,
+///   which all tests use, Lua checks the first two rules.
+/// - No frame between a method that can raise an error and the enclosing protected call owns a
 ///   value with a destructor, because an error is a long jump that runs no destructors. Every
-///   method may raise an out-of-memory error, except those that only read or remove values. The
-///   [`Context`](super::context::Context) owns the values with destructors.
+///   method can raise an out-of-memory error, except the methods that only read or remove values.
+///   The [`Context`](super::context::Context) owns the values with destructors.
 pub(crate) struct State<'i> {
-    /// The zero-sized start of the state. Lua changes the state even through a shared reference.
+    /// The zero-sized start of the Lua state, in an `UnsafeCell` because Lua changes the state even
+    /// through a shared reference.
     lua: UnsafeCell<lua_State>,
     interpreter: PhantomData<&'i ()>,
 }
 
-/// The pseudo-index of the globals.
+/// The pseudo-index of the table of globals.
 pub(crate) const GLOBALS: c_int = mlua_sys::LUA_GLOBALSINDEX;
 
 /// Returns the index of an upvalue of the running function.
@@ -79,18 +80,18 @@ impl Kind {
     }
 }
 
-/// The key of a value in the registry.
+/// The key under which the registry stores a value.
 #[derive(Clone, Copy)]
 pub(crate) struct RegistryKey(pub(super) c_int);
 
 impl Default for RegistryKey {
-    /// Returns the key of nil, which the registry does not store.
+    /// Returns the key that stands for nil, which the registry does not store.
     fn default() -> RegistryKey {
         RegistryKey(mlua_sys::LUA_REFNIL)
     }
 }
 
-/// Calls a function of Lua's C interface on a state.
+/// Calls a function of Lua's C API on a state.
 macro_rules! lua {
     ($state:expr, $function:ident $(, $argument:expr)*) => {
         // SAFETY: the state is alive, and the calling function follows the rules of `State`.
@@ -99,41 +100,43 @@ macro_rules! lua {
 }
 pub(super) use lua;
 
-/// References to the state.
+/// Methods that create references to the state.
 impl<'i> State<'i> {
-    /// Returns a reference to the state that Lua passed.
+    /// Returns a reference to the Lua state at an address that Lua passed.
     ///
     /// # Safety
-    /// The state must be alive for `'a`, and its interpreter for `'i`. Functions that get the
-    /// reference must follow the rules of [`State`].
+    /// The Lua state must be alive for `'a`, and its interpreter for `'i`. Functions that receive
+    /// the reference must follow the rules of [`State`].
     #[inline]
     pub(super) unsafe fn from_raw<'a>(lua: *mut lua_State) -> &'a mut State<'i> {
-        // SAFETY: the caller guarantees that the state is alive, and a zero-sized value is never
-        // read or written.
+        // SAFETY: the caller guarantees that the Lua state is alive, and a zero-sized value is
+        // never read or written.
         unsafe { &mut *lua.cast() }
     }
 
-    /// Returns the pointer to Lua's state.
+    /// Returns the pointer to the Lua state.
     #[inline]
     pub(super) fn raw(&self) -> *mut lua_State {
         self.lua.get()
     }
 
-    /// Returns a second reference to the state, whose borrows do not block changes to the stack.
+    /// Returns a second reference to the state. Values borrowed through it do not prevent changes
+    /// to the stack.
     ///
     /// # Safety
     /// Values borrowed through this reference must stay on the stack, or otherwise reachable for
-    /// Lua, while they are in use.
+    /// Lua, as long as they are used.
     #[inline]
     pub(crate) unsafe fn anchored<'a>(&self) -> &'a State<'a> {
-        // SAFETY: the state outlives the function that uses it.
+        // SAFETY: the Lua state outlives every function that it calls.
         unsafe { State::from_raw(self.raw()) }
     }
 }
 
-/// Reading values. Only reading the bytes of a number may raise an error.
+/// Methods that read values. Only converting a number to bytes can raise an error.
 impl State<'_> {
-    /// Returns the number of values on the stack of the running function.
+    /// Returns the number of values on the stack of the running function, which is the index of the
+    /// top value.
     #[inline]
     pub(crate) fn top(&self) -> c_int {
         lua!(self, lua_gettop)
@@ -170,20 +173,20 @@ impl State<'_> {
         lua!(self, lua_iscfunction, index) != 0
     }
 
-    /// Returns whether a value counts as true.
+    /// Returns whether a value is true in a condition: any value except nil and false.
     #[inline]
     pub(crate) fn boolean(&self, index: c_int) -> bool {
         lua!(self, lua_toboolean, index) != 0
     }
 
-    /// Returns the value as a number, converting strings as Lua does; 0 for any other value.
+    /// Returns the value as a number. Converts strings as Lua does, and returns 0 for other values.
     #[inline]
     pub(crate) fn number(&self, index: c_int) -> f64 {
         lua!(self, lua_tonumber, index)
     }
 
     /// Returns the bytes of a string, or no bytes if the value is neither a string nor a number.
-    /// Converts a number to a string in place, which raises an error if there is no memory.
+    /// Converts a number to a string in place, which raises an error if memory runs out.
     #[inline]
     pub(crate) fn bytes(&self, index: c_int) -> &[u8] {
         let mut length = 0;
@@ -191,41 +194,42 @@ impl State<'_> {
         if text.is_null() {
             return b"";
         }
-        // SAFETY: Lua's strings do not move, and this one stays alive while the state is borrowed.
+        // SAFETY: Lua strings do not move, and this string stays alive as long as the state is
+        // borrowed.
         unsafe { std::slice::from_raw_parts(text.cast(), length) }
     }
 
-    /// Returns the bytes up to the first zero byte, as C reads them.
+    /// Returns the bytes of a string up to the first zero byte, where C strings end.
     pub(crate) fn c_bytes(&self, index: c_int) -> &[u8] {
         let text = lua!(self, lua_tolstring, index, null_mut());
         if text.is_null() {
             return b"";
         }
-        // SAFETY: the string stays alive while the state is borrowed, and every Lua string ends
-        // with a zero byte.
+        // SAFETY: the string stays alive as long as the state is borrowed, and every Lua string
+        // ends with a zero byte.
         unsafe { CStr::from_ptr(text).to_bytes() }
     }
 
-    /// Returns the bytes of a string with the zero byte that follows them.
+    /// Returns the bytes of a string including the terminating zero byte.
     pub(crate) fn bytes_with_zero(&self, index: c_int) -> &[u8] {
         let bytes = self.bytes(index);
-        // SAFETY: a zero byte follows every Lua string.
+        // SAFETY: a zero byte follows the bytes of every Lua string.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len() + 1) }
     }
 
-    /// Returns the length of a string, or a border of a table as Lua's `#` does.
+    /// Returns the length of a string or a table, like Lua's `#`.
     #[inline]
     pub(crate) fn length(&self, index: c_int) -> usize {
         lua!(self, lua_objlen, index)
     }
 
-    /// Returns the address of a table, a function or another object.
+    /// Returns the address of a table, a function or another heap object.
     #[inline]
     pub(crate) fn address(&self, index: c_int) -> usize {
         lua!(self, lua_topointer, index).addr()
     }
 
-    /// Returns whether a value is `cjson.null`, a null pointer.
+    /// Returns whether a value is `cjson.null`, which is a null pointer.
     pub(crate) fn is_null(&self, index: c_int) -> bool {
         self.kind(index) == Kind::POINTER && lua!(self, lua_touserdata, index).is_null()
     }
@@ -235,7 +239,7 @@ impl State<'_> {
     }
 }
 
-/// Argument checks, which raise an error that names the argument.
+/// Methods that check arguments. On failure, they raise an error that names the argument.
 impl State<'_> {
     pub(crate) fn check_any(&self, index: c_int) {
         lua!(self, luaL_checkany, index);
@@ -256,12 +260,13 @@ impl State<'_> {
     pub(crate) fn check_bytes(&self, index: c_int) -> &[u8] {
         let mut length = 0;
         let text = lua!(self, luaL_checklstring, index, &mut length);
-        // SAFETY: Lua's strings do not move, and this one stays alive while the state is borrowed.
+        // SAFETY: Lua strings do not move, and this string stays alive as long as the state is
+        // borrowed.
         unsafe { std::slice::from_raw_parts(text.cast(), length) }
     }
 }
 
-/// Pushing values.
+/// Methods that push values.
 impl State<'_> {
     #[inline]
     pub(crate) fn push_nil(&self) {
@@ -289,7 +294,7 @@ impl State<'_> {
         lua!(self, lua_pushlstring_, bytes.as_ptr().cast(), bytes.len());
     }
 
-    /// Pushes `cjson.null`, a null pointer.
+    /// Pushes `cjson.null`, which is a null pointer.
     pub(crate) fn push_null(&self) {
         lua!(self, lua_pushlightuserdata, null_mut());
     }
@@ -300,33 +305,34 @@ impl State<'_> {
         lua!(self, lua_pushvalue, index);
     }
 
-    /// Pushes an empty table with room for items and fields.
+    /// Pushes an empty table with room for `items` array items and `fields` named fields.
     #[inline]
     pub(crate) fn push_table(&self, items: c_int, fields: c_int) {
         lua!(self, lua_createtable, items, fields);
     }
 
-    /// Pushes the `tostring` text of a table, a function or another object: its type and address.
+    /// Pushes the text that `tostring` returns for a table, a function or another object: its type
+    /// and its address.
     pub(crate) fn push_type_and_address(&self, index: c_int) {
         let name = lua!(self, lua_typename, self.kind(index).0);
         let address = lua!(self, lua_topointer, index);
         lua!(self, lua_pushfstring, c"%s: %p".as_ptr(), name, address);
     }
 
-    /// Pushes a block of memory that the garbage collector frees. Returns its address.
+    /// Pushes a block of memory that the garbage collector frees. Returns the block's address.
     pub(crate) fn push_memory(&self, length: usize) -> *mut u8 {
         lua!(self, lua_newuserdata, length).cast()
     }
 }
 
-/// Room on the stack, and removing, moving and replacing values.
+/// Methods that reserve stack space, and methods that remove, move or replace values.
 impl State<'_> {
-    /// Reserves room on the stack for `values` more values. Returns whether there is room.
+    /// Reserves stack space for `values` more values. Returns false if there is not enough space.
     pub(crate) fn has_room(&self, values: c_int) -> bool {
         lua!(self, lua_checkstack, values) != 0
     }
 
-    /// Raises an error if the stack has no room for `values` more values.
+    /// Reserves stack space for `values` more values. Raises an error if there is not enough space.
     pub(crate) fn check_room_for(&self, values: c_int, problem: &CStr) {
         lua!(self, luaL_checkstack, values, problem.as_ptr());
     }
@@ -336,8 +342,8 @@ impl State<'_> {
         lua!(self, lua_settop, -values - 1);
     }
 
-    /// Sets the number of values on the stack: removes values above it, and fills missing ones with
-    /// nil.
+    /// Sets the number of values on the stack. Removes values above the new top, and fills missing
+    /// values with nil.
     #[inline]
     pub(crate) fn set_top(&mut self, values: c_int) {
         lua!(self, lua_settop, values);
@@ -347,22 +353,22 @@ impl State<'_> {
         lua!(self, lua_remove, index);
     }
 
-    /// Moves the value on top of the stack to an index, and shifts the values above that index up.
+    /// Moves the value on top of the stack to an index. Values at and above the index move up.
     #[inline]
     pub(crate) fn insert(&mut self, index: c_int) {
         lua!(self, lua_insert, index);
     }
 
-    /// Pops a value, and stores it at an index.
+    /// Pops a value, and stores it at an index in place of the old value.
     #[inline]
     pub(crate) fn replace(&mut self, index: c_int) {
         lua!(self, lua_replace, index);
     }
 
-    /// Pops a value, and stores it at an index.
+    /// Pops a value, and stores it at an index, even if the state is borrowed.
     ///
     /// # Safety
-    /// Nothing may borrow the value that is replaced.
+    /// The replaced value must not be borrowed.
     pub(crate) unsafe fn replace_unused(&self, index: c_int) {
         lua!(self, lua_replace, index);
     }
@@ -372,7 +378,8 @@ impl State<'_> {
         self.insert(-2);
     }
 
-    /// Joins the top `values` values, strings or numbers, to one string.
+    /// Replaces the top `values` values, which must be strings or numbers, with their
+    /// concatenation.
     pub(crate) fn concatenate(&mut self, values: c_int) {
         lua!(self, lua_concat, values);
     }

@@ -1,24 +1,24 @@
-//! The part of a thread's stack that a script may use.
+//! Limits the part of a thread's stack that a script can use.
 
 use std::ptr::null_mut;
 
-/// The bounds of the thread's stack for nested native functions, which call each other through
-/// scripts.
+/// The bounds of a thread's stack. They limit nested native functions, which call each other
+/// through scripts.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StackBounds {
-    /// The lowest usable address, and the highest address of the stack; both 0 if the
-    /// stack is unknown.
+    /// The lowest address that scripts can use. `highest` is the highest address of the stack. Both
+    /// are 0 if the stack is unknown.
     lowest: usize,
     highest: usize,
 }
 
 impl StackBounds {
-    /// Bytes reserved for commands and for C code.
+    /// The number of bytes at the end of the stack that are reserved for commands and C code.
     const RESERVE: usize = 256 * 1024;
 
     /// Returns the bounds of the current thread's stack.
     pub(crate) fn of_thread() -> StackBounds {
-        // SAFETY: the first call initializes the attributes, and the last one destroys them.
+        // SAFETY: the first call initializes the attributes, and the last call destroys them.
         unsafe {
             let mut attributes = std::mem::zeroed::<libc::pthread_attr_t>();
             if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
@@ -37,9 +37,11 @@ impl StackBounds {
         }
     }
 
-    /// Returns whether a script that started at address `began` may continue at address `here`.
+    /// Returns whether a script that started at stack address `began` may continue at address
+    /// `here`.
     pub(crate) fn allow(self, here: usize, began: usize) -> bool {
-        /// Bytes of stack that a script may use, and the limit for an unknown stack.
+        /// The number of stack bytes that a script can use. `UNKNOWN_MAX` applies if the stack is
+        /// unknown.
         const TAKEN_MAX: usize = 1 << 20;
         const UNKNOWN_MAX: usize = 256 * 1024;
         let taken = began.abs_diff(here);

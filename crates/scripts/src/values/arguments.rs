@@ -1,7 +1,7 @@
-//! Arguments that are numbers or words.
+//! Checks arguments that must be numbers or words.
 //!
-//! Numbers convert to integers as in C on x86-64: every number has an integer value, and functions
-//! compute with at least 64 bits.
+//! Numbers are converted to integers as C does on x86-64: every number has an integer value, and
+//! functions compute with at least 64 bits.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,12 +9,12 @@ use crate::state::State;
 use crate::values::numbers::truncated;
 
 impl State<'_> {
-    /// Returns an argument, which must be a number, as an integer.
+    /// Returns an argument as an integer. Raises an error if the argument is not a number.
     pub(crate) fn check_integer(&self, index: c_int) -> i64 {
         truncated(self.check_number(index))
     }
 
-    /// Returns an argument as an integer, or a default if it is missing or nil.
+    /// Returns an argument as an integer, or `default` if the argument is missing or nil.
     pub(crate) fn optional_integer(&self, index: c_int, default: i64) -> i64 {
         match self.is_none_or_nil(index) {
             true => default,
@@ -22,12 +22,12 @@ impl State<'_> {
         }
     }
 
-    /// Returns an argument as a 32-bit integer, as Lua stores it. Higher bits are cut off.
+    /// Returns an argument truncated to 32 bits, the size of integers in Lua's own functions.
     pub(crate) fn check_int(&self, index: c_int) -> i64 {
         i64::from(self.check_integer(index) as i32)
     }
 
-    /// Returns an argument as a 32-bit integer, or a default if it is missing or nil.
+    /// Returns an argument truncated to 32 bits, or `default` if the argument is missing or nil.
     pub(crate) fn optional_int(&self, index: c_int, default: i64) -> i64 {
         match self.is_none_or_nil(index) {
             true => default,
@@ -35,8 +35,8 @@ impl State<'_> {
         }
     }
 
-    /// Returns the index of an argument in a list of words. Raises an error if the argument is not
-    /// in the list.
+    /// Returns the position of an argument in a list of words. Raises an error if the argument is
+    /// not in the list.
     pub(crate) fn check_word(&self, index: c_int, words: &[&CStr]) -> usize {
         self.check_bytes(index);
         let given = self.c_bytes(index);

@@ -1,7 +1,8 @@
-//! A text buffer for functions.
+//! Implements the buffer in which library functions build strings.
 //!
-//! A short text is on the thread's stack. A longer text is in Lua's memory, which counts toward the
-//! limit; if an error skips the rest of the function, the garbage collector frees it.
+//! A short string is on the thread's stack. A longer string is in Lua's memory, which counts toward
+//! the memory limit. If an error skips the rest of the function, the garbage collector frees the
+//! memory.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -9,18 +10,19 @@ use std::ptr::null_mut;
 
 use crate::state::{Context, State};
 
-/// Bytes that fit on the thread's stack.
+/// The maximum number of bytes that the buffer stores on the thread's stack.
 const SMALL: usize = 256;
-/// The number of bytes copied between two checks whether the script may continue.
+/// The number of bytes to copy between two checks of whether the script may continue.
 const PIECE: usize = 1 << 20;
 
-/// A text buffer. It borrows the state, so the stack slot of its memory does not move.
+/// A buffer in which a function builds a string. It borrows the state, so that the stack slot of
+/// its memory does not move.
 pub(crate) struct Buffer<'s> {
     state: &'s State<'s>,
     context: &'s Context,
-    /// The stack index that keeps the memory alive.
+    /// The stack index of the value that keeps the memory alive.
     slot: c_int,
-    /// The memory of a long text; null while the text is in `small`.
+    /// The memory of a long string, or null while the string is in `small`.
     large: *mut u8,
     length: usize,
     capacity: usize,
@@ -28,7 +30,7 @@ pub(crate) struct Buffer<'s> {
 }
 
 impl<'s> Buffer<'s> {
-    /// Returns an empty buffer. Takes one slot of Lua's stack until the function returns.
+    /// Returns an empty buffer. It occupies one slot of the Lua stack until the function returns.
     pub(crate) fn new(state: &'s State<'s>) -> Buffer<'s> {
         state.push_nil();
         Buffer {
@@ -49,7 +51,7 @@ impl<'s> Buffer<'s> {
         }
     }
 
-    /// Makes room for `more` further bytes. Ends the script if there is no memory.
+    /// Makes room for `more` additional bytes. Ends the script if memory runs out.
     pub(crate) fn reserve(&mut self, more: usize) {
         let needed = self.length.saturating_add(more);
         if needed > self.capacity {
@@ -62,8 +64,8 @@ impl<'s> Buffer<'s> {
         let capacity = needed.max(self.capacity.saturating_add(self.capacity / 2));
         self.state.make_room(capacity);
         let place = self.state.push_memory(capacity);
-        // SAFETY: the new memory has room for the text, and the old memory is not used after it is
-        // replaced.
+        // SAFETY: the new memory has room for the string, and the old memory is not used after its
+        // replacement.
         unsafe {
             self.start().copy_to_nonoverlapping(place, self.length);
             self.state.replace_unused(self.slot);
@@ -77,7 +79,7 @@ impl<'s> Buffer<'s> {
         self.reserve(bytes.len());
         for piece in bytes.chunks(PIECE) {
             self.context.spend_bytes(self.state, piece.len());
-            // SAFETY: `reserve` made room for all pieces.
+            // SAFETY: `reserve` made room for the bytes of all pieces.
             unsafe { self.put(piece) };
         }
     }
@@ -128,7 +130,7 @@ impl<'s> Buffer<'s> {
         }
     }
 
-    /// Appends a text `times` times.
+    /// Appends `text`, repeated `times` times.
     pub(crate) fn add_repeated(&mut self, text: &[u8], times: usize) {
         if text.is_empty() {
             return;
@@ -148,7 +150,7 @@ impl<'s> Buffer<'s> {
         if times > 0 {
             self.add(text);
         }
-        // Repeatedly double the copied part, at most a piece at a time.
+        // Double the copied part until it is complete, with at most `PIECE` bytes per copy.
         while self.length < end {
             let there = self.length - begin;
             let whole = there - there % text.len();
@@ -157,7 +159,7 @@ impl<'s> Buffer<'s> {
             self.context.spend_bytes(self.state, piece);
             let start = self.start();
             // SAFETY: there is room up to `end`, and the source range ends at or before the start
-            // of the copy.
+            // of the destination.
             unsafe {
                 let from = start.add(begin);
                 from.copy_to_nonoverlapping(start.add(self.length), piece);
@@ -166,7 +168,7 @@ impl<'s> Buffer<'s> {
         }
     }
 
-    /// Pushes the text as a string.
+    /// Pushes the buffer's contents as a Lua string.
     pub(crate) fn push(&mut self) {
         self.state.make_room(self.length);
         let (start, length) = (self.start(), self.length);
@@ -176,7 +178,7 @@ impl<'s> Buffer<'s> {
         // Release the memory to the garbage collector.
         if !self.large.is_null() {
             self.state.push_nil();
-            // SAFETY: the text is already pushed, so nothing borrows the memory.
+            // SAFETY: the string has already been pushed, so nothing borrows the memory.
             unsafe { self.state.replace_unused(self.slot) };
         }
     }

@@ -1,15 +1,15 @@
-//! Converts values to text, like `tostring`.
+//! Converts values to strings, like `tostring`.
 
 use std::ffi::c_int;
 
 use crate::state::{Kind, State};
 
-/// Pushes the result of `tostring` for a value without a `__tostring`.
+/// Pushes the string that `tostring` returns for a value without a `__tostring` metamethod.
 pub(crate) fn push_text(state: &State<'_>, index: c_int) {
     match state.kind(index) {
         Kind::NUMBER => {
             state.push_value(index);
-            // Converts the number to a string in place.
+            // Reading a number's bytes converts the number to a string in place.
             state.bytes(-1);
         }
         Kind::STRING => state.push_value(index),

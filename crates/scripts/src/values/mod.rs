@@ -1,10 +1,10 @@
-//! Conversions between Lua values and numbers, strings and replies. Used by the libraries and the
+//! Converts between Lua values and numbers, strings and replies. Used by the libraries and the
 //! modules above them.
 //!
-//! - `arguments`: arguments that are numbers or words.
-//! - `buffer`: a text buffer for functions.
-//! - `display`: converts values to text, like `tostring`.
-//! - `numbers`: formats numbers and converts them to integers as C does.
+//! - `arguments`: checks arguments that must be numbers or words.
+//! - `buffer`: the buffer in which library functions build strings.
+//! - `display`: converts values to strings, like `tostring`.
+//! - `numbers`: formats numbers, and converts numbers to integers as C does.
 //! - `reply_writer`: writes the result of a script as a reply.
 //! - `tape_player`: pushes the recorded reply of a command as a Lua value.
 

@@ -1,11 +1,11 @@
-//! Formats numbers and converts them to integers as C does.
+//! Formats numbers, and converts numbers to integers as C does.
 
 use std::io::Write as _;
 
-/// Casts a double to a 64-bit integer as C does on x86-64, where a value out of range becomes the
-/// least integer.
+/// Casts a double to a 64-bit integer as C does on x86-64, where values out of range become the
+/// smallest integer.
 pub(crate) fn truncated(number: f64) -> i64 {
-    // The smallest double above the greatest integer.
+    // The smallest double that exceeds the largest 64-bit integer.
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&number) {
         number as i64
@@ -14,8 +14,8 @@ pub(crate) fn truncated(number: f64) -> i64 {
     }
 }
 
-/// Casts a double to an unsigned 64-bit integer as C does on x86-64. Values from 2^63 on are
-/// reduced by 2^63, cast as a signed integer, and get the highest bit back.
+/// Casts a double to an unsigned 64-bit integer as C does on x86-64. For values of 2^63 and above,
+/// subtracts 2^63, casts the difference to a signed integer, and restores the highest bit.
 pub(crate) fn truncated_unsigned(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number >= HALF {
@@ -68,7 +68,7 @@ pub(crate) fn append_general(out: &mut Vec<u8>, number: f64, digits: usize) {
     trim(out, start);
 }
 
-/// Removes trailing zeros after a decimal point, and a trailing point.
+/// Removes trailing zeros after a decimal point, and the point if no digit follows it.
 fn trim(out: &mut Vec<u8>, start: usize) {
     if !out[start..].contains(&b'.') {
         return;

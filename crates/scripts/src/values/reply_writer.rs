@@ -6,20 +6,20 @@ use undercroft_commands::reply::{Reply, Tree};
 use crate::state::{Kind, State, TABLE_WALK};
 use crate::values::numbers::truncated;
 
-/// The maximum nesting of tables. A deeper table is written as an error.
+/// The maximum nesting depth of tables. A deeper table is written as an error.
 const LEVELS_MAX: usize = 1000;
-/// Extra bytes per value while the reply is buffered before it is sent.
+/// The memory overhead, in bytes, of each value while the reply is buffered.
 const NODE: usize = size_of::<Tree>();
 
-/// A writer of a script's reply. Its fields need no destructor, because a Lua error skips
+/// A writer of a script's reply. No field needs a destructor, because a Lua error skips
 /// destructors.
 pub(crate) struct ReplyWriter<'r> {
     pub(crate) reply: &'r mut dyn Reply,
     pub(crate) as_resp3: bool,
 }
 
-/// Counts a value of `length` bytes before it is written. Raises an error if the reply gets too
-/// long or takes too much time.
+/// Counts a value of `length` bytes before it is written. Raises an error if the reply becomes too
+/// long or writing it takes too much time.
 fn count(state: &State<'_>, length: usize) {
     state.count_reply(length.saturating_add(NODE));
     state.spend_bytes(length);
@@ -65,8 +65,8 @@ impl ReplyWriter<'_> {
         state.pop(1);
     }
 
-    /// Writes the table on top of the stack without popping it: as the type that one of its fields
-    /// names, or as an array.
+    /// Writes the table on top of the stack without popping it. The field `err`, `ok` or a similar
+    /// field determines the type of the reply. A table without such a field is an array.
     fn write_table(&mut self, state: &mut State<'_>, level: usize) {
         let is_written = self.write_field(state, b"err", Kind::STRING, ReplyWriter::write_error)
             || self.write_field(state, b"ok", Kind::STRING, |writer, state| {
@@ -103,8 +103,8 @@ impl ReplyWriter<'_> {
         }
     }
 
-    /// Calls `write` with a field of the table on top of the stack if the field has the given type.
-    /// Returns whether it did.
+    /// Calls `write` with a field of the table on top of the stack if the field has the required
+    /// type. Returns whether it called `write`.
     fn write_field(
         &mut self,
         state: &mut State<'_>,
@@ -126,7 +126,8 @@ impl ReplyWriter<'_> {
         true
     }
 
-    /// Writes the table on top of the stack as a verbatim string, if it is one.
+    /// Writes the table on top of the stack if it describes a verbatim string. Returns whether it
+    /// does.
     fn write_verbatim(&mut self, state: &mut State<'_>) -> bool {
         state.push_bytes(b"format");
         state.raw_get(-2);
@@ -191,8 +192,8 @@ impl ReplyWriter<'_> {
     }
 }
 
-/// Returns the number of pairs in the table on top of the stack, and counts the table itself as a
-/// value.
+/// Returns the number of pairs in the table on top of the stack. Counts the table as a value of the
+/// reply.
 fn count_pairs(state: &mut State<'_>) -> usize {
     count(state, 0);
     state.spend(TABLE_WALK);

@@ -1,6 +1,6 @@
 //! Pushes the recorded reply of a command as a Lua value.
 //!
-//! The reply is pushed only after the command is done, because creating Lua values may raise an
+//! The reply is pushed only after the command has ended, because creating Lua values can raise an
 //! error, which skips the rest of the code.
 
 use std::ffi::c_int;
@@ -10,18 +10,18 @@ use undercroft_numbers::double_text;
 
 use crate::state::State;
 
-/// Pushes a reply as one value. With `as_resp3`, replies of RESP3 types keep their type.
+/// Pushes a reply as one Lua value. If `as_resp3` is set, RESP3 replies retain their types.
 pub(crate) fn push_reply(tape: &Tape, state: &mut State<'_>, as_resp3: bool) {
     let mut player = Player {
         tape,
         events: tape.events().iter(),
         as_resp3,
     };
-    // A single value fits on the stack of any function that Lua calls.
+    // Lua guarantees every function stack space for the one value that is pushed.
     player.push_next(state);
 }
 
-/// A tape that is being pushed. Its fields need no destructor, because a Lua error skips
+/// The state of pushing a recorded reply. No field needs a destructor, because a Lua error skips
 /// destructors.
 struct Player<'t> {
     tape: &'t Tape,
@@ -64,7 +64,7 @@ impl Player<'_> {
         }
     }
 
-    /// Pushes the items of a collection as a table.
+    /// Pushes the next `length` items of the reply as one table.
     fn push_items(&mut self, state: &mut State<'_>, length: usize) {
         check_levels(state);
         state.push_table(room(length), 0);
@@ -74,8 +74,8 @@ impl Player<'_> {
         }
     }
 
-    /// Pushes a RESP3 map or set as a table with one field, `map` or `set`. A set's items are keys
-    /// with the value true.
+    /// Pushes a RESP3 map or set as a table with one field, `map` or `set`. The items of a set
+    /// become keys with the value true.
     fn push_resp3_table(&mut self, state: &mut State<'_>, event: TapeEvent) {
         let (name, length, is_map) = match event {
             TapeEvent::Map(pairs) => (&b"map"[..], pairs, true),
@@ -135,19 +135,19 @@ impl Player<'_> {
     }
 }
 
-/// Reserves stack room for a collection and one of its items.
+/// Reserves stack space for a collection and one of its items.
 fn check_levels(state: &State<'_>) {
     if !state.has_room(12) {
         state.raise_here(b"the reply of a command has too many levels");
     }
 }
 
-/// Returns how many slots to allocate in advance for a table.
+/// Returns the number of slots to allocate in advance for a table of `length` items.
 fn room(length: usize) -> c_int {
     length.min(1 << 20) as c_int
 }
 
-/// Pushes a double in its RESP3 form, a table with one field.
+/// Pushes a double in its RESP3 form, a table with the field `double`.
 fn push_double(state: &mut State<'_>, value: f64) {
     state.push_table(0, 1);
     state.push_bytes(b"double");
@@ -155,7 +155,7 @@ fn push_double(state: &mut State<'_>, value: f64) {
     state.raw_set(-3);
 }
 
-/// Pushes a table with one field.
+/// Pushes a table with a single field.
 fn push_field(state: &mut State<'_>, name: &[u8], text: &[u8]) {
     state.push_table(0, 1);
     state.push_bytes(name);

@@ -1,7 +1,7 @@
-//! Runs every stream command in a script that is rolled back and restarted, because it touches a
-//! key of another shard after the command. A script that ran out of memory is restarted in the same
-//! way. The first run must leave no trace: a second store, in which each command runs once, gives
-//! the same replies and ends with the same data.
+//! Checks that a stream command leaves no trace when its script is rolled back and restarted. Each
+//! script runs the command and then accesses keys of other shards, which restarts the script. A
+//! script that ran out of memory is restarted in the same way. In a second store, each command runs
+//! once, without a restart: the replies and the final data must be the same in both stores.
 
 use undercroft_commands::reply::Tree;
 use undercroft_conformance::command::Command;
@@ -10,23 +10,23 @@ use undercroft_conformance::generate::{FAMILIES, Generator};
 use crate::host::Embedded;
 
 const COMMANDS: usize = 4000;
-/// The number of commands between two comparisons of the data.
+/// The number of commands between two comparisons of the stores' data.
 const LOOK: usize = 200;
 const KEYS: &[&str] = &["stream:1", "stream:2", "stream:3"];
-/// The script touches keys of other shards after the command, so the command has already run when
-/// the script is rolled back.
+/// The script accesses keys of other shards after the command, so that the command has already run
+/// when the script is rolled back.
 const SCRIPT: &str = "\
 local reply = redis.pcall(unpack(ARGV))
 for index = 1, 32 do redis.call('incr', 'other:' .. index) end
 return reply";
-/// Errors for commands that a script cannot call at all.
+/// The starts of the errors for commands that scripts cannot call.
 const REFUSED: &[&str] = &[
     "ERR Wrong number of args calling Redis command",
     "ERR Unknown Redis command called",
 ];
 
-/// Converts a reply to what a script returns for it: null arrays become null, maps become arrays,
-/// and integers pass through floating point.
+/// Converts a command's reply to the reply that a script returns for it: null arrays become null,
+/// maps become arrays, and integers are converted to floating point and back.
 fn scripted(reply: Tree) -> Tree {
     match reply {
         Tree::NullArray => Tree::Null,
@@ -47,7 +47,7 @@ fn run(embedded: &Embedded, words: &[&[u8]]) -> Tree {
     scripted(reply.expect("no process holds a lock"))
 }
 
-/// Returns whether two replies match, or the script cannot call the command.
+/// Returns whether two replies match. An error always matches if scripts cannot call the command.
 fn are_same(alone: &Tree, again: &Tree) -> bool {
     let is_refused = |text: &String| REFUSED.iter().any(|start| text.starts_with(start));
     match (alone, again) {
@@ -56,7 +56,7 @@ fn are_same(alone: &Tree, again: &Tree) -> bool {
     }
 }
 
-/// Asserts that both stores hold the same data.
+/// Asserts that both stores contain the same data.
 fn compare(alone: &Embedded, again: &Embedded) {
     for key in KEYS {
         for words in [

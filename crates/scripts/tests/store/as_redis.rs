@@ -1,5 +1,5 @@
-//! Calls this crate's implementations of Lua's library functions with many kinds of arguments, and
-//! compares the results with a real Redis.
+//! Calls the library functions with many kinds of arguments, and compares the results with those of
+//! a real Redis.
 
 use undercroft_commands::reply::Tree;
 use undercroft_conformance::client::Client;
@@ -8,7 +8,7 @@ use undercroft_conformance::servers::{Kind, Server, Settings};
 
 use crate::host::Embedded;
 
-/// A Lua function that shows the results of a call as text.
+/// A Lua function that formats the results of a call as text.
 const SHOW: &str = "
 local function show(value)
   local kind = type(value)
@@ -33,7 +33,7 @@ end
 local out = {}
 ";
 
-/// Calls functions with all pairs of these values and some triples.
+/// A script that calls a function with all pairs of the values below and with some triples.
 const EACH: &str = "
 local values = {0, 1, -1, 3, 2.7, -2.7, 1e15, -1e15, 0/0, 1/0, -1/0, 2^31, -2^31, 2^53, 255, 'abc', '', '12', '0x10',
   ' 7 ', '%d', '%s|%5s|%-5s|%.1s', '%x %X %o %u', '%5.2f %e %g', '%q', '%c', '%5', '%', 'a.', '[a-c]+', '(a)(b)', true, false}
@@ -143,7 +143,7 @@ const FUNCTIONS: &[&str] = &[
     "redis.status_reply",
 ];
 
-/// Complete scripts.
+/// Complete scripts whose replies are compared.
 const SCRIPTS: &[&str] = &[
     "return {xpcall(function() error('x') end, function(e) return e .. '!' end)}",
     "return {xpcall(function() error({1, 2}) end, function(e) return e[2] end)}",

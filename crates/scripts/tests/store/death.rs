@@ -13,14 +13,14 @@ use undercroft_testkit::image::Image;
 use undercroft_testkit::scenario::{Scenario, Steps, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome};
 
-/// Changes keys of several types, all of them declared.
+/// A script that changes keys of several types and declares all of them.
 const SEVERAL: &str = "redis.call('set', KEYS[1], 'new') redis.call('rpush', KEYS[2], 'b', 'c') \
                        redis.call('hset', KEYS[3], 'f', 'v') redis.call('pexpire', KEYS[1], 5000) \
                        return redis.call('del', KEYS[4])";
-/// Changes undeclared keys, so that the script is restarted.
+/// A script that changes undeclared keys, so that it is restarted.
 const UNDECLARED: &str =
     "for i = 1, 12 do redis.call('incrby', 'count:' .. i, i) end return redis.call('del', 'text')";
-/// Raises an error between commands; the earlier changes stay.
+/// A script in which a command fails. The changes of the commands before it remain.
 const FAILING: &str = "redis.call('set', KEYS[1], 'new') pcall(redis.call, 'incr', KEYS[1]) \
                        redis.call('rpush', KEYS[2], 'b') redis.call('lpush', KEYS[1], 'x') redis.call('del', KEYS[4])";
 
@@ -31,14 +31,14 @@ const LIBRARY: &str = "#!lua name=lib\n\
 
 const KEYS: [&str; 5] = ["4", "text", "list", "hash", "gone"];
 
-/// A host without connections.
+/// A host that has no connections.
 struct Alone;
 
 impl Connections for Alone {}
 impl Inbox for Alone {}
 impl Control for Alone {}
 
-/// Runs a command in a separate process.
+/// Runs a command as a separate process of the store.
 fn run(store: &Store, words: &[&str]) -> Tree {
     let process = Process::new(Config::new(), 1).with_interpreter(
         Some(undercroft_scripts::interpreter()),
@@ -53,7 +53,7 @@ fn run(store: &Store, words: &[&str]) -> Tree {
     replies.into_iter().next().expect("a reply")
 }
 
-/// Calls a loaded script.
+/// Calls a script by the digest of its text.
 fn call(store: &Store, text: &str) -> Tree {
     let sha = Sha::of(text.as_bytes()).to_string();
     let mut words = vec!["EVALSHA", &sha];
@@ -61,7 +61,7 @@ fn call(store: &Store, text: &str) -> Tree {
     run(store, &words)
 }
 
-/// Creates the keys, and loads every script except one.
+/// Creates the keys, and loads all scripts except one.
 fn prepare(store: &Store) {
     for command in [
         ["SET", "text", "old"],
@@ -128,8 +128,8 @@ const SCENARIOS: [Scenario; 7] = [
     },
 ];
 
-/// Kills the process at every step of the scenario. Returns how many deaths left the old state, and
-/// how many the new state.
+/// Kills the process at every step of the scenario. Returns the number of deaths after which the
+/// store had its old contents, and the number after which it had the new contents.
 fn die_at_every_step(scenario: &Scenario) -> (u64, u64) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let base = directory.path().join("base");

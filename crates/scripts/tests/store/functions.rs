@@ -1,4 +1,4 @@
-//! Libraries of functions, which all processes of a store share.
+//! Tests libraries of functions, which all processes of a store share.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn bulk(text: &str) -> Tree {
     Tree::Bulk(text.as_bytes().to_vec())
 }
 
-/// Returns a library with one function, which returns a text.
+/// Returns the program of a library with one function, which returns `text`.
 fn library(name: &str, function: &str, text: &str) -> String {
     format!(
         "#!lua name={name}\nredis.register_function('{function}', function() return '{text}' end)"
@@ -29,7 +29,7 @@ fn every_process_can_call_a_loaded_library() {
     let reply = second.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
     assert_eq!(reply, bulk("lib"));
     assert_eq!(first.run(&["FCALL", "f", "0"]), bulk("new"));
-    // As in Redis, flushing the databases keeps the libraries.
+    // As in Redis, flushing the databases does not delete the libraries.
     assert_eq!(first.run(&["FLUSHALL"]), Tree::Simple("OK".into()));
     assert_eq!(second.run(&["FCALL", "f", "0"]), bulk("new"));
     assert_eq!(second.run(&["DBSIZE"]), Tree::Integer(0));
@@ -114,7 +114,7 @@ fn registered_functions_count_toward_the_memory_of_their_library() {
         Tree::Error(error) => assert!(error.contains("not enough memory"), "{error}"),
         reply => panic!("{reply:?}"),
     }
-    // The failed load leaves nothing behind, and the next library loads.
+    // The failed load must not prevent the next load of the same library.
     let reply = client.run(&["FUNCTION", "LOAD", &library("greedy", "f1", "x")]);
     assert_eq!(reply, bulk("greedy"));
     assert_eq!(client.run(&["FCALL", "f1", "0"]), bulk("x"));

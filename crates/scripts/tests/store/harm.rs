@@ -1,5 +1,5 @@
-//! Malicious scripts: each one ends within its limits, with an error or a reply, and leaves no
-//! trace for the next script.
+//! Runs malicious scripts. Each script must end within its limits, with an error or a reply, and
+//! must not affect the next script.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use undercroft_commands::reply::Tree;
 
 use crate::host::Embedded;
 
-/// Scripts that run for a very long time or forever.
+/// Scripts that run forever or for a very long time.
 const ENDLESS: &[&str] = &[
     "while true do end",
     "while true do pcall(error) end",
@@ -28,9 +28,9 @@ const ENDLESS: &[&str] = &[
     "table.sort({1, 2, 3}, function() while true do end end)",
     "local t = {} for i = 1, 50 do t[i] = i end while true do table.sort(t, function() return true end) end",
     "load(function() while true do end end)",
-    // The parser's time grows with the square of the number of conditions.
+    // Parsing takes time that grows with the square of the number of conditions.
     "return {pcall(loadstring, 'return ' .. ('a and '):rep(1e5) .. 'a')}",
-    // Error handlers, which Lua runs without its hook if the error came from the hook.
+    // Error handlers. Lua runs a handler without the hook if the hook raised the error.
     "xpcall(function() while true do end end, function() while true do end end)",
     "xpcall(function() error('x') end, function() while true do end end)",
     "xpcall(function() error('x') end, function() error('y') end) while true do end",
@@ -44,14 +44,14 @@ const ENDLESS: &[&str] = &[
     "pcall(table.insert, {}, -1e8, 1) while true do end",
     "load(function() return ' ' end)",
     "local n = 0 return load(function() n = n + 1 while n > 3 do end return 'x' end)",
-    // Empty tables that take long to iterate over.
+    // Empty tables whose many unused slots make iteration slow.
     "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
      m = {map = m} local t = {} for i = 1, 1e5 do t[i] = m end return t",
     "local m = {} for i = 1, 1e5 do m[i] = i end for i = 1, 1e5 do m[i] = nil end \
      local t = {} for i = 1, 1e5 do t[i] = m end return cjson.encode(t)",
 ];
 
-/// Slow scripts with few instructions.
+/// Scripts that execute few instructions but are slow.
 const SLOW: &[&str] = &[
     "local a, b = ('x'):rep(1e6) .. 'a', ('x'):rep(1e6) .. 'b' local t = {} \
      for i = 1, 1e4 do t[i] = i % 2 == 0 and a or b end table.sort(t)",
@@ -70,7 +70,7 @@ const SLOW: &[&str] = &[
     "return (('a'):rep(3e4)):find('[' .. ('a'):rep(1e4) .. ']-b')",
 ];
 
-/// Scripts that use memory or nesting without bound.
+/// Scripts whose memory use or nesting grows without bound.
 const GREEDY: &[&str] = &[
     "local t = {} while true do t[#t + 1] = {} end",
     "local s = 'x' while true do s = s .. s end",
@@ -164,7 +164,7 @@ const SWELLING: &[&str] = &[
      for i = 1, 100 do t[i] = s end return t",
 ];
 
-/// Scripts with long replies that are within the limits.
+/// Scripts with long replies within the limits.
 const LONG: &[&str] = &[
     "local t = {} for i = 1, 3e5 do t[i] = i end return t",
     "for i = 1, 1000 do redis.call('rpush', 'long', unpack({'1', '2', '3', '4', '5', '6', '7', '8', '9', '10'})) end \
@@ -173,7 +173,7 @@ const LONG: &[&str] = &[
     "return cjson.encode(('x'):rep(4e6))",
 ];
 
-/// Scripts that try to leave changes for later scripts.
+/// Scripts that try to make changes that later scripts can see.
 const LITTER: &[&str] = &[
     "x = 1",
     "rawset(_G, 'x', 1)",
@@ -315,7 +315,7 @@ fn malformed_library_input_is_an_error() {
     is_sound(&embedded);
 }
 
-/// Argument lists for the endless calls of each function.
+/// The argument lists with which each function is called in an endless loop.
 const ARGUMENTS: &[&str] = &[
     "",
     "1, 2, 3",
@@ -358,7 +358,7 @@ fn endless_calls_of_every_function_are_ended() {
             assert!(is_error, "{name}({arguments}): {reply:?}");
         }
     }
-    // Uses the same interpreter without a time limit, which a busy machine could exceed.
+    // Use the same interpreter without a time limit, which a slow test machine could exceed.
     is_sound(&Embedded::new());
     embedded.check();
 }

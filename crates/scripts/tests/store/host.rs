@@ -1,4 +1,4 @@
-//! A process that embeds a store, and its clients.
+//! Simulates processes that embed a store, and their clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ pub(crate) struct Embedded {
     store: Store,
     process: Process,
     path: PathBuf,
-    /// Deleted when the last process that embeds the store is dropped.
+    /// The directory of the store. It is deleted when the last process that embeds the store is
+    /// dropped.
     directory: Arc<TempDir>,
 }
 
@@ -26,7 +27,7 @@ impl Connections for Embedded {}
 impl Inbox for Embedded {}
 impl Control for Embedded {}
 
-/// The default time limit of scripts, which also ends a test that hangs.
+/// The default time limit of scripts. It also ends a test that hangs.
 const LONG: Duration = Duration::from_secs(60);
 
 fn process(time: Duration) -> Process {
@@ -44,7 +45,7 @@ impl Embedded {
         Embedded::with_time(LONG)
     }
 
-    /// Returns a process whose scripts may run for `time`.
+    /// Returns a process whose scripts have the time limit `time`.
     pub(crate) fn with_time(time: Duration) -> Embedded {
         Embedded::with(time, &Options::default())
     }
@@ -69,7 +70,8 @@ impl Embedded {
         }
     }
 
-    /// Returns a second process on the same store, simulated within this one.
+    /// Returns a second process that embeds the same store. Both are simulated within the test's
+    /// process.
     pub(crate) fn another(&self) -> Embedded {
         Embedded {
             store: Store::open(&self.path, true).expect("the store"),
@@ -86,7 +88,7 @@ impl Embedded {
         }
     }
 
-    /// Sets the store's clock, in milliseconds.
+    /// Sets the time of the store, in Unix milliseconds.
     pub(crate) fn set_time(&self, time: u64) {
         self.store.set_time(time);
     }
@@ -103,7 +105,7 @@ impl Embedded {
         Told { subscriber }
     }
 
-    /// Panics if the store's structures are inconsistent.
+    /// Panics if the store's data structures are inconsistent.
     pub(crate) fn check(&self) {
         let report = self.store.check().expect("the store can be checked");
         assert!(report.problems.is_empty(), "{report:?}");
@@ -115,7 +117,7 @@ pub(crate) struct Told<'e> {
 }
 
 impl Told<'_> {
-    /// Returns the number of messages received since the last call.
+    /// Returns the number of messages that the subscriber has received since the last call.
     pub(crate) fn count(&mut self) -> usize {
         let mut count = 0;
         while let Some(event) = self.subscriber.try_next().expect("an event or none") {

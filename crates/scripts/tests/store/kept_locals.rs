@@ -1,13 +1,13 @@
-//! Local variables of a library, which keep their values until the library is loaded again. A
-//! restarted run keeps what its first attempt stored in them, so test runs that execute every write
-//! twice skip these tests.
+//! Tests the local variables of libraries, which retain their values until the library is loaded
+//! again. When a script is restarted, assignments of its first attempt to these variables are not
+//! undone. Test runs that execute every write twice therefore skip these tests.
 
 use undercroft_commands::reply::Tree;
 
 use crate::bulk;
 use crate::host::Embedded;
 
-/// Returns a library with a function that counts its calls in a local variable.
+/// Returns the program of a library whose function counts its calls in a local variable.
 fn counter(name: &str) -> String {
     format!(
         "#!lua name={name}\nlocal n = 0 redis.register_function('{name}', function() n = n + 1 return n end)"
@@ -18,7 +18,7 @@ fn counter(name: &str) -> String {
 fn reloading_a_library_resets_its_locals_in_every_process() {
     let one = Embedded::new();
     let other = one.another();
-    // Each thread has separate copies of a library's local variables.
+    // Test a second thread, because each thread has separate copies of a library's local variables.
     let (ask, asked) = std::sync::mpsc::channel::<()>();
     let (answer, answered) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -43,7 +43,7 @@ fn reloading_a_library_resets_its_locals_in_every_process() {
         let Tree::Bulk(dump) = changing.run(&["FUNCTION", "DUMP"]) else {
             panic!("no dump");
         };
-        // Loading another library does not reset this one.
+        // Loading another library must not reset the variables of this library.
         changing.run(&["FUNCTION", "LOAD", &counter("other")]);
         both(3);
         changing.run(&["FUNCTION", "LOAD", "REPLACE", &counter("other")]);
@@ -52,7 +52,7 @@ fn reloading_a_library_resets_its_locals_in_every_process() {
         changing.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
         both(1);
         both(2);
-        // A refused load resets nothing.
+        // A load that is refused must reset no variables.
         let refused = changing.run(&["FUNCTION", "LOAD", &text]);
         assert!(matches!(refused, Tree::Error(_)), "{refused:?}");
         both(3);

@@ -1,5 +1,5 @@
-//! Scripts on a store: transactions, restarts, shared script texts, limits, deaths and malicious
-//! scripts.
+//! Tests scripts on a store: transactions, restarts, shared script texts, limits, deaths of
+//! processes and malicious scripts.
 
 mod again;
 mod as_redis;
@@ -24,7 +24,7 @@ fn bulk(text: &str) -> Tree {
 fn undeclared_keys_work_in_scripts() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
-    // Use many keys, so that some are in every shard.
+    // Use many keys, so that every shard contains some of them.
     let script = "for i = 1, 200 do redis.call('incr', 'key:' .. i) end \
                   redis.call('rpush', 'log', 'once') return redis.call('dbsize')";
     let reply = client.run(&["EVAL", script, "1", "key:1"]);
@@ -42,7 +42,7 @@ fn an_error_keeps_earlier_changes_of_the_script() {
     let reply = client.run(&["EVAL", script, "1", "k"]);
     assert!(matches!(reply, Tree::Error(_)), "{reply:?}");
     assert_eq!(client.run(&["GET", "k"]), bulk("kept"));
-    // A failed command changes nothing.
+    // A command that fails in a script must change nothing.
     let script = "redis.call('rpush', KEYS[1], 'a') \
                   local refused = redis.pcall('sinterstore', KEYS[1], KEYS[1], KEYS[1]) \
                   return {refused.err, redis.call('lrange', KEYS[1], 0, -1)}";
@@ -68,7 +68,7 @@ fn a_script_over_its_time_limit_is_rolled_back() {
     assert!(text.contains("ran longer than the 50 ms"), "{text}");
     assert_eq!(client.run(&["GET", "k"]), bulk("before"));
     assert_eq!(client.run(&["EXISTS", "other"]), Tree::Integer(0));
-    // The next script runs normally.
+    // The next script must run normally.
     assert_eq!(client.run(&["EVAL", "return 1", "0"]), Tree::Integer(1));
     embedded.check();
 }
@@ -90,7 +90,7 @@ fn the_time_limit_covers_all_restarts_of_a_script() {
             }
         }
     };
-    // Find the largest number of loops that one run can make.
+    // Find approximately the largest number of loop iterations within the time limit.
     let (mut most, mut step) = (0, 1 << 14);
     while run("", most + step) {
         (most, step) = (most + step, step * 2);
@@ -99,8 +99,8 @@ fn the_time_limit_covers_all_restarts_of_a_script() {
         step /= 2;
         most += if run("", most + step) { step } else { 0 };
     }
-    // Neither run makes that many loops, but both together do: the first run ends at an undeclared
-    // key.
+    // Each run has fewer iterations than the limit allows, but the two runs together exceed it: the
+    // first run ends at an undeclared key.
     let twice = "for i = 1, 200 do redis.call('incr', 'key:' .. i) end";
     assert!(!run(twice, most / 4 * 3), "{most} loops");
     assert_eq!(client.run(&["DBSIZE"]), Tree::Integer(0));
@@ -128,10 +128,10 @@ fn every_process_knows_a_script_until_it_is_flushed() {
     );
     let exists = first.run(&["SCRIPT", "EXISTS", &sha]);
     assert_eq!(exists, Tree::Array(vec![Tree::Integer(0)]));
-    // `EVAL` makes the text known to all processes again.
+    // `EVAL` makes the script text available to all processes again.
     first.run(&["EVAL", "return ARGV[1]", "0", "x"]);
     assert_eq!(second.run(&["EVALSHA", &sha, "0", "z"]), bulk("z"));
-    // Script texts are not visible as keys, and survive a flush of the databases.
+    // Script texts are not visible as keys, and flushing the databases does not delete them.
     assert_eq!(second.run(&["DBSIZE"]), Tree::Integer(0));
     one.check();
 }
@@ -164,8 +164,8 @@ fn is_busy(reply: Option<Tree>) -> bool {
     matches!(reply, Some(Tree::Error(text)) if text.starts_with("BUSY"))
 }
 
-/// Runs commands, the last of which runs an endless script on `k`, and kills the script from
-/// another process. Returns the last reply.
+/// Runs commands, the last of which runs an endless script on `k`. Kills the script from a second
+/// process, and returns the reply of the last command.
 fn ended(commands: &[&[&str]]) -> Tree {
     let embedded = Embedded::new();
     let other = embedded.another();
@@ -185,15 +185,15 @@ fn ended(commands: &[&[&str]]) -> Tree {
             let replies = commands.iter().map(|words| client.run(words));
             replies.last().expect("a command")
         });
-        // Retry until the script holds the lock and counts as busy.
+        // Retry until the script holds the lock of `k` and counts as busy.
         loop {
             assert!(!script.is_finished(), "it has ended by itself");
             if !is_busy(waiting.try_run(&["SET", "k", "x"])) {
                 continue;
             }
             match waiting.run(&["SCRIPT", "KILL"]) {
-                // On a stalled machine, the script may not have been reported for a second, and
-                // then does not count as busy.
+                // A script counts as busy only if it has been reported within the last second,
+                // which can fail on a stalled machine.
                 Tree::Error(text) if text.starts_with("NOTBUSY") => {}
                 reply => {
                     assert_eq!(reply, Tree::Simple("OK".into()));
@@ -227,7 +227,7 @@ fn a_client_blocked_by_a_busy_script_gets_busy_and_can_kill_it() {
 
 #[test]
 fn a_script_is_reported_busy_before_its_time_limit() {
-    // Uses the default configuration.
+    // Use the default configuration, in which scripts become busy after five seconds.
     let embedded = Embedded::with_time(Duration::from_secs(5));
     let other = embedded.another();
     let mut waiting = other.client();
@@ -235,8 +235,8 @@ fn a_script_is_reported_busy_before_its_time_limit() {
         let script = scope.spawn(|| embedded.client().run(ENDLESS));
         loop {
             assert!(!script.is_finished(), "it has ended by itself");
-            // A waiter gets BUSY as soon as the script counts as busy, even if its own timeout is
-            // longer.
+            // The waiter must get BUSY as soon as the script counts as busy, even if the waiter's
+            // own timeout is longer.
             if is_busy(waiting.try_run(&["SET", "k", "x"])) {
                 break;
             }
@@ -309,7 +309,7 @@ fn messages_of_a_script_are_sent_once() {
     let embedded = Embedded::new();
     let mut client = embedded.client();
     let mut subscriber = embedded.subscriber("channel");
-    // The keys are undeclared, so the script runs twice.
+    // The keys are undeclared, so the script is restarted and runs twice.
     let script =
         "redis.call('publish', 'channel', 'one') for i = 1, 99 do redis.call('set', i, i) end";
     client.run(&["EVAL", script, "0"]);

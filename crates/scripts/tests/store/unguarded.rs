@@ -1,4 +1,4 @@
-//! Tests scripts that only read the globals, and scripts that try to change them.
+//! Tests scripts that only read the globals and scripts that try to change them.
 
 use undercroft_commands::reply::Tree;
 
@@ -45,7 +45,7 @@ fn each_run_sees_exactly_its_keys_and_arguments() {
             text(eval(&mut client, SHOWN, keys, &names[..all])),
             expected
         );
-        // A script's changes to its tables must not affect later scripts.
+        // Changes that a script makes to its tables must not affect later scripts.
         let changed = "table.insert(KEYS, 'x') ARGV[2] = 'y' KEYS[1] = 'z' return KEYS[#KEYS]";
         eval(&mut client, changed, keys, &names[..all]);
     }

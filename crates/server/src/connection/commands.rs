@@ -1,8 +1,8 @@
-//! One turn of a connection: the commands in its input are parsed and executed.
+//! Runs one turn of a connection: parses and executes the commands in its input.
 //!
 //! Several commands of a pipeline are parsed before the first of them runs, so that their keys can
-//! be prefetched together. Otherwise each command would wait for memory by itself, which takes most
-//! of its time if there are more keys than fit into the CPU caches.
+//! be prefetched together. Otherwise, each command waits for memory separately. If the keys do not
+//! fit into the CPU caches, these waits take most of a command's time.
 
 use std::time::Instant;
 
@@ -20,35 +20,37 @@ use crate::shared::limits::Limits;
 use crate::shared::long_scripts::{self, is_of_scripts};
 use crate::shared::state::Shared;
 
-/// The maximum number of batches in a turn. Other connections have their turns after it.
+/// The maximum number of batches in a turn, so that other connections get their turns.
 const BATCHES_A_TURN: usize = 64;
-/// The number of reply bytes after which a turn ends, so that they are sent before more are
+/// The number of reply bytes after which a turn ends, so that the replies are sent before more are
 /// produced.
 const OUTPUT_A_TURN: usize = 256 * 1024;
 /// The number of commands that are parsed before the first of them runs.
 const BATCH: usize = 16;
 /// The number of arguments that most commands do not exceed.
 const ARGUMENTS: usize = 16;
-/// The capacity for arguments that is kept from one batch to the next.
+/// The maximum capacity for arguments that the next batch reuses.
 const KEPT_ARGUMENTS: usize = 4096;
-/// The number of commands below which prefetching gains too little.
+/// The minimum number of commands for which prefetching is worthwhile.
 const WORTH_WARMING: usize = 3;
 
 /// The reason why a turn ended.
 pub(crate) enum TurnEnd {
-    /// Every complete command was executed. The next command lacks at least `wanted` bytes.
+    /// Every complete command was executed. At least `wanted` bytes of the next command are
+    /// missing.
     Used { wanted: usize },
-    /// The turn has reached a limit, and there may be more commands.
+    /// The turn has reached a limit. The input can contain more commands.
     More,
     /// The connection must be closed.
     Closing,
-    /// The next command needs a lock that another process holds, is paused, or takes long.
+    /// The next command cannot run yet: another process holds a lock, commands are paused, or the
+    /// command is a long script.
     Blocked(Blocked),
-    /// The last command waits for keys.
+    /// The last command is waiting for an item in its keys.
     Waiting,
 }
 
-/// The state of one turn.
+/// The state of one turn of a connection.
 pub(crate) struct Turn<'a> {
     pub(crate) writer: Writer,
     pub(crate) context: Context<'a>,
@@ -56,20 +58,21 @@ pub(crate) struct Turn<'a> {
     /// The command whose value is being received, possibly over several turns.
     pub(crate) incoming: &'a mut Option<Incoming>,
     pub(crate) limits: &'a Limits,
-    /// True if keys are prefetched. False while a lock is held for long, because prefetching would
-    /// wait for the lock of the shard.
+    /// Whether keys are prefetched. False while a lock has been held for long, because prefetching
+    /// would wait for that lock.
     pub(crate) warms: bool,
     pub(crate) shared: &'a Shared,
 }
 
-/// Commands that are parsed but not executed. The memory is reused.
+/// Commands that have been parsed but not executed. The next batch reuses the memory.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// The spans of the arguments, relative to the start of the batch's input.
+    /// The positions of the arguments, relative to the start of the batch's input.
     arguments: Vec<Span>,
-    /// For each command, the end of its bytes and the end of its arguments.
+    /// For each command, the offset at which its bytes end and the index at which its arguments
+    /// end.
     commands: Vec<(usize, usize)>,
-    /// The number of bytes of all commands, including empty lines and the like.
+    /// The length, in bytes, of all commands in the batch and of the empty lines between them.
     length: usize,
 }
 
@@ -82,13 +85,13 @@ impl Batch {
     }
 }
 
-/// The rest of the input after a batch.
+/// What the input contains after a batch.
 enum Behind {
-    /// Possibly more commands.
+    /// Possibly more complete commands.
     More,
-    /// An inline command, whose arguments stay in the parser until it is executed.
+    /// An inline command. Its arguments remain in the parser until it is executed.
     Inline,
-    /// An incomplete command.
+    /// An incomplete command, of which at least `wanted` bytes are missing.
     Incomplete { wanted: usize },
     /// Bytes that are not a valid command.
     Broken(ProtocolError),
@@ -96,31 +99,33 @@ enum Behind {
 
 /// The result of running a command.
 enum CommandEnd {
-    /// The next command may run.
+    /// The next command can run.
     On,
-    /// The limits have changed, so commands that were parsed ahead must be parsed again.
+    /// The limits have changed, so commands that have already been parsed must be parsed again.
     Again,
-    /// The command waits for keys. The next command may run after its reply.
+    /// The command is waiting for an item in its keys. The next command runs after its reply.
     Waits,
     /// The connection must be closed.
     Closing,
 }
 
-/// Returns whether a command may access a field or a member, as commands of hashes, sets, sorted
-/// sets and geospatial indexes do. The first letter excludes most other commands, and the length
-/// excludes GET and SET.
+/// Returns whether a command may access a field or a member, as hash, set, sorted set and geo
+/// commands do. The check of the first letter excludes most other commands, and the check of the
+/// length excludes GET and SET.
 fn may_have_element(name: &[u8]) -> bool {
     name.len() > 3 && matches!(name[0] | 0x20, b'g' | b'h' | b's' | b'z')
 }
 
 /// Returns whether a command runs a script: EVAL, EVALSHA or FCALL, whose first key follows the
-/// number of keys. Other commands that match, such as ECHO, have no argument in this position.
+/// number of keys. Other commands that pass this check, such as ECHO, have no argument at that
+/// position.
 fn is_script(name: &[u8]) -> bool {
     matches!(name, [b'e' | b'E' | b'f' | b'F', rest @ ..] if matches!(rest.len(), 3 | 4 | 6))
 }
 
 impl Turn<'_> {
-    /// Runs commands from the start of `input`. Returns the number of bytes that were consumed.
+    /// Runs commands from the start of `input`. Returns the number of consumed bytes and the reason
+    /// why the turn ended.
     pub(crate) fn commands(&mut self, input: &[u8], batch: &mut Batch) -> (usize, TurnEnd) {
         if self.incoming.is_some()
             && let Some(end) = self.run_received()
@@ -164,8 +169,8 @@ impl Turn<'_> {
         (used, TurnEnd::More)
     }
 
-    /// Runs the command whose value has been received, if the value is complete. Returns the reason
-    /// if this ends the turn.
+    /// Runs the command whose value has been received, if the value is complete. If the turn ends,
+    /// returns the reason.
     #[cold]
     fn run_received(&mut self) -> Option<TurnEnd> {
         let Some(mut whole) = self.incoming.take_if(|incoming| incoming.is_whole()) else {
@@ -188,8 +193,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns whether the value of the incomplete command in `input` is received directly into the
-    /// store from now on.
+    /// Starts to receive the value of the incomplete command in `input` directly into the store, if
+    /// the command qualifies. Returns whether it does.
     fn receives(&mut self, input: &[u8]) -> bool {
         if !self.warms || self.shared.pause.is_set() {
             return false;
@@ -233,29 +238,29 @@ impl Turn<'_> {
         None
     }
 
-    /// Returns whether the turn continues after a command. The turn ends when many reply bytes wait
-    /// to be sent, after a script on a separate thread, and when the server is stopping: a pipeline
-    /// can take very long.
+    /// Returns whether the turn continues after a command. A pipeline can take very long, so the
+    /// turn ends when many reply bytes are unsent, after a script on a separate thread, and when
+    /// the server is stopping.
     fn goes_on(&self) -> bool {
         self.writer.out.len() <= OUTPUT_A_TURN
             && !self.shared.stopping()
             && !self.context.session.scripts.has_own_thread
     }
 
-    /// Returns the start of the command that ends at `end`.
+    /// Returns the start of the command that ends at offset `end`.
     fn before(&self, batch: &Batch, end: usize) -> usize {
         let ends = batch.commands.iter().map(|(end, _)| *end);
         ends.take_while(|other| *other < end).last().unwrap_or(0)
     }
 
-    /// Discards the commands that were parsed ahead. They are parsed again, starting after the last
-    /// executed command.
+    /// Discards the commands that have been parsed but not executed. They are parsed again after
+    /// the last executed command.
     fn parse_again(&mut self) {
         *self.parser = RequestParser::new(self.limits.of_parser(self.context.session));
     }
 
-    /// Parses commands in the multibulk form until the batch is full. Before a login, a batch holds
-    /// a single command, because that command may be the login, which changes the limits.
+    /// Parses commands in the multibulk form until the batch is full. Before a login, a batch has
+    /// only one command, because that command could be the login, which changes the limits.
     #[inline]
     fn parse(&mut self, input: &[u8], batch: &mut Batch) -> Behind {
         let most = if self.context.session.user.is_some() {
@@ -287,8 +292,8 @@ impl Turn<'_> {
         Behind::More
     }
 
-    /// Prefetches the first argument of each command, which is a key if the command has any, or the
-    /// first key of a script. Then prefetches the field or member that the command accesses.
+    /// Prefetches the first key of each command or script, and then the field or member that the
+    /// command accesses.
     #[inline]
     fn warm(&self, input: &[u8], batch: &Batch) {
         if batch.commands.len() < WORTH_WARMING || !self.warms {
@@ -306,8 +311,8 @@ impl Turn<'_> {
                 1
             };
             if let Some(key) = argument(place) {
-                // Adjacent commands often use the same key. Different keys mostly differ in the
-                // last byte, which is therefore compared first.
+                // Adjacent commands often use the same key. Different keys usually differ in the
+                // last byte, so compare that byte first.
                 let is_it = |other: &&[u8]| other.last() == key.last() && *other == key;
                 if !keys.iter().rev().take(2).any(is_it) {
                     keys.push(key);
@@ -330,8 +335,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Parses and runs one inline command, or skips an empty line. Returns its length, and the
-    /// reason if it ends the turn.
+    /// Parses and runs one inline command, or skips an empty line. Returns the length of the line
+    /// and, if the turn ends, the reason.
     #[cold]
     fn inline(&mut self, input: &[u8]) -> (usize, Option<TurnEnd>) {
         let length = match self.parser.parse(input) {
@@ -358,7 +363,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Replies to bytes that are not a valid command.
+    /// Replies with an error to bytes that are not a valid command.
     #[cold]
     fn refuse(&mut self, error: &ProtocolError) {
         let before = self.writer.out.len();
@@ -367,8 +372,8 @@ impl Turn<'_> {
         self.shared.count_error(self.context.session, &text);
     }
 
-    /// Inserts messages before a command's reply: messages published before the client
-    /// unsubscribed, and messages that the client sent to itself.
+    /// Inserts pending messages before a command's reply: messages published before the client
+    /// unsubscribed, and messages that the client published to its own channels.
     #[cold]
     fn put_messages(&mut self, before: usize, thread: usize, token: u64, resp3: bool) {
         let mut hub = self.shared.hub(thread);

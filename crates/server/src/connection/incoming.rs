@@ -1,10 +1,11 @@
-//! A long value that is received from a socket directly into the store.
+//! Receives a long value from a socket directly into the store.
 //!
-//! If only the value of a plain SET is incomplete, and the value is long, its memory is allocated
-//! in the store, where no other process can reach it yet. The socket's bytes are received there
-//! (W8), and the command runs when the value is complete. If the value is dropped before that, for
-//! example with its connection, its memory is freed. If the server is killed, the memory is freed
-//! together with everything else that dead processes leave.
+//! If only the value of a plain SET is incomplete, and the value is long, memory for the value is
+//! allocated in the store, where no other process can reach it yet. The socket's bytes are read
+//! into this memory (W8), and the command runs when the value is complete. If the value is dropped
+//! earlier, for example because its connection is closed, its memory is freed. If the server is
+//! killed, recovery frees the memory, like all memory that a dead process had allocated but not
+//! published.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,34 +19,33 @@ use undercroft_resp::RequestParser;
 use crate::connection::writer::Writer;
 use crate::shared::limits::Limits;
 
-/// The minimum size in bytes of a value that is received directly. Smaller values are copied from
+/// The minimum size, in bytes, of a value that is received directly. Smaller values are copied from
 /// the receive buffer.
 const SHORTEST: usize = 64 * 1024;
-/// The minimum number of missing bytes that makes direct reception worthwhile.
+/// The minimum number of missing bytes for which receiving a value directly is worthwhile.
 pub(crate) const REST: usize = 16 * 1024;
-/// The maximum size in bytes of a value whose memory is allocated as soon as the value is
-/// announced.
+/// The maximum size, in bytes, of a value whose memory is allocated as soon as its length is known.
 const AT_ONCE: usize = 1024 * 1024;
 /// The fraction, 1 / `PART`, of a larger value that must have arrived before its memory is
-/// allocated. Otherwise a client could reserve memory without sending bytes.
+/// allocated, so that a client cannot reserve memory without sending bytes.
 const PART: usize = 16;
 /// The size of the terminator of a value, in bytes.
 const END: usize = 2;
 
-/// A SET whose value is being received.
+/// A SET command whose value is being received.
 pub(crate) struct Incoming {
     store: Arc<Store>,
     key: Vec<u8>,
-    /// `None` once the value belongs to a key or is freed.
+    /// The memory of the value, or `None` after the value has been stored under its key or freed.
     value: Option<PutDown>,
     length: usize,
-    /// The number of received bytes, including those of the terminator.
+    /// The number of received bytes of the value and its terminator.
     received: usize,
 }
 
 impl Incoming {
-    /// Starts to receive the value of the incomplete command at the start of `input`, if the
-    /// command qualifies.
+    /// Starts to receive the value of the incomplete command at the start of `input` directly.
+    /// Returns `None` if the command does not qualify.
     pub(crate) fn begin(
         store: &Arc<Store>,
         context: &Context<'_>,
@@ -67,8 +67,8 @@ impl Incoming {
             return None;
         }
         let key = &input[key.range()];
-        // If memory is short or the lock is held, the value is not received directly, and the
-        // command reports the error when it runs.
+        // If memory is short or the lock is held, do not receive the value directly: the command
+        // will report the error when it runs.
         store.check_memory_for(length).ok()?;
         let mut staged = store.stage_room(&store.key(key), length as u64).ok()?;
         staged.fill(0, &arrived[..arrived.len().min(length)]);
@@ -81,8 +81,8 @@ impl Incoming {
         })
     }
 
-    /// Receives the available bytes. Bytes after the value and its terminator are stored in `more`,
-    /// which must be empty. Returns the total number of received bytes.
+    /// Reads the available bytes from the socket. Bytes after the value and its terminator are
+    /// stored in `more`, which must be empty. Returns the total number of bytes that were read.
     pub(crate) fn receive(&mut self, socket: impl AsFd, more: &mut Vec<u8>) -> io::Result<usize> {
         let Some(value) = self.value.take() else {
             return Ok(0);
@@ -92,8 +92,8 @@ impl Incoming {
         let received = staged.receive(position as u64, socket.as_fd(), more);
         self.value = Some(staged.put_down());
         let bytes = received?;
-        // The terminator is skipped without a check, like everywhere else. Part of it may have
-        // arrived in an earlier call.
+        // Skip the terminator without checking it, as the parser does. The first byte of the
+        // terminator can have arrived in an earlier call.
         let beyond = bytes.saturating_sub(self.length - position);
         let end = beyond.min(END - (self.received - position));
         more.drain(..end);
@@ -101,7 +101,7 @@ impl Incoming {
         Ok(bytes)
     }
 
-    /// Returns whether the value and its terminator are complete.
+    /// Returns whether the value and its terminator have been received completely.
     pub(crate) fn is_whole(&self) -> bool {
         self.received == self.length + END
     }
@@ -111,12 +111,12 @@ impl Incoming {
         (self.received, self.length + END - self.received)
     }
 
-    /// Returns the key to set.
+    /// Returns the key of the SET command.
     pub(crate) fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Runs the SET command.
+    /// Runs the SET command with the received value.
     pub(crate) fn run(
         &mut self,
         context: &mut Context<'_>,
@@ -127,8 +127,8 @@ impl Incoming {
         };
         let staged = self.store.take_up(value);
         if !is_plain(context) {
-            // The conditions have changed since the value was announced, for example by MONITOR, so
-            // the command runs like any other.
+            // The command is no longer plain, for example because MONITOR started while the value
+            // arrived. Run the command normally.
             let mut text = Vec::new();
             staged.append_to(&mut text);
             let ran = execute(context, &[b"SET", &self.key, &text], reply);

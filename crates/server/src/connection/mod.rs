@@ -1,10 +1,11 @@
-//! One connection: its received bytes, the commands in them, and the replies. Used by workers.
+//! Implements a connection: its received bytes, the commands in them, and the replies. Used by
+//! workers.
 //!
-//! - `commands`: one turn: the commands in the input are parsed and executed.
-//! - `incoming`: a long value that is received from a socket directly into the store.
-//! - `output`: replies that wait to be sent, and their buffers.
+//! - `commands`: runs one turn, in which the commands in the input are parsed and executed.
+//! - `incoming`: receives a long value from a socket directly into the store.
+//! - `output`: the unsent replies and their buffers.
 //! - `state`: a connection and its buffers.
-//! - `writer`: replies as bytes of the protocol, appended to a connection's output.
+//! - `writer`: encodes replies, and appends their bytes to a connection's output.
 
 mod commands;
 mod incoming;

@@ -1,4 +1,4 @@
-//! Replies that wait to be sent, and their buffers.
+//! Manages unsent replies and their buffers.
 
 use std::os::fd::AsFd;
 
@@ -9,19 +9,19 @@ use crate::shared::totals::Traffic;
 
 /// The capacity of a new buffer, in bytes.
 const NEW: usize = 64 * 1024;
-/// The total capacity, in bytes, of the spare buffers that a thread keeps.
+/// The maximum total capacity, in bytes, of a thread's spare buffers.
 const KEPT: usize = 16 * 1024 * 1024;
 
-/// The bytes to send to one client. A buffer is allocated only while bytes are pending.
+/// The unsent bytes for one client. A buffer is allocated only while there are unsent bytes.
 #[derive(Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
-    /// The number of bytes that are sent already.
+    /// The number of bytes at the start of `bytes` that have been sent.
     sent: usize,
 }
 
 impl Output {
-    /// Returns the number of bytes that wait to be sent.
+    /// Returns the number of unsent bytes.
     pub(crate) fn pending(&self) -> usize {
         self.bytes.len() - self.sent
     }
@@ -31,13 +31,15 @@ impl Output {
         self.bytes.capacity()
     }
 
-    /// Takes the buffer, to append to it. The caller must [put it back](Self::put).
+    /// Removes and returns the buffer, so that the caller can append to it. The caller must [put it
+    /// back](Self::put).
     #[inline]
     pub(crate) fn take(&mut self, spares: &mut Spares) -> Vec<u8> {
         if self.bytes.capacity() == 0 {
             return spares.take();
         }
-        // Sent bytes are removed when they are the larger half, so each byte is moved at most once.
+        // Remove the sent bytes only if they are the larger half, so that each byte is moved at
+        // most once.
         if self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
             self.sent = 0;
@@ -74,7 +76,7 @@ impl Output {
                     traffic.output += bytes as u64;
                     traffic.writes += 1;
                     if self.sent < self.bytes.len() {
-                        // The send buffer of the socket is full.
+                        // The socket's send buffer is full.
                         return Ok(());
                     }
                 }
@@ -89,19 +91,19 @@ impl Output {
     }
 }
 
-/// Spare output buffers that the connections of a thread share. Fresh memory costs more than
-/// copying a long reply into it, and reused memory costs less.
+/// Spare output buffers that a thread's connections share. Writing a long reply into fresh memory
+/// costs more than copying it, and reused memory avoids this cost.
 #[derive(Default)]
 pub(crate) struct Spares {
     buffers: Vec<Vec<u8>>,
     /// The total capacity of the buffers in bytes.
     memory: usize,
-    /// The lowest number of buffers since the last clean-up.
+    /// The smallest number of spare buffers since the last call of `look_after`.
     fewest: usize,
 }
 
 impl Spares {
-    /// Returns an empty buffer, preferably the most recently used one.
+    /// Returns an empty buffer: the spare buffer that was used last, or a new one.
     #[inline]
     fn take(&mut self) -> Vec<u8> {
         let Some(buffer) = self.buffers.pop() else {
@@ -112,7 +114,8 @@ impl Spares {
         buffer
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the spare buffers, or frees it if their total capacity would exceed the
+    /// limit.
     #[inline]
     fn give(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() > 0 && self.memory + buffer.capacity() <= KEPT {
@@ -122,7 +125,7 @@ impl Spares {
         }
     }
 
-    /// Frees the buffers that were not used since the last clean-up.
+    /// Frees the buffers that have not been used since the last call.
     pub(crate) fn look_after(&mut self) {
         for unused in self.buffers.drain(..self.fewest) {
             self.memory -= unused.capacity();
@@ -151,7 +154,7 @@ mod tests {
             expected.extend_from_slice(&piece);
             output.send(&ours, &mut spares, &mut traffic).expect("sent");
             assert!(output.pending() > 0, "a socket takes less at a time");
-            // The client reads more slowly than the server writes.
+            // Read in small amounts, so that the client reads more slowly than the server writes.
             let mut some = vec![0; 100_000];
             let read = theirs.read(&mut some).expect("bytes");
             received.extend_from_slice(&some[..read]);
@@ -187,7 +190,7 @@ mod tests {
         assert_eq!(spares.buffers.len(), 1, "the other was not used");
         spares.look_after();
         assert_eq!((spares.buffers.len(), spares.memory), (0, 0));
-        // The total capacity exceeds the limit.
+        // Exceed the limit on the total capacity.
         spares.give(Vec::with_capacity(KEPT));
         spares.give(Vec::with_capacity(1));
         assert_eq!(spares.buffers.len(), 1);

@@ -1,4 +1,4 @@
-//! One connection: its buffers and the execution of its commands.
+//! Manages the buffers of a connection, and executes its commands.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,14 +24,14 @@ use crate::shared::state::Shared;
 use crate::shared::totals::Traffic;
 use crate::sockets::poll::Interest;
 
-/// The number of unsent bytes above which commands of an unauthenticated client are not read.
+/// The number of unsent bytes above which no more commands of an unauthenticated client are read.
 const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
-/// The maximum capacity in bytes of buffers that are kept from one batch to the next.
+/// The maximum capacity, in bytes, of a buffer that the next batch reuses.
 const KEPT: usize = 64 * 1024;
-/// The maximum number of reply bytes that may be held back until other connections have their
+/// The maximum number of reply bytes to hold back until other connections have received their
 /// replies.
 const HELD: usize = 16 * 1024;
-/// The number of bytes to read at a time if the length of the input is unknown.
+/// The number of bytes to read from the socket if the length of the input is unknown.
 pub(crate) const READ: usize = 32 * 1024;
 
 /// A connection and the state of its current command.
@@ -40,35 +40,37 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) card: Arc<Card>,
     parser: RequestParser,
-    /// Received bytes. The bytes before `start` are executed, and a command starts at `start`.
-    /// Empty between commands.
+    /// Received bytes, of which those before `start` have been executed. A command starts at
+    /// `start`. Empty between commands.
     input: Vec<u8>,
     start: usize,
-    /// The command whose value is received directly into the store.
+    /// The command whose value is being received directly into the store.
     incoming: Option<Incoming>,
-    /// The minimum number of bytes that the current command lacks.
+    /// The minimum number of missing bytes of the current command.
     wanted: usize,
     output: Output,
-    /// The interest that is registered with epoll, or `None` if the socket is no longer registered.
+    /// The events for which the socket is registered with epoll, or `None` if it is no longer
+    /// registered.
     pub(crate) registered: Option<Interest>,
-    /// The peer has closed its sending side. Commands that have arrived are still answered.
+    /// Whether the peer has closed its sending side. Commands that have arrived are still answered.
     ended: bool,
-    /// Close the connection as soon as the replies are sent.
+    /// Whether to close the connection as soon as the replies have been sent.
     closing: bool,
-    /// The time since which the next command has been waiting for a lock.
+    /// The time since when the next command has been waiting for a lock or for the end of a pause.
     pub(crate) parked: Option<Instant>,
-    /// True if the command waits for a lock, false if it waits for the end of a pause.
+    /// Whether the next command is waiting for a lock. If not, it is waiting for the end of a
+    /// pause.
     pub(crate) locked: bool,
-    /// True if the connection is in the queue of connections with unexecuted commands.
+    /// Whether the connection is in the queue of connections with unexecuted commands.
     pub(crate) queued: bool,
-    /// The time since which the output has exceeded the soft limit, in Unix milliseconds.
+    /// The time since when the output has exceeded the soft limit, in Unix milliseconds.
     over_limit_since: Option<i64>,
-    /// The number of bytes sent since the last periodic check.
+    /// The number of bytes that the client has received since the last periodic check.
     taken: usize,
     shown: Shown,
 }
 
-/// The state that a connection's card shows in addition to its session.
+/// The state that a connection's card publishes to other threads, in addition to the session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shown {
     buffers: Buffers,
@@ -79,29 +81,29 @@ struct Shown {
 /// The next step for a connection after its turn.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// The connection needs more input, or room for output.
+    /// Wait until the socket has more input or room for more output.
     Wait,
-    /// The connection needs another turn, because commands are left.
+    /// Run another turn, because the input contains more commands.
     Turn,
-    /// The connection needs a lock, or the end of a pause. Its next command is retried later.
+    /// Retry the next command when a lock is released or a pause ends.
     Park(Blocked),
-    /// The connection needs a separate thread, because its next command is a long script.
+    /// Move the connection to a separate thread, because the next command is a long script.
     OwnThread,
-    /// The replies must be sent after other connections have had their turns.
+    /// Send the replies after other connections have had their turns.
     Send,
-    /// The connection must be closed.
+    /// Close the connection.
     Close,
 }
 
-/// Buffers that all connections of a thread share, so that idle connections have none, and the
-/// traffic counters.
+/// Buffers that all connections of a thread share, so that idle connections need no buffers, and
+/// the thread's traffic counters.
 pub(crate) struct Workspace {
     input: Vec<u8>,
     batch: Batch,
     pub(crate) spares: Spares,
     pub(crate) traffic: Traffic,
-    /// True if replies are held back for those of other connections, so that a client is woken once
-    /// for all of its requests.
+    /// Whether to hold back replies until those of other connections are ready, so that a client is
+    /// woken once for all of its requests.
     pub(crate) holds: bool,
 }
 
@@ -144,12 +146,12 @@ impl Connection {
     }
 
     /// Sets the parser's limits, which depend on the configuration and on whether the client is
-    /// logged in.
+    /// authenticated.
     pub(crate) fn limit_parser(&mut self, limits: &Limits) {
         self.parser.set_limits(limits.of_parser(&self.session));
     }
 
-    /// Returns whether the client receives data without requesting it, by a subscription or by
+    /// Returns whether the client receives data without requesting it, through a subscription or
     /// MONITOR.
     fn is_told(&self) -> bool {
         !self.session.subscriptions.is_empty() || self.session.monitors
@@ -163,8 +165,8 @@ impl Connection {
         }
     }
 
-    /// Queues a message to the client. Returns whether the caller must attend to the connection,
-    /// because its output was empty before or exceeds a limit now.
+    /// Queues a message for the client. Returns whether the caller must send the output or close
+    /// the connection: the output was empty before, or it now exceeds a limit.
     pub(crate) fn post(&mut self, parcel: &[u8], limits: &Limits, space: &mut Workspace) -> bool {
         let was_idle = self.output.pending() == 0;
         let resp3 = self.session.protocol == Protocol::Resp3;
@@ -174,14 +176,14 @@ impl Connection {
         was_idle || self.output.pending() > limits.messages.hard
     }
 
-    /// Queues lines of MONITOR, and sends as much as the socket accepts.
+    /// Queues lines of MONITOR, and sends as many bytes as the socket accepts.
     pub(crate) fn send_lines(
         &mut self,
         lines: &[u8],
         limits: &Limits,
         space: &mut Workspace,
     ) -> Next {
-        // A closing connection gets no further lines, because they could keep it open.
+        // Send no further lines on a closing connection, because they could keep it open forever.
         if self.session.replies.mode == ReplyMode::Off || self.closing {
             return Next::Wait;
         }
@@ -190,7 +192,7 @@ impl Connection {
         self.send_messages(limits, space)
     }
 
-    /// Sends queued messages. A client that does not read them is closed when it reaches its limit.
+    /// Sends queued messages. Closes the connection if its unsent output exceeds the limit.
     pub(crate) fn send_messages(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         if self.send_output(space).is_err() || self.has_too_much(limits) {
             return Next::Close;
@@ -220,10 +222,10 @@ impl Connection {
         ));
     }
 
-    /// Returns whether so much output is pending that no more of the client's commands are read.
+    /// Returns whether so much output is unsent that no more of the client's commands are read.
     fn is_full(&self, limits: &Limits) -> bool {
         let most = if self.is_told() {
-            // Pausing the client's commands would not stop its messages.
+            // Stopping to read the client's commands does not stop its messages.
             return false;
         } else if self.session.user.is_some() {
             limits.output.soft
@@ -233,8 +235,8 @@ impl Connection {
         self.output.pending() > most
     }
 
-    /// Returns the socket events that the connection waits for. Parked and queued commands precede
-    /// new input.
+    /// Returns the socket events to wait for. Parked and queued commands run before new input is
+    /// read.
     pub(crate) fn interest(&self, limits: &Limits) -> Interest {
         let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
         Interest {
@@ -243,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// Reads the available input and runs the commands in it.
+    /// Reads the available input, and runs the commands in it.
     pub(crate) fn read_and_run(
         &mut self,
         shared: &Shared,
@@ -251,8 +253,8 @@ impl Connection {
         space: &mut Workspace,
     ) -> Next {
         if !self.input.is_empty() {
-            // The buffer grows with the received bytes. Growing to the announced length would give
-            // a client memory for bytes that it never sends.
+            // Grow the buffer in proportion to the received bytes. Growing it to the length that
+            // the client states would let a client allocate memory for bytes that it never sends.
             let room = self.wanted.clamp(READ / 4, self.input.len().max(READ));
             self.input.reserve(room);
             let mut input = std::mem::take(&mut self.input);
@@ -281,8 +283,8 @@ impl Connection {
         next
     }
 
-    /// Reads input while a command waits for keys. The commands run later, unless the client
-    /// disconnects.
+    /// Reads input while a command is blocked on keys. The commands in the input run later, unless
+    /// the client disconnects.
     pub(crate) fn read_ahead(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         self.input.reserve(READ / 4);
         let mut input = std::mem::take(&mut self.input);
@@ -296,7 +298,7 @@ impl Connection {
         }
     }
 
-    /// Replies to the command that waited for keys.
+    /// Replies to the command that was blocked on keys.
     pub(crate) fn answer(
         &mut self,
         answer: &Answer,
@@ -334,7 +336,7 @@ impl Connection {
         }
     }
 
-    /// Runs the commands that are already received.
+    /// Runs commands that have already been received.
     pub(crate) fn run_rest(
         &mut self,
         shared: &Shared,
@@ -351,8 +353,8 @@ impl Connection {
                 input = Vec::new();
             }
         } else if self.start > input.len() / 2 {
-            // The executed bytes are removed when they are the larger half, so each byte is moved
-            // at most once.
+            // Remove the executed bytes only if they are the larger half, so that each byte is
+            // moved at most once.
             input.drain(..self.start);
             self.start = 0;
         }
@@ -389,8 +391,8 @@ impl Connection {
         }
     }
 
-    /// Runs commands from the start of `input` for one turn and sends the replies. Returns the
-    /// number of consumed bytes.
+    /// Runs commands from the start of `input` for one turn, and sends the replies. Returns the
+    /// number of consumed bytes and the next step.
     fn run(
         &mut self,
         input: &[u8],
@@ -419,8 +421,8 @@ impl Connection {
             TurnEnd::Used { wanted } => self.wanted = wanted,
             TurnEnd::More | TurnEnd::Blocked(_) | TurnEnd::Waiting => {}
         }
-        // The card is updated before the replies are sent, so that a client that has read its reply
-        // sees the change.
+        // Update the card before sending the replies, so that a client that has read its reply sees
+        // the update.
         let output_peak = self
             .session
             .activity
@@ -435,7 +437,8 @@ impl Connection {
             parked: false,
             waiting: self.session.waiting.is_some(),
         });
-        // Replies are held back only if the connection has no unsent output and no input left.
+        // Hold back the replies only if the connection has no older unsent output and no further
+        // input.
         if space.holds
             && !is_behind
             && matches!(end, TurnEnd::Used { .. })
@@ -461,7 +464,7 @@ impl Connection {
         (used, next)
     }
 
-    /// Returns the next step for a connection that has no commands left.
+    /// Returns the next step for a connection whose commands have all run.
     fn rest(&self) -> Next {
         if (self.ended || self.closing) && self.output.pending() == 0 {
             Next::Close
@@ -481,7 +484,7 @@ impl Connection {
         sent
     }
 
-    /// Sends the replies that were held back.
+    /// Sends replies that were held back.
     pub(crate) fn send_held(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         match self.send_messages(limits, space) {
             Next::Wait => self.rest(),
@@ -489,7 +492,7 @@ impl Connection {
         }
     }
 
-    /// Handles a socket that accepts output again.
+    /// Sends output to a socket that can accept bytes again.
     pub(crate) fn write(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         if self.send_output(space).is_err() {
             return Next::Close;
@@ -500,35 +503,35 @@ impl Connection {
         if self.parked.is_some() || self.session.waiting.is_some() || self.is_full(limits) {
             return Next::Wait;
         }
-        // Commands may be left from the time before the output was full.
+        // Commands may have been left unexecuted because the output was full.
         Next::Turn
     }
 
-    /// Handles a peer that closed both directions while the connection is not read from. Returns
-    /// whether the connection can be closed at once. Otherwise commands that the peer sent must
-    /// still run.
+    /// Handles a peer that has closed both directions of a connection from which the server is not
+    /// reading. Returns whether the connection can be closed immediately. Otherwise, commands from
+    /// the peer must still run.
     pub(crate) fn hang_up(&mut self) -> bool {
         self.ended = true;
         !self.has_commands() || self.has_output() || self.session.waiting.is_some()
     }
 
-    /// Returns whether bytes wait to be sent.
+    /// Returns whether there are unsent bytes.
     pub(crate) fn has_output(&self) -> bool {
         self.output.pending() > 0
     }
 
-    /// Returns whether the connection holds state of the store, either in its session or as a value
+    /// Returns whether the connection references state in the store, in its session or in a value
     /// that is being received.
     pub(crate) fn holds_of_store(&self) -> bool {
         !self.session.holds_nothing() || self.incoming.is_some()
     }
 
-    /// Returns whether received commands are still to be executed.
+    /// Returns whether the input contains unexecuted commands.
     fn has_commands(&self) -> bool {
         !self.input.is_empty() || self.incoming.is_some()
     }
 
-    /// Gives up the command that waits for a lock, and replies with an error.
+    /// Abandons the command that is waiting for a lock, and replies with an error.
     pub(crate) fn refuse_parked(
         &mut self,
         blocked: &Blocked,
@@ -555,8 +558,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the connection must be closed, because it was idle or did not read its
-    /// replies for too long. Frees buffers that are not needed for now.
+    /// Returns whether the connection must be closed, because it was idle for too long or has
+    /// exceeded its output limit for too long. Frees the buffers of an idle connection.
     pub(crate) fn look_after(&mut self, limits: &Limits, now: i64) -> bool {
         let idle = now - self.session.activity.last_command_at;
         self.session.activity.buffers.output_peak = self.output.pending();
@@ -570,8 +573,8 @@ impl Connection {
             && !self.is_told();
         let limit = self.output_limit(limits);
         let taken = std::mem::take(&mut self.taken);
-        // A single long reply may take longer than `seconds` to send, so a client that keeps
-        // reading at least `soft / seconds` bytes per check is not closed.
+        // Sending a single long reply can take more than `seconds`, so do not close a client that
+        // reads at least `soft / seconds` bytes between two checks.
         let keeps_pace = !self.is_told() && taken >= limit.soft / limit.seconds.max(1) as usize;
         let is_over = self.output.pending() > limit.soft && !keeps_pace;
         self.over_limit_since = match (is_over, self.over_limit_since) {
@@ -589,8 +592,7 @@ impl Connection {
         too_idle || too_full
     }
 
-    /// Updates the connection's card, if the state has changed since the update before its replies
-    /// were sent.
+    /// Updates the connection's card if its state has changed since the last update.
     pub(crate) fn update_card(&mut self) {
         let incoming = self.incoming.as_ref();
         let (received, missing) = incoming.map_or((0, 0), Incoming::progress);
@@ -618,9 +620,9 @@ impl Connection {
     }
 }
 
-/// The result of a read from the socket.
+/// The outcome of reading from the socket.
 enum Read {
-    /// Bytes, or the end of the stream.
+    /// Bytes were read, or the peer has closed its sending side.
     Some,
     Nothing,
     Broken,

@@ -1,4 +1,4 @@
-//! Replies as bytes of the protocol, appended to a connection's output.
+//! Encodes replies in the Redis protocol, and appends their bytes to a connection's output.
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
@@ -6,18 +6,18 @@ use undercroft_engine::strings::{Text, TextBuffer};
 use undercroft_engine::{Error, Ranges, Scratch, View};
 use undercroft_resp::{Version, encode};
 
-/// Writes replies in the protocol version of the connection.
+/// A writer that encodes replies in the connection's protocol version.
 pub struct Writer {
-    /// The buffer that replies are appended to.
+    /// The buffer to which replies are appended.
     pub out: Vec<u8>,
     version: Version,
-    /// The start of a reply that is being read from the store.
+    /// The offset in `out` at which the reply that is being read from the store starts.
     start: usize,
 }
 
 impl Writer {
-    /// Creates a writer that appends replies to `out` in the given version, until a command changes
-    /// the version.
+    /// Creates a writer that appends replies to `out`. It encodes them in the given version until a
+    /// command changes the version.
     pub fn new(out: Vec<u8>, protocol: Protocol) -> Writer {
         Writer {
             out,

@@ -1,4 +1,4 @@
-//! The server as commands see it.
+//! Implements the server's interface for commands.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -18,14 +18,14 @@ use crate::shared::state::Shared;
 /// The minimum interval between two log lines about HTTP requests, in microseconds.
 const BETWEEN_SUSPICIONS: i64 = 60_000_000;
 
-/// Compares two texts in a time that depends only on their lengths.
+/// Returns whether two strings are equal. The time that this takes depends only on their lengths.
 fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differences) == 0
 }
 
 impl Shared {
-    /// Returns the server as commands see it.
+    /// Returns the server's interface for commands.
     pub(crate) fn host(&self) -> Host<'_> {
         Host::of(&self.process, self)
     }
@@ -104,7 +104,8 @@ impl Connections for Shared {
 
     fn show(&self, session: &Session, line: &[u8]) {
         self.monitors.show(line, |thread| {
-            // The thread that runs the command sends its own lines before it sleeps.
+            // Do not wake the thread that runs the command: it sends its own lines before it
+            // sleeps.
             if thread != session.peer.route.0 {
                 self.threads[thread].waker.wake();
             }
@@ -159,7 +160,7 @@ impl Control for Shared {
                 "it can be set only when the server starts".into(),
             ));
         }
-        // Changes that may be refused come first, so that either all changes are made or none.
+        // Make the changes that can fail first, so that either all changes are made or none.
         for (parameter, value) in changes {
             if let ("maxclients", Value::Integer(clients)) = (parameter.name, value) {
                 let room = make_room_for(*clients as u64);
@@ -232,7 +233,7 @@ impl Control for Shared {
     fn sleep(&self, time: Duration) {
         let (lock, stopped) = &self.stopped;
         let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // The caller does not need to know whether the time passed or the server stopped.
+        // The caller does not need to know whether the time elapsed or the server stopped.
         let _ = stopped.wait_timeout_while(guard, time, |()| !self.stopping());
     }
 

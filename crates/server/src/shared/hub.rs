@@ -1,7 +1,7 @@
-//! Messages from the store to the connections of one thread.
+//! Distributes messages from the store to the connections of one thread.
 //!
-//! Each thread is one subscriber of the store for all its connections. It reads a message from the
-//! ring once, encodes it once, and passes it to every connection that is subscribed.
+//! Each thread is a single subscriber of the store for all its connections. It reads a message from
+//! the store's ring once, encodes the message once, and passes it to every subscribed connection.
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,23 +11,23 @@ use undercroft_engine::messages::{Event, Message, Subscriber, Topic};
 use undercroft_engine::{Error, Store};
 use undercroft_resp::encode;
 
-/// The maximum number of messages that are read from the ring in one round, after which connections
-/// have their turns.
+/// The maximum number of messages to read from the store's ring before connections get their turns.
 const MESSAGES_A_ROUND: usize = 4096;
 
-/// A message in RESP2 for the connection with this token.
+/// A message encoded in RESP2, with the token of the receiving connection.
 pub(crate) type Parcel = (u64, Arc<[u8]>);
 
-/// The subscriptions of the connections of one thread.
+/// The subscriptions of all connections of one thread.
 pub(crate) struct Hub {
     subscriber: Subscriber<Arc<Store>>,
-    /// The subscribers of each name, in the order of their subscriptions.
+    /// The tokens of each topic's and name's subscribers, in the order of their subscriptions.
     routes: HashMap<(Topic, Vec<u8>), Vec<u64>>,
-    /// Messages that were read from the ring and not yet passed on.
+    /// Messages that have been read from the ring and not yet passed to connections.
     outbox: Vec<Parcel>,
-    /// Messages for connections that are away on another thread, and their total size.
+    /// Messages for connections that are currently on another thread, and their total size.
     held: HashMap<u64, Held>,
-    /// Subscriptions that must still be removed from the store because a lock was held.
+    /// Subscriptions that could not be removed from the store because a lock was held. The removal
+    /// is retried.
     leftovers: Vec<(Topic, Vec<u8>)>,
     /// The number of messages that were overwritten before this thread read them.
     lost: u64,
@@ -45,7 +45,7 @@ impl Hub {
         }
     }
 
-    /// Returns whether there may be messages to pass on.
+    /// Returns whether there can be messages for connections.
     pub(crate) fn is_active(&self) -> bool {
         self.subscriber.is_active() || !self.outbox.is_empty()
     }
@@ -58,8 +58,8 @@ impl Hub {
             .map_err(|error| Error::Name(error.to_string().into()))
     }
 
-    /// Reads messages from the ring. Returns whether there may be more. `rung` says that the
-    /// descriptor was readable.
+    /// Reads messages from the store's ring. Returns whether there can be more. `rung` states
+    /// whether the descriptor was readable.
     pub(crate) fn collect(&mut self, rung: bool) -> bool {
         self.take_back();
         for _ in 0..MESSAGES_A_ROUND {
@@ -69,7 +69,8 @@ impl Hub {
                 }
                 Ok(Some(Event::Lost(count))) => self.lost += count,
                 Ok(None) => return false,
-                // Either the lock is held, or the store is damaged, which the next command reports.
+                // Either a lock is held, or the store is damaged. In the second case, the next
+                // command reports the damage.
                 Err(_) => return false,
             }
         }
@@ -77,8 +78,8 @@ impl Hub {
     }
 
     fn collect_all(&mut self) {
-        // 64 rounds read a whole ring of short messages. The limit matters if other clients publish
-        // without a pause.
+        // 64 rounds read an entire ring of short messages. The limit ends the loop if other clients
+        // publish continuously.
         for _ in 0..64 {
             if !self.collect(false) {
                 return;
@@ -86,8 +87,8 @@ impl Hub {
         }
     }
 
-    /// Subscribes a connection to names to which it is not subscribed yet, either to all of them or
-    /// to none. Messages published before are not delivered to it.
+    /// Subscribes a connection to names to which it is not yet subscribed, or to none of them if an
+    /// error occurs. The connection does not receive messages that were published earlier.
     pub(crate) fn subscribe(
         &mut self,
         token: u64,
@@ -103,7 +104,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends subscriptions of a connection. Messages published before are still delivered.
+    /// Ends subscriptions of a connection. Messages that were published earlier are still
+    /// delivered.
     pub(crate) fn unsubscribe(&mut self, token: u64, topic: Topic, names: &[&[u8]]) {
         self.collect_all();
         for name in names {
@@ -119,7 +121,7 @@ impl Hub {
         self.take_back();
     }
 
-    /// Reports ended subscriptions to the store.
+    /// Removes ended subscriptions from the store.
     fn take_back(&mut self) {
         while let Some((topic, name)) = self.leftovers.pop() {
             if self.subscriber.unsubscribe(topic, &[&name]).is_err() {
@@ -129,7 +131,7 @@ impl Hub {
         }
     }
 
-    /// Returns all messages that wait to be passed on.
+    /// Removes and returns all messages for connections that are on this thread.
     pub(crate) fn take(&mut self) -> Vec<Parcel> {
         let mut parcels = std::mem::take(&mut self.outbox);
         if !self.held.is_empty() {
@@ -144,7 +146,7 @@ impl Hub {
         parcels
     }
 
-    /// Holds the messages for a connection that is away on another thread, up to `most` bytes.
+    /// Starts to hold messages, up to `most` bytes, for a connection that moves to another thread.
     pub(crate) fn hold(&mut self, token: u64, most: usize) {
         let held = Held {
             most,
@@ -153,14 +155,14 @@ impl Hub {
         self.held.insert(token, held);
     }
 
-    /// Returns the messages that were held for a connection, now that it is back. Returns `None` if
-    /// they exceeded the limit or if messages were lost.
+    /// Returns the messages that were held for a connection that has moved back to this thread.
+    /// Returns `None` if the messages exceeded the limit or were lost.
     pub(crate) fn release(&mut self, token: u64) -> Option<Vec<Arc<[u8]>>> {
         let held = self.held.remove(&token).unwrap_or_default();
         (!held.lost).then_some(held.parcels)
     }
 
-    /// Returns the waiting messages for one connection.
+    /// Removes and returns the pending messages for one connection.
     pub(crate) fn take_for(&mut self, token: u64) -> Vec<Arc<[u8]>> {
         let held = self.held.get_mut(&token).map(Held::take);
         let mut mine = held.unwrap_or_default();
@@ -173,8 +175,8 @@ impl Hub {
         mine
     }
 
-    /// Returns the number of messages lost since the last call. Their receivers have missed
-    /// messages and must be closed.
+    /// Returns the number of messages lost since the last call. All connections with subscriptions
+    /// have missed messages and must be closed.
     pub(crate) fn take_lost(&mut self) -> u64 {
         if self.lost > 0 {
             let routes = self.routes.values().flatten();
@@ -188,13 +190,13 @@ impl Hub {
     }
 }
 
-/// Messages for a connection that is away on another thread.
+/// Messages that are held for a connection on another thread.
 #[derive(Default)]
 struct Held {
     parcels: Vec<Arc<[u8]>>,
     bytes: usize,
     most: usize,
-    /// True if messages are missing.
+    /// Whether messages have been lost.
     lost: bool,
 }
 
@@ -250,12 +252,12 @@ fn post(
     }
 }
 
-/// Appends a message in the protocol version of its receiver.
+/// Appends a message in the receiver's protocol version.
 pub(crate) fn append(out: &mut Vec<u8>, parcel: &[u8], resp3: bool) {
     let start = out.len();
     out.extend_from_slice(parcel);
     if resp3 {
-        // A push differs from an array only in its first byte.
+        // A RESP3 push differs from a RESP2 array only in its first byte.
         out[start] = b'>';
     }
 }

@@ -1,45 +1,46 @@
-//! Limits of connections: those of the configuration, and the number of open descriptors.
+//! Defines the limits of connections: those of the configuration, and the number of open
+//! descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use undercroft_commands::config::Config;
 use undercroft_commands::session::Session;
 use undercroft_resp::Limits as ParserLimits;
 
-/// Descriptors that are not for connections: listeners, epoll instances, the store, the standard
+/// The number of descriptors reserved for listeners, epoll instances, the store and the standard
 /// streams.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Limits on the unsent bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutputLimit {
-    /// The number of unsent bytes above which the connection is closed at once.
+    /// The number of unsent bytes above which the connection is closed immediately.
     pub(crate) hard: usize,
     /// The number of unsent bytes above which the connection is closed after `seconds`.
     pub(crate) soft: usize,
     pub(crate) seconds: i64,
 }
 
-/// The limits of each connection, from a snapshot of the configuration.
+/// The limits of connections, as of a generation of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// The generation of the configuration that the limits were read from.
+    /// The generation of the configuration from which the limits were read.
     generation: u64,
-    /// The maximum length of an argument in bytes.
+    /// The maximum length of a command's argument, in bytes.
     pub(crate) bulk: usize,
-    /// The maximum number of bytes that are received and not yet executed.
+    /// The maximum number of bytes that have been received but not executed.
     pub(crate) input: usize,
-    /// The output limit of a connection without subscriptions. Above the soft limit, no more
-    /// commands are read.
+    /// The output limit of a connection without subscriptions. Above the soft limit, the server
+    /// stops reading the connection's commands.
     pub(crate) output: OutputLimit,
     /// The output limit of a connection with subscriptions.
     pub(crate) messages: OutputLimit,
-    /// The number of seconds without a command after which a connection is closed, or 0 for no
-    /// limit.
+    /// The idle time, in seconds, after which a connection is closed, or 0 for no limit.
     pub(crate) idle_seconds: i64,
 }
 
 impl Limits {
-    /// Returns the limits of a connection's parser, which depend on the login.
+    /// Returns the limits of a connection's parser, which depend on whether the client is
+    /// authenticated.
     pub(crate) fn of_parser(&self, session: &Session) -> ParserLimits {
         ParserLimits {
             max_bulk: self.bulk,
@@ -82,7 +83,7 @@ impl Limits {
         }
     }
 
-    /// Reads the configuration again if it has changed.
+    /// Reloads the limits if the configuration has changed.
     pub(crate) fn refresh(&mut self, config: &Config) {
         if self.generation != config.generation() {
             *self = Limits::of(config);
@@ -90,8 +91,8 @@ impl Limits {
     }
 }
 
-/// Raises the limit of open descriptors for a number of clients. Returns the number of clients for
-/// which the limit is sufficient, which is smaller if the system refuses.
+/// Raises the limit of open descriptors for `clients` clients. If the system refuses, returns the
+/// smaller number of clients for which the limit suffices.
 pub(crate) fn make_room_for(clients: u64) -> u64 {
     let needed = clients.saturating_add(OTHER_DESCRIPTORS);
     let limit = getrlimit(Resource::Nofile);
@@ -99,8 +100,8 @@ pub(crate) fn make_room_for(clients: u64) -> u64 {
     if enough(&limit) {
         return clients;
     }
-    // Only a privileged process may exceed the hard limit. Any other process can raise the limit up
-    // to it.
+    // Only a privileged process can raise the hard limit. Other processes can raise the soft limit
+    // up to the hard limit.
     let beyond = Rlimit {
         current: Some(needed),
         maximum: limit.maximum.map(|maximum| maximum.max(needed)),
@@ -110,7 +111,7 @@ pub(crate) fn make_room_for(clients: u64) -> u64 {
         maximum: limit.maximum,
     };
     if setrlimit(Resource::Nofile, beyond).is_err() {
-        // The reason for a refusal is unknown, so the effective limit is read below.
+        // The reason for a refusal does not matter: the code below reads the effective limit.
         let _ = setrlimit(Resource::Nofile, within);
     }
     let current = getrlimit(Resource::Nofile).current.unwrap_or(needed);

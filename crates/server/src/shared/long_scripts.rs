@@ -1,27 +1,29 @@
-//! Scripts that start on a separate thread, because they are long by size or by history, so that no
-//! connection waits for them.
+//! Predicts from its size and its history whether a script takes long. Such a script starts on a
+//! separate thread, so that no connection waits for it.
 //!
 //! A script that takes longer than a few milliseconds on a shared thread is rolled back and
-//! restarted on a separate one. That is a stall, and a client can cause a stall with each of its
-//! scripts. Therefore a script that took long starts on a separate thread the next time, identified
-//! by its text and by its connection, until it has proved to be short.
+//! restarted on a separate thread. This stalls the other connections, and a client can cause such a
+//! stall with each of its scripts. Therefore, a script that took long starts on a separate thread
+//! the next time, until it has proved to be short. The history covers scripts with the same text
+//! and scripts of the same connection.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The size in bytes above which a command starts on a separate thread, because reading its text or
-/// processing its arguments may take long.
+/// The size, in bytes, above which a script command starts on a separate thread, because parsing
+/// its text or processing its arguments can take long.
 const BYTES: usize = 64 * 1024;
-/// The number of scripts of a connection that start on a separate thread after a long one.
+/// The number of scripts of a connection that start on a separate thread after the connection ran a
+/// long script.
 pub(crate) const NEXT: u16 = 64;
 /// The maximum duration of a short script.
 pub(crate) const SHORT: Duration = Duration::from_millis(2);
 /// The maximum number of remembered scripts.
 const PLACES: usize = 256;
 
-/// The hashes of scripts that took long. The table has a fixed size, so a script may replace
-/// another one.
+/// The hashes of scripts that took long. The table has a fixed size, so a new hash can replace that
+/// of another script.
 pub(crate) struct LongScripts {
     hashing: RandomState,
     places: [AtomicU64; PLACES],
@@ -35,8 +37,8 @@ impl LongScripts {
         }
     }
 
-    /// Returns the hash by which a script is remembered. It covers the length and the beginning of
-    /// its text, its SHA-1, or the name of the function.
+    /// Returns the hash that identifies a script in the table. It covers the length and the
+    /// beginning of the script's text, its SHA-1, or the name of the function.
     pub(crate) fn mark(&self, arguments: &[&[u8]]) -> u64 {
         const BEGINNING: usize = 256;
         let text = text(arguments);
@@ -57,7 +59,7 @@ impl LongScripts {
         let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Returns whether a script is long by its size or by its history.
+    /// Returns whether a script is considered long because of its size or its history.
     pub(crate) fn holds(&self, arguments: &[&[u8]]) -> bool {
         let bytes: usize = arguments.iter().map(|argument| argument.len()).sum();
         let mark = || self.mark(arguments);
@@ -68,7 +70,7 @@ impl LongScripts {
     }
 }
 
-/// Returns the text, the SHA-1 or the function name in a script command.
+/// Returns the text, the SHA-1 or the function name that a script command names.
 fn text<'a>(arguments: &[&'a [u8]]) -> &'a [u8] {
     let place = match arguments {
         [_, what, ..] if reads(what) => 2,
@@ -77,12 +79,12 @@ fn text<'a>(arguments: &[&'a [u8]]) -> &'a [u8] {
     arguments.get(place).copied().unwrap_or_default()
 }
 
-/// Returns whether a subcommand of SCRIPT or FUNCTION reads the text of a program.
+/// Returns whether a subcommand of SCRIPT or FUNCTION loads programs.
 fn reads(what: &[u8]) -> bool {
     what.eq_ignore_ascii_case(b"LOAD") || what.eq_ignore_ascii_case(b"RESTORE")
 }
 
-/// Returns whether a command runs a script or reads the text of one: EVAL, EVALSHA, FCALL and their
+/// Returns whether a command runs a script or loads programs: EVAL, EVALSHA, FCALL and their
 /// variants, SCRIPT LOAD, FUNCTION LOAD and FUNCTION RESTORE.
 #[inline]
 pub(crate) fn is_of_scripts(arguments: &[&[u8]]) -> bool {

@@ -1,17 +1,14 @@
-//! The state that all threads of a server share. Used by connections and workers.
+//! Holds the state that all threads of a server share. Used by connections and workers.
 //!
-//! - `host`: the server as commands see it.
-//! - `hub`: messages from the store to the connections of one thread.
-//! - `limits`: limits of connections: those of the configuration, and the number of open
-//!   descriptors.
-//! - `long_scripts`: scripts that start on a separate thread, because they are long by size or by
-//!   history.
-//! - `monitors`: lines for connections that use MONITOR.
-//! - `registry`: all connections of the server, as seen by CLIENT LIST and CLIENT KILL on any
-//!   thread.
-//! - `state`: the threads, the store, the configuration.
-//! - `store_change`: moving to another store while all threads are stopped.
-//! - `totals`: statistics for INFO.
+//! - `host`: the server's interface for commands.
+//! - `hub`: distributes messages from the store to the connections of one thread.
+//! - `limits`: the limits of connections, including the number of open descriptors.
+//! - `long_scripts`: predicts which scripts take long and start on a separate thread.
+//! - `monitors`: passes lines to connections that use MONITOR.
+//! - `registry`: all connections of the server, for CLIENT LIST and CLIENT KILL.
+//! - `state`: the threads, the store and the configuration.
+//! - `store_change`: switches to another store while all threads are stopped.
+//! - `totals`: the statistics of INFO.
 
 mod host;
 pub(crate) mod hub;

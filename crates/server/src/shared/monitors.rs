@@ -1,38 +1,39 @@
-//! Lines for connections that use MONITOR, passed from the threads that run commands to the threads
-//! that serve these connections.
+//! Passes lines of MONITOR from the threads that run commands to the threads that serve the
+//! monitoring connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The maximum number of bytes that wait for a thread. If it is exceeded, the thread's monitors are
-/// closed, so that commands never wait for them.
+/// The maximum number of pending bytes for a thread. Above it, the thread's monitoring connections
+/// are closed, so that commands never wait for them.
 const MOST: usize = 64 << 20;
 
-/// The connections that use MONITOR, and the lines that wait for them.
+/// The connections that use MONITOR, and the pending lines for them.
 #[derive(Debug)]
 pub(crate) struct Monitors {
     count: AtomicUsize,
-    /// One lane for each thread. A single lock gives all monitors the same order of lines.
+    /// One lane for each thread. A single lock ensures that all monitors receive the lines in the
+    /// same order.
     lanes: Mutex<Vec<Lane>>,
 }
 
-/// The lines that wait for the connections of one thread.
+/// The pending lines for the monitoring connections of one thread.
 #[derive(Debug, Default)]
 struct Lane {
-    /// The connections, each with the offset in `lines` at which its part begins.
+    /// The connections, each with the offset in `lines` of the first line that it has not received.
     listeners: Vec<(u64, usize)>,
     lines: Vec<u8>,
-    /// True if there was no room for a line.
+    /// Whether lines were dropped because too many bytes were pending.
     overrun: bool,
 }
 
 /// The lines that a thread passes to its connections.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Lines {
-    /// The connections, each with the offset in `lines` at which its part begins.
+    /// The connections, each with the offset in `lines` of the first line that it must receive.
     pub(crate) listeners: Vec<(u64, usize)>,
     pub(crate) lines: Vec<u8>,
-    /// True if the connections have missed lines.
+    /// Whether lines were dropped, so that the connections must be closed.
     pub(crate) overrun: bool,
 }
 
@@ -54,14 +55,14 @@ impl Monitors {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Registers a connection that starts to monitor.
+    /// Registers a connection that starts to use MONITOR.
     pub(crate) fn begin(&self, (thread, token): (usize, u64)) {
         let lane = &mut self.lanes()[thread];
         lane.listeners.push((token, lane.lines.len()));
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Removes a connection that no longer monitors.
+    /// Removes a connection that no longer uses MONITOR.
     pub(crate) fn end(&self, (thread, token): (usize, u64)) {
         let lane = &mut self.lanes()[thread];
         lane.listeners.retain(|(other, _)| *other != token);
@@ -88,8 +89,8 @@ impl Monitors {
         }
     }
 
-    /// Appends the pending lines of one connection to `out`, after a reply. The lines of the
-    /// connection's next commands then follow these lines.
+    /// Appends the pending lines of one connection to `out`, after a reply and before the lines of
+    /// the connection's next commands.
     pub(crate) fn take_for(&self, (thread, token): (usize, u64), out: &mut Vec<u8>) {
         let lane = &mut self.lanes()[thread];
         let listener = lane.listeners.iter_mut().find(|(other, _)| *other == token);
@@ -99,7 +100,7 @@ impl Monitors {
         }
     }
 
-    /// Returns the waiting lines for the connections of a thread.
+    /// Removes and returns the pending lines for the connections of a thread.
     pub(crate) fn take(&self, thread: usize) -> Option<Lines> {
         let lane = &mut self.lanes()[thread];
         if lane.lines.is_empty() && !lane.overrun {

@@ -1,4 +1,4 @@
-//! All connections of the server, as seen by CLIENT LIST and CLIENT KILL on any thread.
+//! Lists all connections of the server, for CLIENT LIST and CLIENT KILL on any thread.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,14 +8,14 @@ use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_engine::messages::Topic;
 use undercroft_engine::waiting::Ticket;
 
-/// The state of a connection that other threads may read. The connection's own thread updates it
-/// after each batch of commands.
+/// A connection's card: the state of the connection that other threads can read. The connection's
+/// own thread updates the card after each batch of commands.
 #[derive(Debug)]
 pub(crate) struct Card {
     pub(crate) id: u64,
     /// The index of the thread that serves the connection.
     pub(crate) worker: usize,
-    /// True if CLIENT KILL has requested to close the connection.
+    /// Whether CLIENT KILL has requested to close the connection.
     pub(crate) killed: AtomicBool,
     state: Mutex<State>,
 }
@@ -23,9 +23,9 @@ pub(crate) struct Card {
 #[derive(Debug)]
 struct State {
     info: ClientInfo,
-    /// The ticket of the command that waits for keys.
+    /// The ticket of the command that is blocked on keys, if there is one.
     ticket: Option<Ticket>,
-    /// The times of the creation and of the last command, in Unix milliseconds.
+    /// The time of the connection's creation, in Unix milliseconds.
     created: i64,
     last_command_at: i64,
 }
@@ -45,8 +45,8 @@ impl Card {
         }
     }
 
-    /// Updates the state that may have changed. `parked` says that the next command waits for a
-    /// lock or for the end of a pause. Takes a few nanoseconds if the names are unchanged.
+    /// Updates the state that may have changed. `parked` states whether the next command is waiting
+    /// for a lock or for the end of a pause. Takes a few nanoseconds if the names are unchanged.
     pub(crate) fn update(&self, session: &Session, parked: bool) {
         let mut state = lock(&self.state);
         state.last_command_at = session.activity.last_command_at;
@@ -86,7 +86,7 @@ impl Card {
     }
 }
 
-/// The cards of all connections, by id and therefore by age.
+/// The cards of all connections, ordered by id and therefore by age.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     cards: Mutex<BTreeMap<u64, Arc<Card>>>,
@@ -107,7 +107,7 @@ impl Registry {
         lock(&self.cards).remove(&id);
     }
 
-    /// Returns the ticket of a connection whose command waits for keys.
+    /// Returns the ticket of a connection whose command is blocked on keys.
     pub(crate) fn ticket(&self, id: u64) -> Option<Ticket> {
         let cards = lock(&self.cards);
         let state = lock(&cards.get(&id)?.state);
@@ -125,8 +125,8 @@ impl Registry {
         cards.values().map(|card| card.info(now)).collect()
     }
 
-    /// Removes and returns the connections that match a filter. They are no longer listed, and
-    /// their threads close them.
+    /// Removes and returns the connections that match a filter. They are no longer listed, and the
+    /// caller makes their threads close them.
     pub(crate) fn kill(&self, filter: &KillFilter, now: i64) -> Vec<Arc<Card>> {
         let mut cards = lock(&self.cards);
         let meant = |card: &Arc<Card>| filter.matches(&card.info(now));
@@ -144,7 +144,7 @@ impl Registry {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is a plain assignment, so after a panic the state is still consistent.
+    // Every change is a plain assignment, so the state is still consistent after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn killed_connections_are_unlisted_at_once() {
+    fn killed_connections_are_no_longer_listed() {
         let registry = registry(3);
         let filter = KillFilter {
             except: Some(2),

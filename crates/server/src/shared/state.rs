@@ -1,4 +1,4 @@
-//! The state that all threads of a server share.
+//! Holds the state that all threads of a server share.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -25,14 +25,15 @@ use crate::sockets::poll::Waker;
 /// How long a thread waits for a lock before it parks the command (M6).
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// One thread, as other threads see it.
+/// The state of one thread that other threads access.
 pub(crate) struct Thread {
     pub(crate) waker: Waker,
-    /// The number of connections that the thread serves, including those on their way to it.
+    /// The number of connections that the thread serves, including connections that are moving to
+    /// it.
     pub(crate) connections: AtomicUsize,
-    /// The time since which the thread has been working, in Unix milliseconds, or 0 while it waits.
+    /// The time since when the thread has been working, in Unix milliseconds, or 0 while it waits.
     busy_since: AtomicI64,
-    /// True if a connection of the thread was killed.
+    /// Whether a connection of the thread was killed and must be closed.
     has_killed: AtomicBool,
 }
 
@@ -46,12 +47,12 @@ impl Thread {
         }
     }
 
-    /// Records the time at which the thread starts to work, or 0 when it waits.
+    /// Records the time at which the thread starts to work, or 0 when it starts to wait.
     pub(crate) fn set_busy(&self, since: i64) {
         self.busy_since.store(since, Ordering::Relaxed);
     }
 
-    /// Returns whether the current round of the thread already takes long, so that new connections
+    /// Returns whether the thread's current round has already taken so long that new connections
     /// would have to wait.
     pub(crate) fn is_stalled(&self, now: i64) -> bool {
         const LONG: i64 = 10;
@@ -59,7 +60,7 @@ impl Thread {
         since != 0 && now - since > LONG
     }
 
-    /// Makes the thread close those of its connections that were killed.
+    /// Makes the thread close its killed connections.
     pub(crate) fn close_killed(&self) {
         self.has_killed.store(true, Ordering::Release);
         self.waker.wake();
@@ -71,19 +72,19 @@ impl Thread {
     }
 }
 
-/// The connections of one thread that wait for keys, as registered in the store.
+/// The connections of one thread that are blocked on keys, as registered in the store.
 pub(crate) type Waiting = Waiters<Arc<Store>>;
 
-/// A server, as seen by its threads and its commands.
+/// The state of a server that its threads and its commands share.
 pub(crate) struct Shared {
-    /// The served store. After the removal of its file, the threads [move](Change) to another one.
+    /// The served store. If its file is removed, the threads [switch](Change) to another store.
     store: ArcSwap<Store>,
     pub(crate) change: Change,
     /// The subscriptions of each thread's connections.
     hubs: Vec<Mutex<Hub>>,
-    /// The connections of each thread that wait for keys.
+    /// For each thread, the connections that are blocked on keys.
     waiting: Vec<Mutex<Waiting>>,
-    /// The number of connections that wait for keys.
+    /// The number of connections that are blocked on keys.
     pub(crate) blocked: AtomicIsize,
     pub(crate) process: Process,
     pub(crate) registry: Registry,
@@ -91,29 +92,29 @@ pub(crate) struct Shared {
     pub(crate) threads: Vec<Thread>,
     /// The number of connections of all threads.
     pub(crate) connected: AtomicUsize,
-    /// The number of connections whose command waits for a lock.
+    /// The number of connections whose next command is waiting for a lock.
     pub(crate) parked: AtomicUsize,
     /// The number of connections whose script runs on a separate thread.
     on_own_threads: AtomicUsize,
-    /// The scripts that start on separate threads.
+    /// The history by which scripts start on separate threads.
     pub(crate) long: LongScripts,
     stopping: AtomicBool,
     /// The time of the last log line about an HTTP request, in Unix microseconds.
     pub(crate) told_suspicion: AtomicI64,
-    /// Notified when the server stops.
+    /// A condition variable that is notified when the server stops.
     pub(crate) stopped: (Mutex<()>, Condvar),
     /// The state of CLIENT PAUSE.
     pub(crate) pause: Pause,
     pub(crate) monitors: Monitors,
-    /// The number of clients for which there are descriptors.
+    /// The number of clients for which the descriptor limit suffices.
     pub(crate) room: AtomicU64,
     pub(crate) maxclients: AtomicI64,
     pub(crate) tcp_port: u16,
     pub(crate) config_file: String,
 }
 
-/// The limits of scripts. Without a time limit, a script that has written and does not end could be
-/// stopped only together with the server.
+/// The limits of scripts. Without a time limit, an endless script that has written could be stopped
+/// only by stopping the server.
 const SCRIPT_LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(Duration::from_secs(30)),
@@ -182,8 +183,8 @@ impl Shared {
         self.store.load()
     }
 
-    /// Moves to another store. The caller has stopped all threads, and no connection holds state of
-    /// the old store.
+    /// Replaces the served store. The caller must have stopped all threads, and no connection may
+    /// reference state in the old store.
     pub(crate) fn change_to(&self, store: Store) {
         let is_parked = self.parked.load(Ordering::Relaxed) > 0;
         store.set_patience(if is_parked { Duration::ZERO } else { PATIENCE });
@@ -197,32 +198,33 @@ impl Shared {
         }
     }
 
-    /// Returns whether no script runs on a separate thread and no connection is on its way back.
+    /// Returns whether no connection is on a separate thread or moving back from one.
     pub(crate) fn has_all_back(&self) -> bool {
         self.on_own_threads.load(Ordering::Acquire) == 0
     }
 
     /// Returns the subscriptions of a thread's connections.
     pub(crate) fn hub(&self, thread: usize) -> MutexGuard<'_, Hub> {
-        // A poisoned lock is ignored, because a panic stops the whole server.
+        // Ignore a poisoned lock, because a panic stops the server anyway.
         self.hubs[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the connections of a thread that wait for keys.
+    /// Returns the connections of a thread that are blocked on keys.
     pub(crate) fn waiting(&self, thread: usize) -> MutexGuard<'_, Waiting> {
         self.waiting[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the number of connections that wait for keys.
+    /// Adds `change` to the number of connections that are blocked on keys.
     pub(crate) fn block(&self, change: isize) {
         self.blocked.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// Returns the number of clients for which there are descriptors, and the configured maximum.
+    /// Returns the number of clients for which the descriptor limit suffices, and the configured
+    /// maximum.
     pub(crate) fn room(&self) -> (u64, i64) {
         (
             self.room.load(Ordering::Relaxed),
@@ -230,7 +232,7 @@ impl Shared {
         )
     }
 
-    /// Returns whether another client may connect.
+    /// Returns whether another client can connect.
     pub(crate) fn has_room(&self) -> bool {
         let (room, maxclients) = self.room();
         let most = room.min(maxclients.max(0) as u64);
@@ -241,10 +243,10 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Tells all threads to stop.
+    /// Requests all threads to stop.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        // Locking ensures that no thread is between its check of the flag and its wait.
+        // Acquire the lock, so that no thread is between its check of the flag and its wait.
         drop(
             self.stopped
                 .0
@@ -257,28 +259,28 @@ impl Shared {
         }
     }
 
-    /// Returns whether a connection waits for a lock.
+    /// Returns whether any connection is waiting for a lock.
     pub(crate) fn waits(&self) -> bool {
         self.parked.load(Ordering::Relaxed) > 0
     }
 
-    /// Records that a connection waits for a lock. From now on, commands of all threads are parked
-    /// at once, because the waits of many connections would add up. A later retry is as likely to
-    /// get the lock.
+    /// Records that a connection is waiting for a lock. From then on, commands of all threads are
+    /// parked without waiting, because the waits of many connections would add up. A later retry is
+    /// just as likely to acquire the lock.
     pub(crate) fn park(&self) {
         if self.parked.fetch_add(1, Ordering::AcqRel) == 0 {
             self.store().set_patience(Duration::ZERO);
         }
     }
 
-    /// Records that a connection no longer waits for a lock.
+    /// Records that a connection is no longer waiting for a lock.
     pub(crate) fn unpark(&self) {
         if self.parked.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.store().set_patience(PATIENCE);
         }
     }
 
-    /// Reports an event to LATENCY, which records it if it took long.
+    /// Reports an event to LATENCY, which records slow events.
     pub(crate) fn note_latency(&self, event: Event, start: Instant) {
         let now = || self.process.now_microseconds() / 1_000_000;
         self.process.latency.note(event, start.elapsed(), now);
@@ -303,7 +305,7 @@ impl Shared {
         self.on_own_threads.fetch_sub(1, Ordering::Release);
     }
 
-    /// Counts an error reply that was not written by a command.
+    /// Counts an error reply that no command has written.
     pub(crate) fn count_error(&self, session: &mut Session, text: &str) {
         session.activity.counters.errors += 1;
         self.process

@@ -1,10 +1,9 @@
-//! Moving to the store that now has the served store's name, after the file was removed or
-//! replaced.
+//! Switches to another store after the served store's file was removed or replaced.
 //!
-//! All threads stop between two rounds of their loops, so no command is running or starts.
-//! Connections that hold state of the old store (a subscription, a wait, a transaction, watched
-//! keys, or a value that is being received) are closed first. All other connections continue in the
-//! new store.
+//! All threads stop between two rounds of their loops, so that no command is running or starting.
+//! Connections that reference state in the old store (a subscription, a wait, a transaction,
+//! watched keys, or a value that is being received) are closed first. All other connections
+//! continue in the new store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,22 +12,22 @@ use std::time::{Duration, Instant};
 use undercroft_commands::config::Config;
 use undercroft_engine::Store;
 
-/// Opens or creates the store that now has the served store's name, and applies its settings to the
-/// configuration.
+/// A function that opens or creates the store that now has the served store's name, and applies the
+/// store's settings to the configuration.
 pub type Reopen = Box<dyn Fn(&Config) -> Result<Store, String> + Send + Sync>;
 
-/// The time within which pending waits may end with an error before their connections are closed.
-/// It is longer than a wait lasts once the store's file is gone (M7).
+/// The grace period in which pending waits can end with an error before their connections are
+/// closed. It is longer than any wait lasts after the store's file was removed (M7).
 pub(crate) const GRACE: Duration = Duration::from_millis(2500);
-/// The time within which the other threads must stop. If a thread runs a long command, the change
-/// is attempted again later.
+/// The time within which the other threads must stop. If a thread is running a long command, the
+/// switch is attempted again later.
 const MEET: Duration = Duration::from_millis(100);
-/// The pause between two attempts.
+/// The pause between two attempts to switch.
 pub(crate) const AGAIN: Duration = Duration::from_millis(500);
-/// How often a stopped thread checks whether the server is stopping.
+/// The interval at which a stopped thread checks whether the server is stopping.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The rendezvous of a server's threads while the store is replaced.
+/// The point at which a server's threads stop while the store is replaced.
 #[derive(Default)]
 pub(crate) struct Change {
     reopen: OnceLock<Reopen>,
@@ -39,9 +38,10 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Sets how the store is reopened. Without this function, the server keeps its original store.
+    /// Sets the function that reopens the store. Without this function, the server keeps using its
+    /// original store.
     pub(crate) fn reopen_by(&self, reopen: Reopen) {
-        // A function that is already set stays.
+        // If a function has already been set, keep it.
         let _ = self.reopen.set(reopen);
     }
 
@@ -58,7 +58,7 @@ impl Change {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks a thread until the change is complete or the server stops.
+    /// Blocks a thread until the switch is complete or the server stops.
     pub(crate) fn wait(&self, is_ending: impl Fn() -> bool) {
         let mut stopped = self.stopped();
         *stopped += 1;
@@ -70,7 +70,7 @@ impl Change {
     }
 
     /// Stops the `others` other threads, which `wake` wakes. Returns false if the server is
-    /// stopping, or if a thread does not stop in time because it runs a long command.
+    /// stopping, or if a thread does not stop in time because it is running a long command.
     pub(crate) fn begin(
         &self,
         others: usize,

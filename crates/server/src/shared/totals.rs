@@ -1,15 +1,15 @@
-//! Statistics of all threads for INFO.
+//! Collects the statistics of all threads for INFO.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_commands::session::Counters;
 
-/// The number of bytes that went through sockets.
+/// The number of bytes that a thread received from sockets and sent to them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) input: u64,
     pub(crate) output: u64,
-    /// The numbers of reads from sockets and of writes to sockets.
+    /// The number of reads from sockets.
     pub(crate) reads: u64,
     pub(crate) writes: u64,
 }
@@ -23,7 +23,7 @@ impl Traffic {
     }
 }
 
-/// Statistics for INFO. Each thread adds its own counts once per round.
+/// The statistics for INFO. Each thread adds its counts once per round.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) connections: AtomicU64,
@@ -31,17 +31,17 @@ pub(crate) struct Totals {
     pub(crate) commands: AtomicU64,
     pub(crate) input_bytes: AtomicU64,
     pub(crate) output_bytes: AtomicU64,
-    /// The numbers of reads from sockets and of writes to sockets.
+    /// The number of reads from sockets.
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     pub(crate) errors: AtomicU64,
-    /// Rates of the last second, which the sampler computes.
+    /// The commands per second over the last samples. The first thread computes the rates.
     pub(crate) commands_per_second: AtomicU64,
     pub(crate) input_per_second: AtomicU64,
     pub(crate) output_per_second: AtomicU64,
-    /// The number of commands since the start, which CONFIG RESETSTAT does not reset.
+    /// The number of commands since the server started. CONFIG RESETSTAT does not reset it.
     pub(crate) commands_ever: AtomicU64,
 }
 

@@ -1,5 +1,4 @@
-//! Listening sockets: TCP addresses, and a unix socket that no other user can reach before it is
-//! ready.
+//! Creates listening sockets: TCP sockets, and a Unix socket that other users can never connect to.
 
 use std::fs;
 use std::io;
@@ -25,13 +24,14 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
-    /// The address as shown to clients: `ip:port`, or the path of the unix socket.
+    /// The address in the form that clients see: `ip:port`, or the path of the Unix socket.
     pub(crate) name: String,
-    /// The file of the unix socket.
+    /// The file of the Unix socket, or `None` for a TCP socket.
     pub(crate) published: Option<Arc<Published>>,
 }
 
-/// The file of a unix socket, which is removed at the end unless it was replaced.
+/// The file of a Unix socket. It is removed when the value is dropped, unless the file was
+/// replaced.
 #[derive(Debug)]
 pub(crate) struct Published {
     path: PathBuf,
@@ -50,7 +50,7 @@ impl Published {
         let same = fs::symlink_metadata(&self.path)
             .is_ok_and(|status| (status.dev(), status.ino()) == (self.device, self.inode));
         if same {
-            // A failure at this point cannot be reported.
+            // The destructor cannot report a failure.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -59,17 +59,19 @@ impl Published {
 /// A connection that was just accepted.
 pub(crate) struct Accepted {
     pub(crate) socket: OwnedFd,
-    /// The address of the peer: `ip:port`, or `path:0` for a unix socket, as in CLIENT LIST.
+    /// The address of the peer in the form that CLIENT LIST shows: `ip:port`, or `path:0` for a
+    /// Unix socket.
     pub(crate) address: String,
     pub(crate) local_address: String,
     pub(crate) unix: bool,
-    /// True if the peer is on this machine.
+    /// Whether the peer is on this machine.
     pub(crate) local: bool,
 }
 
 impl Listener {
-    /// Listens on an address of `bind`. If the address has a leading `-` and does not exist on this
-    /// machine, returns `None`. `*` is every IPv4 address, and `::*` every IPv6 address.
+    /// Listens on an address of `bind`. Returns `None` if the address has a leading `-` and does
+    /// not exist on this machine. `*` stands for all IPv4 addresses, and `::*` for all IPv6
+    /// addresses.
     pub(crate) fn tcp(address: &str, port: u16, backlog: i32) -> Result<Option<Listener>, Error> {
         let (optional, name) = match address.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -83,9 +85,9 @@ impl Listener {
         }
     }
 
-    /// Listens on a unix socket with mode 0600. The socket is bound in a directory that no other
-    /// user can enter, and then moved to its path, so at no moment can other users connect. The
-    /// socket of a dead server is replaced. Any other file is left untouched.
+    /// Listens on a Unix socket with mode 0600. The socket is bound in a directory that no other
+    /// user can enter, and then moved to its path, so that other users can never connect. The
+    /// socket of a dead server is replaced. Any other file at the path is an error.
     pub(crate) fn unix(path: &Path, backlog: i32) -> Result<Listener, Error> {
         let fail = |error: io::Error| Error::new(format!("listening on {}", path.display()), error);
         let path = &std::path::absolute(path).map_err(fail)?;
@@ -100,7 +102,7 @@ impl Listener {
         })
     }
 
-    /// Returns the TCP port, or 0 for a unix socket.
+    /// Returns the TCP port, or 0 for a Unix socket.
     pub(crate) fn port(&self) -> u16 {
         getsockname(&self.socket)
             .ok()
@@ -108,12 +110,12 @@ impl Listener {
             .map_or(0, |address| address.port())
     }
 
-    /// Accepts the next connection. Returns `None` if there is none.
+    /// Accepts the next connection. Returns `None` if no client is waiting.
     pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
         let (socket, peer) = match acceptfrom_with(&self.socket, FLAGS) {
             Ok(accepted) => accepted,
-            // In the case of ECONNABORTED, the client has disconnected. The next call accepts the
-            // next client.
+            // ECONNABORTED means that the client has disconnected. The next call accepts the next
+            // client.
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
@@ -177,7 +179,8 @@ fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     })
 }
 
-/// Returns whether the machine lacks the address or its address family.
+/// Returns whether the error means that the machine does not have the address or its address
+/// family.
 fn is_missing(error: &io::Error) -> bool {
     use rustix::io::Errno;
     [
@@ -190,7 +193,7 @@ fn is_missing(error: &io::Error) -> bool {
     .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Fails if the path exists and is not the socket of a dead server.
+/// Fails if a file exists at the path, unless it is the socket of a dead server.
 fn refuse_taken(path: &Path) -> io::Result<()> {
     let status = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -209,13 +212,13 @@ fn refuse_taken(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Binds a socket in a private directory next to its path, and moves it there.
+/// Binds a socket in a private directory next to its path, and moves the socket to the path.
 fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     let private = parent.join(format!(".undercroft-{}", std::process::id()));
     fs::DirBuilder::new().mode(0o700).create(&private)?;
     let bound = bind_in(socket, &private, path, backlog);
-    // The directory is empty, unless the move failed and left the socket.
+    // The directory is empty, unless moving the socket failed.
     let _ = fs::remove_file(private.join("s"));
     let removed = fs::remove_dir(&private);
     let published = bound?;
@@ -226,7 +229,8 @@ fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published>
 fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::Result<Published> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::open(private, flags, Mode::empty())?;
-    // The socket is bound through the descriptor, because its address is limited to 107 bytes.
+    // Bind the socket through the directory's descriptor, because the address of a Unix socket is
+    // limited to 107 bytes.
     let address = format!("/proc/self/fd/{}/s", directory.as_raw_fd());
     bind(socket, &SocketAddrUnix::new(address)?)?;
     let file = private.join("s");
@@ -241,7 +245,7 @@ fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::R
     })
 }
 
-/// Sets the options of an accepted connection. Options that the system refuses are skipped.
+/// Sets the options of an accepted connection. Skips options that the system refuses.
 pub(crate) fn tune(socket: &OwnedFd, unix: bool, keepalive_seconds: i64) {
     if unix {
         return;

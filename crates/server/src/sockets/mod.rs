@@ -1,8 +1,9 @@
-//! Accepting connections, and readiness of sockets. Used by `shared`, connections and workers.
+//! Accepts connections, and waits until sockets are ready. Used by `shared`, connections and
+//! workers.
 //!
-//! - `listener`: listening sockets: TCP addresses, and a unix socket that no other user can reach
-//!   before it is ready.
-//! - `poll`: readiness of sockets: one epoll instance for each thread, and a way to wake it.
+//! - `listener`: listening sockets: TCP sockets, and a Unix socket that other users can never
+//!   connect to.
+//! - `poll`: a thread's epoll instance, and a way to wake the thread.
 
 pub(crate) mod listener;
 pub(crate) mod poll;

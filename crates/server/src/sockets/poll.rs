@@ -1,4 +1,4 @@
-//! Readiness of sockets: one epoll instance for each thread, and a way to wake it.
+//! Wraps a thread's epoll instance, and an eventfd that wakes the thread.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,10 +8,10 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-/// The maximum number of events that are taken from the kernel at a time.
+/// The maximum number of events that one call reads from the kernel.
 const EVENTS: usize = 512;
 
-/// The events for which a socket is polled.
+/// The events for which a socket is registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) read: bool,
@@ -35,21 +35,21 @@ impl Interest {
 /// The readiness of one socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
-    /// The token with which the socket was added.
+    /// The token with which the socket was registered.
     pub(crate) token: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The connection is broken, or closed in both directions. Always reported, whatever the
-    /// interest.
+    /// Whether the connection is broken or closed in both directions. Always reported, regardless
+    /// of the registered events.
     pub(crate) hung_up: bool,
 }
 
-/// A level-triggered epoll instance: unread input is reported again.
+/// A level-triggered epoll instance, which reports unread input again in the next wait.
 pub(crate) struct Poll {
     epoll: OwnedFd,
 }
 
-/// The events that a wait returned.
+/// The events that the last wait returned.
 pub(crate) struct Events(Vec<Event>);
 
 impl Events {
@@ -57,7 +57,7 @@ impl Events {
         Events(Vec::with_capacity(EVENTS))
     }
 
-    /// Returns whether there are at least two events.
+    /// Returns whether the last wait returned at least two events.
     pub(crate) fn are_many(&self) -> bool {
         self.0.len() > 1
     }
@@ -86,8 +86,8 @@ impl Poll {
         Ok(epoll::add(&self.epoll, socket, data, interest.flags())?)
     }
 
-    /// Adds a socket for which several threads wait. The kernel wakes one of the threads. The
-    /// socket's interest cannot be modified, only removed.
+    /// Registers a socket on which several threads wait. The kernel wakes at least one of the
+    /// threads. The registered events cannot be modified: the socket can only be removed.
     pub(crate) fn add_shared(&self, socket: impl AsFd, token: u64) -> io::Result<()> {
         let data = EventData::new_u64(token);
         let flags = EventFlags::IN | EventFlags::EXCLUSIVE;
@@ -108,7 +108,7 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// Waits until a socket is ready, for at most `timeout`.
+    /// Waits until a socket is ready or `timeout` has elapsed.
     pub(crate) fn wait(&self, events: &mut Events, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec {
             tv_sec: timeout.as_secs() as i64,
@@ -123,7 +123,7 @@ impl Poll {
     }
 }
 
-/// Wakes a thread that waits for events.
+/// An eventfd that wakes a thread that is waiting for events.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 
@@ -134,11 +134,12 @@ impl Waker {
     }
 
     pub(crate) fn wake(&self) {
-        // The write fails only if 2^64 - 2 wakes are pending, and then the thread is awake.
+        // The write fails only if 2^64 - 2 wakes are pending, in which case the thread is already
+        // awake.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Consumes the pending wakes, so that the next wait does not return at once.
+    /// Consumes the pending wakes, so that the next wait does not return immediately.
     pub(crate) fn clear(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0, &mut count);

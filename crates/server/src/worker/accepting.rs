@@ -1,4 +1,5 @@
-//! New connections, which are rejected or assigned to the thread with the fewest connections.
+//! Handles new connections: rejects them, or assigns them to the thread with the fewest
+//! connections.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,9 +17,10 @@ use crate::sockets::poll::Interest;
 use crate::worker::mailbox::Message;
 use crate::worker::state::{LISTENERS, Worker};
 
-/// The maximum number of connections that are accepted in one round.
+/// The maximum number of connections to accept in one round.
 const ACCEPTS: usize = 256;
-/// The pause before the next accept after the system ran out of descriptors.
+/// The pause before the next attempt to accept a connection after the system ran out of
+/// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 impl Worker {
@@ -32,8 +34,8 @@ impl Worker {
                 Ok(Some(accepted)) => self.admit(accepted),
                 Err(error) => {
                     log(format_args!("accepting a connection: {error}"));
-                    // No descriptor is left. Without this pause the listener would be reported as
-                    // ready again at once.
+                    // The process has no descriptors left. Without this pause, the listener would
+                    // immediately be reported as ready again.
                     self.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
                     for listener in &*self.listeners {
                         let _ = self.poll.remove(&listener.socket);
@@ -44,7 +46,7 @@ impl Worker {
         }
     }
 
-    /// Rejects a connection, or assigns it to the thread with the fewest connections that is not
+    /// Rejects a connection, or assigns it to the thread that has the fewest connections and is not
     /// stalled.
     pub(super) fn admit(&mut self, accepted: Accepted) {
         const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -63,7 +65,7 @@ impl Worker {
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            // A rejected client may already have disconnected.
+            // The rejected client may already have disconnected, so ignore an error.
             let _ = send(&accepted.socket, text, flags);
             return;
         }

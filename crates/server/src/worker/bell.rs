@@ -1,17 +1,18 @@
-//! The notification of a thread about messages for its connections.
+//! Notifies a thread about messages for its connections.
 
 use std::os::fd::OwnedFd;
 
-/// The descriptor that reports messages to a thread, and the state of the messages.
+/// The bell: the descriptor that notifies a thread about messages, and the state of the thread's
+/// messages.
 #[derive(Default)]
 pub(super) struct Bell {
-    /// A descriptor that becomes readable when messages arrive, present from the first subscription
-    /// on.
+    /// The descriptor that becomes readable when messages arrive, or `None` before the first
+    /// subscription.
     pub(super) bell: Option<OwnedFd>,
-    /// True if the descriptor was readable in this round.
+    /// Whether the descriptor was readable in this round.
     pub(super) rung: bool,
-    /// True if the last round left messages in the ring.
+    /// Whether the last round left unread messages in the store's ring.
     pub(super) more: bool,
-    /// True if connections are subscribed but the descriptor could not be created.
+    /// Whether there are subscriptions but the descriptor could not be created.
     pub(super) no_bell: bool,
 }

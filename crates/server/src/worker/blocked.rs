@@ -1,8 +1,8 @@
-//! The connections of one thread whose command waits for keys.
+//! Manages the connections of one thread that are blocked on keys.
 //!
-//! Each thread has one seat in the store, at which all of its connections wait. Meanwhile a
-//! connection's input is read and kept, so that a disconnect is noticed. The commands in the input
-//! run after the reply.
+//! Each thread has one seat (a futex slot in the store), at which all of its blocked connections
+//! wait. The server continues to read a blocked connection's input, so that it notices a
+//! disconnect. The commands in the input run after the reply.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,23 +14,26 @@ use undercroft_engine::waiting::{Answer, Ticket};
 use crate::shared::state::{Shared, Waiting};
 use crate::sockets::poll::{Interest, Poll};
 
-/// The interval between two checks of all keys that are waited for (M4).
+/// The interval between two checks of all keys on which connections are blocked (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// The pause before an action that a lock prevented is retried.
+/// The pause before an action is retried that failed because a lock was held.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The waiting connections and their deadlines.
+/// The blocked connections and their deadlines.
 pub(crate) struct Blocked {
     tokens: HashMap<Ticket, u64>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     tend_at: Instant,
-    /// The time after which actions that a lock prevented are retried, if there are any.
+    /// The delay after which actions that failed because a lock was held are retried, or `None` if
+    /// there are none.
     retries: Option<Duration>,
-    /// A descriptor that becomes readable when a waiting connection has an answer.
+    /// The bell: a descriptor that becomes readable when there is an answer for a blocked
+    /// connection.
     bell: Option<OwnedFd>,
-    /// True if the descriptor is registered with epoll, which is the case while connections wait.
+    /// Whether the descriptor is registered with epoll. It is registered while connections are
+    /// blocked.
     listens: bool,
-    /// True if the descriptor was readable in this round.
+    /// Whether the descriptor was readable in this round.
     rung: bool,
 }
 
@@ -52,7 +55,7 @@ impl Blocked {
         self.rung = true;
     }
 
-    /// Adds a connection that starts to wait.
+    /// Adds a connection whose command has become blocked.
     pub(crate) fn add(&mut self, wait: &Wait, token: u64, shared: &Shared) {
         if self.tokens.insert(wait.ticket, token).is_some() {
             return;
@@ -80,19 +83,20 @@ impl Blocked {
         self.remove(wait, shared);
     }
 
-    /// Removes a connection that is closed while it waits.
+    /// Removes a connection that is closed while its command is blocked.
     pub(crate) fn give_up(&mut self, wait: &Wait, shared: &Shared, thread: usize) {
         self.remove(wait, shared);
         shared.waiting(thread).give_up(wait.ticket);
     }
 
-    /// Leaves a store that is about to be replaced. The caller has closed all waiting connections.
+    /// Clears all state before the store is replaced. The caller must have closed all blocked
+    /// connections.
     pub(crate) fn leave(&mut self, poll: &Poll) {
         self.stop_listening(poll);
         *self = Blocked::new();
     }
 
-    /// Returns the time of the next check if no event comes earlier.
+    /// Returns the time of the next check, which applies if no event arrives earlier.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let retry = self.retries.map(|after| now + after);
         if self.tokens.is_empty() {
@@ -106,15 +110,15 @@ impl Blocked {
             .min()
     }
 
-    /// Records that the thread is awake, so that other processes need not wake it before its next
-    /// call of [`answers`](Self::answers).
+    /// Records that the thread is awake, so that other processes do not need to wake it before its
+    /// next call of [`answers`](Self::answers).
     pub(crate) fn awake(&self, shared: &Shared, thread: usize) {
         if !self.tokens.is_empty() {
             shared.waiting(thread).awake();
         }
     }
 
-    /// Returns the connections whose wait has ended, with their answers.
+    /// Returns the connections whose commands are no longer blocked, with their answers.
     pub(crate) fn answers(
         &mut self,
         shared: &Shared,
@@ -149,7 +153,7 @@ impl Blocked {
             self.bell = bell.and_then(|bell| bell.as_fd().try_clone_to_owned().ok());
         }
         if let Some(bell) = &self.bell {
-            // If the descriptor cannot be registered, the regular checks replace it.
+            // If the descriptor cannot be registered, the periodic checks find the answers.
             self.listens = poll.add(bell, token, Interest::READ).is_ok();
         }
     }
@@ -185,7 +189,7 @@ impl Blocked {
                     }
                 }
             }
-            // A single call may not return all answered tickets, so the call is repeated.
+            // One call does not necessarily return all answered tickets, so repeat it.
             if answers.len() == before {
                 return;
             }

@@ -1,9 +1,9 @@
-//! Moving to the store that now has the served store's name.
+//! Switches a thread to the store that now has the served store's name.
 
 use crate::worker::state::Worker;
 
 impl Worker {
-    /// Closes the connections that hold state of a store that is about to be replaced.
+    /// Closes the connections that reference state in a store that is about to be replaced.
     pub(super) fn leave_store(&mut self) {
         for token in self.connections.tokens(|c| c.holds_of_store()) {
             self.close(token);
@@ -24,8 +24,8 @@ impl Worker {
         }
     }
 
-    /// Moves to the store that now has the served store's name, while all threads are stopped.
-    /// Returns whether the move took place.
+    /// Switches to the store that now has the served store's name, while all threads are stopped.
+    /// Returns whether the switch took place.
     pub(super) fn change_store(&mut self) -> Result<bool, String> {
         let shared = self.shared.clone();
         let Some(reopen) = shared.change.reopen() else {

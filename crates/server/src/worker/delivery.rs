@@ -1,4 +1,4 @@
-//! Messages, lines of MONITOR and answers for the connections of a thread.
+//! Delivers messages, lines of MONITOR and answers to the connections of a thread.
 
 use crate::connection::state::Connection;
 use crate::log::log;
@@ -6,7 +6,7 @@ use crate::sockets::poll::Interest;
 use crate::worker::state::{ANSWERS, HUB, Worker};
 
 impl Worker {
-    /// Passes the messages that have arrived to their connections.
+    /// Passes newly arrived messages to the subscribed connections.
     pub(super) fn deliver(&mut self) {
         let mut hub = self.shared.hub(self.index);
         let rung = std::mem::take(&mut self.messages.rung);
@@ -22,7 +22,8 @@ impl Worker {
                 .as_ref()
                 .map(|bell| self.poll.add(bell, HUB, Interest::READ));
             if !matches!(added, Some(Ok(()))) {
-                // The next round tries again. Until then, messages are checked periodically.
+                // Try again in the next round. Until then, the thread checks for messages
+                // periodically.
                 self.messages.bell = None;
             }
         }
@@ -56,7 +57,7 @@ impl Worker {
         }
     }
 
-    /// Passes the lines that have arrived to the connections that use MONITOR.
+    /// Passes newly arrived lines to the connections that use MONITOR.
     pub(super) fn show(&mut self) {
         if !self.shared.monitors.any() {
             return;
@@ -84,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Replies to the connections whose wait for keys has ended.
+    /// Replies to connections whose commands are no longer blocked.
     pub(super) fn answer(&mut self) {
         let poll = (&self.poll, ANSWERS);
         for (token, answer) in self.blocked.answers(&self.shared, self.index, poll) {

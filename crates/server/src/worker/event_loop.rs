@@ -1,4 +1,4 @@
-//! The event loop, which runs commands on the thread that receives them.
+//! Implements the event loop, which runs commands on the thread that receives them.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -9,17 +9,16 @@ use crate::sockets::poll::{Events, Ready};
 use crate::worker::mailbox::Message;
 use crate::worker::state::{ANSWERS, HUB, LISTENERS, WAKER, Worker};
 
-/// The maximum number of connections whose replies are held back. The first of them waits for the
-/// commands of the others.
+/// The maximum number of connections whose replies are held back, because the replies of the first
+/// one wait until the commands of the last one have run.
 const HELD: usize = 16;
-/// The interval between two checks of all connections of a thread.
+/// The interval between two periodic checks of all connections of a thread.
 const LOOK: Duration = Duration::from_millis(1000);
-/// The interval between two checks for messages if the system has no descriptor left for
-/// notifications.
+/// The interval between two checks for messages if no descriptor is available for notifications.
 const WITHOUT_BELL: Duration = Duration::from_millis(10);
 
 impl Worker {
-    /// Serves until the server stops.
+    /// Serves connections until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::new();
         let mut now = Instant::now();
@@ -47,13 +46,13 @@ impl Worker {
             self.send_held();
             self.space.holds = false;
             self.take_turns();
-            // The current time for all timers below and for the next wait.
+            // All timers below and the next wait use this time.
             now = Instant::now();
             if !self.parked.tokens.is_empty() && now >= self.parked.retry_at {
                 self.retry(now);
             }
-            // Delivery comes after all steps that run commands, because a first subscription or
-            // wait must register its descriptor before the thread sleeps.
+            // Deliver only after all steps that run commands, because a first subscription or a
+            // newly blocked command must register its descriptor before the thread sleeps.
             self.deliver();
             self.answer();
             self.show();
@@ -67,7 +66,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns the maximum duration of the next wait.
+    /// Returns the maximum duration of the next wait for events.
     pub(super) fn patience(&self, next_look: Instant, now: Instant) -> Duration {
         if !self.queue.is_empty() || self.messages.more {
             return Duration::ZERO;
@@ -118,8 +117,8 @@ impl Worker {
             if connection.hang_up() {
                 return self.close(token);
             }
-            // Remove the socket from the epoll instance, because the event would be reported again
-            // and again.
+            // Remove the socket from the epoll instance, because the event would otherwise be
+            // reported again in every round.
             connection.registered = None;
             let _ = self.poll.remove(&connection.socket);
             return;
@@ -158,7 +157,7 @@ impl Worker {
     pub(super) fn look_after_all(&mut self, now: i64) {
         self.space.spares.look_after();
         let limits = self.limits;
-        // No message arrives in a file that other processes can no longer find, so subscriptions
+        // No message can arrive in a file that other processes can no longer find, so subscriptions
         // end like waits (M7).
         let is_over = self.shared.store().removed();
         let ends = |c: &mut Connection| {

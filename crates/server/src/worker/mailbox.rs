@@ -1,4 +1,4 @@
-//! Connections on their way from one thread to another.
+//! Passes connections from one thread to another.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,23 +10,24 @@ use crate::shared::state::Shared;
 use crate::shared::totals::Traffic;
 use crate::sockets::listener::Accepted;
 
-/// A message from one thread to another.
+/// A message that one thread sends to another.
 pub(crate) enum Message {
-    /// A new connection to serve.
+    /// A new connection that the receiving thread must serve.
     Serve(Accepted, Box<Session>, Arc<Card>),
-    /// A connection of the thread that returns after its script ran on a separate thread.
+    /// A connection of the receiving thread, which returns after its script ran on a separate
+    /// thread.
     Back(Box<Returned>),
 }
 
 /// A connection whose script has run on a separate thread.
 pub(crate) struct Returned {
     pub(crate) connection: Box<Connection>,
-    /// The next step for the connection.
+    /// The next step for the connection after its script.
     pub(crate) next: Next,
     pub(crate) traffic: Traffic,
 }
 
-/// The mailboxes of all threads.
+/// The mailboxes of all threads: the messages that each thread has not yet received.
 pub(crate) struct Mailboxes(Vec<Mutex<Vec<Message>>>);
 
 impl Mailboxes {
@@ -43,7 +44,7 @@ impl Mailboxes {
         shared.threads[thread].waker.wake();
     }
 
-    /// Returns the messages for a thread.
+    /// Removes and returns the messages for a thread.
     pub(crate) fn take(&self, thread: usize) -> Vec<Message> {
         std::mem::take(
             &mut *self.0[thread]

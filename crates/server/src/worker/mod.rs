@@ -1,18 +1,18 @@
-//! One thread of the server. Used only by `server`.
+//! Implements a thread of the server. Used only by `server`.
 //!
-//! - `accepting`: new connections.
-//! - `bell`: the notification about messages for the thread's connections.
-//! - `blocked`: connections whose command waits for keys.
-//! - `changing`: moving to the store that now has the served store's name.
-//! - `delivery`: messages, lines of MONITOR and answers for connections.
+//! - `accepting`: rejects new connections or assigns them to threads.
+//! - `bell`: notifies a thread about messages for its connections.
+//! - `blocked`: connections that are blocked on keys.
+//! - `changing`: switches to the store that now has the served store's name.
+//! - `delivery`: delivers messages, lines of MONITOR and answers to connections.
 //! - `event_loop`: the loop that runs commands on the thread that receives them.
-//! - `mailbox`: connections on their way from one thread to another.
-//! - `own_thread`: long scripts, each on a separate thread.
-//! - `parked`: connections whose next command waits for a lock.
-//! - `slots`: connections by token.
-//! - `state`: the state of a thread, and the next steps for connections after their turns.
-//! - `turns`: turns of connections with unexecuted commands.
-//! - `upkeep`: periodic work of the first thread for the store and for INFO.
+//! - `mailbox`: passes connections from one thread to another.
+//! - `own_thread`: runs each long script on a separate thread.
+//! - `parked`: connections whose next command is waiting for a lock.
+//! - `slots`: the connections of a thread, by token.
+//! - `state`: the state of a thread, and the next steps of connections after their turns.
+//! - `turns`: runs turns of connections with unexecuted commands.
+//! - `upkeep`: the first thread's periodic work for the store and for INFO.
 
 mod accepting;
 mod bell;

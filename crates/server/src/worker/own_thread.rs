@@ -1,8 +1,8 @@
-//! Long scripts, each on a separate thread, so that other connections are not blocked.
+//! Runs each long script on a separate thread, so that other connections are not blocked.
 //!
-//! The connection moves to the new thread and returns after one command. Meanwhile its socket is
-//! not read, and messages for it are held. The rest of its input is executed by its own thread
-//! again.
+//! The connection moves to the new thread for a single command and then moves back. In the
+//! meantime, the connection's socket is not read, and messages for the connection are held. The
+//! original thread executes the rest of the connection's input.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,11 +12,11 @@ use crate::shared::limits::Limits;
 use crate::shared::state::Shared;
 use crate::worker::mailbox::{Mailboxes, Message, Returned};
 
-/// The niceness of the thread that runs a script.
+/// The niceness of a thread that runs a long script.
 const PRIORITY: i32 = 10;
 
-/// Runs a connection's next command on a new thread, which then returns the connection to its own
-/// thread.
+/// Runs a connection's next command on a new thread, which then returns the connection to its
+/// original thread.
 ///
 /// # Errors
 /// Returns the connection if the thread cannot be started.
@@ -25,8 +25,8 @@ pub(crate) fn run(
     limits: Limits,
     connection: Box<Connection>,
 ) -> Result<(), Box<Connection>> {
-    // If the thread cannot be started, its closure is dropped, so the connection is kept in a
-    // shared slot.
+    // Store the connection in a shared slot: if the thread cannot be started, its closure is
+    // dropped, but the connection must survive.
     let given = Arc::new(Mutex::new(Some(connection)));
     let take =
         |given: &Mutex<Option<_>>| given.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -48,7 +48,8 @@ fn serve(
     mut connection: Box<Connection>,
 ) {
     let guard = StopOnPanic(shared);
-    // Threads that serve connections have priority. A refusal of the system is ignored.
+    // Threads that serve connections have priority. Ignore an error if the system refuses the
+    // change.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
     let mut space = Workspace::new();
     connection.session.scripts.has_own_thread = true;
@@ -64,7 +65,7 @@ fn serve(
     mailboxes.send(shared, thread, Message::Back(Box::new(returned)));
 }
 
-/// Stops the whole server if the thread panics, because its connection would hang.
+/// Stops the server if the thread panics, because the thread's connection would otherwise hang.
 struct StopOnPanic<'s>(&'s Shared);
 
 impl Drop for StopOnPanic<'_> {

@@ -1,9 +1,9 @@
-//! The connections of one thread whose next command waits for a lock.
+//! Manages the connections of one thread whose next command is waiting for a lock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The first and the longest pause between two retries.
+/// The first pause before a retry. The pause grows up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(1);
 const LAST_RETRY: Duration = Duration::from_millis(16);
 
@@ -33,7 +33,7 @@ impl Parked {
         self.tokens.push_back(token);
     }
 
-    /// Schedules the next retry after a round of retries.
+    /// Schedules the next retries after a round of retries.
     pub(super) fn plan_retry(&mut self, has_succeeded: bool) {
         self.retry_delay = if has_succeeded {
             FIRST_RETRY

@@ -1,9 +1,9 @@
-//! The connections of one thread, by token.
+//! Stores the connections of one thread, by token.
 
 use crate::connection::state::Connection;
 
-/// Connections by token. A token consists of an index and a generation, so an event for a closed
-/// connection matches no other connection.
+/// The connections of one thread, by token. A token consists of an index and a generation, so that
+/// an event for a closed connection matches no newer connection.
 #[derive(Default)]
 pub(super) struct Slots {
     slots: Vec<(u32, Option<Box<Connection>>)>,
@@ -34,13 +34,13 @@ impl Slots {
         self.get(token)?;
         let place = token as u32;
         let slot = &mut self.slots[place as usize];
-        // The mask keeps tokens below those of wakers and listeners.
+        // The mask keeps the tokens of connections below those of wakers and listeners.
         slot.0 = (slot.0 + 1) & 0x7fff_ffff;
         self.free.push(place);
         slot.1.take()
     }
 
-    /// Removes a connection temporarily and reserves its slot.
+    /// Removes a connection temporarily. Its slot remains reserved.
     pub(super) fn lend(&mut self, token: u64) -> Option<Box<Connection>> {
         self.get(token)?;
         self.slots[token as u32 as usize].1.take()
@@ -56,7 +56,7 @@ impl Slots {
             .filter_map(|slot| slot.1.as_deref_mut())
     }
 
-    /// Returns the tokens of the connections that satisfy a predicate.
+    /// Returns the tokens of the connections for which `is_meant` returns true.
     pub(super) fn tokens(&mut self, mut is_meant: impl FnMut(&mut Connection) -> bool) -> Vec<u64> {
         let slots = self.slots.iter_mut().enumerate();
         slots

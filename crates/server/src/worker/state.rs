@@ -1,4 +1,4 @@
-//! One thread of the server: its connections, and their next steps after their turns.
+//! Holds the state of one thread, and performs the next steps of connections after their turns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,13 +24,13 @@ use crate::worker::parked::Parked;
 use crate::worker::slots::Slots;
 use crate::worker::upkeep::Upkeep;
 
-/// Tokens that are not connections.
+/// Tokens that identify other descriptors than connections.
 pub(super) const WAKER: u64 = u64::MAX;
 pub(super) const HUB: u64 = u64::MAX - 1;
 pub(super) const ANSWERS: u64 = u64::MAX - 2;
 pub(super) const LISTENERS: u64 = u64::MAX - 1024;
 
-/// A thread of the server.
+/// The state of one thread of the server.
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) mailboxes: Arc<Mailboxes>,
@@ -40,22 +40,22 @@ pub(crate) struct Worker {
     pub(super) connections: Slots,
     pub(super) space: Workspace,
     pub(super) limits: Limits,
-    /// Connections whose replies are held back.
+    /// The tokens of the connections whose replies are held back.
     pub(super) held: Vec<u64>,
-    /// Connections with unexecuted commands, in the order of their turns.
+    /// The tokens of the connections with unexecuted commands, in the order of their turns.
     pub(super) queue: VecDeque<u64>,
-    /// Connections whose next command waits for a lock.
+    /// The connections whose next command is waiting for a lock.
     pub(super) parked: Parked,
-    /// Connections whose command waits for keys.
+    /// The connections that are blocked on keys.
     pub(super) blocked: BlockedConnections,
     pub(super) counters: Counters,
     /// The notification about messages for the thread's connections.
     pub(super) messages: Bell,
-    /// The listening sockets. Every idle thread accepts connections, so that no connection waits
-    /// for a busy one.
+    /// The listening sockets. Every idle thread accepts connections, so that no connection has to
+    /// wait for a busy thread.
     pub(super) listeners: Arc<Vec<Listener>>,
     pub(super) paused_until: Option<Instant>,
-    /// The periodic work, which only the first thread has.
+    /// The state of the periodic work, which only the first thread performs.
     pub(super) upkeep: Option<Upkeep>,
 }
 
@@ -90,7 +90,7 @@ impl Worker {
         })
     }
 
-    /// Performs a connection's next step after its turn.
+    /// Performs the next step of a connection after its turn.
     pub(super) fn settle(&mut self, token: u64, next: Next) {
         let Some(connection) = self.connections.get(token) else {
             return;
@@ -146,7 +146,8 @@ impl Worker {
         let Some(mut connection) = self.connections.lend(token) else {
             return;
         };
-        // While the connection is away, its events cannot be handled.
+        // Remove the socket from the epoll instance, because its events cannot be handled while the
+        // connection is on another thread.
         if connection.registered.take().is_some() {
             let _ = self.poll.remove(&connection.socket);
         }
@@ -165,7 +166,7 @@ impl Worker {
         }
     }
 
-    /// Takes back a connection whose script has run on a separate thread.
+    /// Accepts the return of a connection whose script has run on a separate thread.
     pub(super) fn take_back(&mut self, returned: Returned) {
         let Returned {
             mut connection,

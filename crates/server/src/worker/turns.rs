@@ -1,4 +1,5 @@
-//! Turns of connections with unexecuted commands, and retries of commands that wait for a lock.
+//! Runs turns of connections with unexecuted commands, and retries commands that are waiting for a
+//! lock.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,13 @@ use undercroft_commands::statistics::latency::Event;
 use crate::connection::state::Next;
 use crate::worker::state::Worker;
 
-/// How long a command waits for a lock before it fails with an error.
+/// The time that a command can wait for a lock before it fails with an error.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The maximum duration of the retries in one round.
 const RETRY_TIME: Duration = Duration::from_millis(1);
 
 impl Worker {
-    /// Sends the replies that were held back.
+    /// Sends replies that were held back.
     pub(super) fn send_held(&mut self) {
         let mut held = std::mem::take(&mut self.held);
         for token in held.drain(..) {
@@ -26,7 +27,7 @@ impl Worker {
         self.held = held;
     }
 
-    /// Gives each connection in the queue one turn.
+    /// Runs one turn for each connection in the queue.
     pub(super) fn take_turns(&mut self) {
         for _ in 0..self.queue.len() {
             let Some(token) = self.queue.pop_front() else {
@@ -42,7 +43,7 @@ impl Worker {
         }
     }
 
-    /// Retries the commands that wait for a lock, oldest first, for a limited time.
+    /// Retries the commands that are waiting for a lock, oldest first, for a limited time.
     pub(super) fn retry(&mut self, start: Instant) {
         let mut succeeded = false;
         for _ in 0..self.parked.tokens.len() {
@@ -67,13 +68,14 @@ impl Worker {
                 && since.elapsed() >= LONGEST_WAIT
             {
                 connection.refuse_parked(blocked, shared, &mut self.space);
-                // The rest of the connection's input is executed in another turn, with a new wait.
+                // Another turn executes the rest of the connection's input, and can wait for a lock
+                // again.
                 next = Next::Turn;
             }
             if let Next::Park(blocked) = &next {
                 if matches!(blocked, Blocked::Paused) {
-                    // A pause does not count as waiting for a lock. The wait starts after the
-                    // pause.
+                    // A pause does not count as waiting for a lock, so restart the measurement of
+                    // the waiting time.
                     connection.parked = Some(Instant::now());
                 }
                 self.parked.tokens.push_back(token);

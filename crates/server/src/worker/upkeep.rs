@@ -1,4 +1,4 @@
-//! Periodic work of the first thread for the store and for INFO.
+//! Performs the first thread's periodic work for the store and for INFO.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use crate::log::log;
 use crate::shared::state::Shared;
 use crate::shared::store_change::{AGAIN, GRACE};
 
-/// The pause between two steps while much work is left.
+/// The pause between two steps of upkeep while much work remains.
 const HURRY: Duration = Duration::from_millis(4);
-/// The number of samples whose mean is the rate of commands.
+/// The number of samples over which the rates of commands and bytes are averaged.
 const SAMPLES: usize = 10;
 
-/// The interval between two clean-ups of waits and subscriptions of dead processes.
+/// The interval between two removals of the waits and subscriptions of dead processes.
 const FORGET: Duration = Duration::from_secs(2);
 
 /// The timers of the first thread.
@@ -24,12 +24,11 @@ pub(crate) struct Upkeep {
     next: Instant,
     next_sample: Instant,
     next_forgetting: Instant,
-    /// Each sample holds its time, the number of commands, and the numbers of bytes read and
-    /// written.
+    /// Samples: the time, the number of commands, and the numbers of bytes received and sent.
     samples: VecDeque<(Instant, [u64; 3])>,
-    /// The time at which the removal of the store's file was noticed and logged.
+    /// The time at which the removal of the store's file was noticed and logged, if it was removed.
     lost: Option<Instant>,
-    /// The time of the next attempt to move to another store.
+    /// The time of the next attempt to switch to another store.
     next_change: Instant,
     told_failure: bool,
 }
@@ -47,12 +46,13 @@ impl Upkeep {
         }
     }
 
-    /// Returns the time of the next work.
+    /// Returns the time of the next periodic work.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
-    /// Does the work that is due: upkeep of the store, samples, and the check of the store's file.
+    /// Performs the work that is due: upkeep of the store, samples, and the check of the store's
+    /// file.
     pub(crate) fn run(&mut self, shared: &Shared, now: Instant) {
         if now < self.next {
             return;
@@ -70,7 +70,7 @@ impl Upkeep {
         }
         if now >= self.next_forgetting && self.lost.is_none() {
             self.next_forgetting = now + FORGET;
-            // State of dead processes whose lock is held is freed in the next pass.
+            // If a lock is held, the next pass frees the state of the dead processes.
             let _ = shared.store().free_all_of_the_dead();
         }
         if self.lost.is_none() && shared.store().removed() {
@@ -87,8 +87,8 @@ impl Upkeep {
         }
     }
 
-    /// Returns whether it is time to move to the store that now has the served store's name: either
-    /// no connection waits any more, or the grace period is over.
+    /// Returns whether it is time to switch to the store that now has the served store's name: no
+    /// connection is blocked or parked, or the grace period has ended.
     pub(crate) fn is_change_due(&self, shared: &Shared, now: Instant) -> bool {
         let Some(lost) = self.lost else {
             return false;
@@ -99,7 +99,7 @@ impl Upkeep {
             && (!has_waits || now.duration_since(lost) >= GRACE)
     }
 
-    /// Records and logs an attempt to move to another store. A failure is logged only once.
+    /// Records and logs an attempt to switch to another store. A failure is logged only once.
     pub(crate) fn has_changed(&mut self, shared: &Shared, changed: Result<bool, String>) {
         self.next_change = Instant::now() + AGAIN;
         match changed {
@@ -112,7 +112,7 @@ impl Upkeep {
                     shared.store().path().display()
                 ));
             }
-            // The move is retried later, because a thread runs a long command or a script.
+            // Retry the switch later, because a thread is running a long command or a script.
             Ok(false) => {}
             Err(text) => {
                 if !self.told_failure {
@@ -125,15 +125,16 @@ impl Upkeep {
         }
     }
 
-    /// Does a step of the store's upkeep, unless another process does it. Long steps are reported
-    /// to LATENCY.
+    /// Performs a step of the store's upkeep, unless another process is performing it. Reports long
+    /// steps to LATENCY.
     fn keep(&mut self, shared: &Shared) -> Pace {
         if self.lost.is_some() {
             return Pace::Idle;
         }
-        // As in Redis, the data do not change while clients are paused.
+        // As in Redis, keys do not expire and are not evicted while clients are paused.
         if !shared.store().keeps_expired() {
-            // If the store is full and nothing can be evicted, the writers get the error.
+            // Ignore the error that the store is full and nothing can be evicted: commands that
+            // write will report it.
             let start = Instant::now();
             let _ = shared.store().check_memory_for(0);
             shared.note_latency(Event::EvictionCycle, start);
@@ -150,7 +151,7 @@ impl Upkeep {
                 shared.note_latency(event, start);
                 upkept.pace
             }
-            // Another process holds the lock, and the next round comes soon.
+            // Another process holds a lock, so try again in the next round.
             Err(error) if error.is_wait() => Pace::Steady,
             Err(error) => {
                 if !self.told_failure {
@@ -182,7 +183,8 @@ impl Upkeep {
                 &totals.output_per_second,
             ];
             for ((rate, count), before) in rates.into_iter().zip(counts).zip(before) {
-                // CONFIG RESETSTAT resets the numbers of bytes.
+                // CONFIG RESETSTAT resets the byte counts, so the new count can be smaller than the
+                // old one.
                 let new = count.saturating_sub(*before);
                 if seconds > 0.0 {
                     rate.store((new as f64 / seconds).round() as u64, Ordering::Relaxed);
@@ -237,7 +239,7 @@ mod tests {
             .expect("there are connections");
         assert_eq!(keys_after(1), 2);
         shared.unpause();
-        // Expiry and eviction may take several steps of upkeep.
+        // Expiry and eviction can take several steps of upkeep.
         assert!((2..).any(|seconds| keys_after(seconds) == 0));
     }
 }

@@ -1,8 +1,8 @@
-//! Tests of reads that race with writes, by typed calls and by commands over sockets.
+//! Tests reads that race with writes, through typed calls and through commands over sockets.
 //!
-//! - `matrix`: writes are injected at chosen points of a read.
-//! - `served`: a server in this process, and a connection to it.
-//! - `storm`: many writers run at the same time, and some of them are killed.
+//! - `matrix`: injects writes at chosen points of a read.
+//! - `served`: a server in the test's process, and a connection to it.
+//! - `storm`: runs many writers concurrently, and kills some of them.
 
 mod matrix;
 mod served;
@@ -10,7 +10,7 @@ mod storm;
 
 use undercroft_testkit::fresh::Extent;
 
-/// Returns whether a full run is requested.
+/// Returns whether a full test run was requested.
 fn is_full() -> bool {
     Extent::asked() == Extent::Full
 }

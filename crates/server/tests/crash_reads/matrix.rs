@@ -1,5 +1,5 @@
-//! Reading commands in pipelines over a socket, while the store changes from one state to another
-//! in the middle of a read.
+//! Sends pipelines of reading commands over a socket. In the middle of a read, the store changes
+//! from one state to another.
 
 use undercroft_commands::table::{Flag, resolve_name};
 use undercroft_resp::Value;
@@ -9,14 +9,14 @@ use undercroft_testkit::race::{Answers, CASES, Interruption, Stage, World, words
 use crate::is_full;
 use crate::served::{Connection, Served};
 
-/// The number of state pairs for each call in a partial run.
+/// The number of pairs of states to test for each call in a partial run.
 const SOME: usize = 8;
-/// The number of state pairs for each call in a full run.
+/// The number of pairs of states to test for each call in a full run.
 const MOST: usize = 200;
 /// The number of commands in each pipeline, which is large enough for prefetching.
 const PIPELINE: usize = 4;
 
-/// Returns the calls that only read and whose replies are not random.
+/// Returns the calls that only read and whose replies are deterministic.
 fn calls() -> Vec<Vec<Vec<u8>>> {
     let cases = CASES
         .iter()
@@ -43,7 +43,7 @@ fn stage() -> Stage {
 }
 
 #[test]
-fn replies_contain_nothing_of_a_discarded_try() {
+fn replies_contain_no_bytes_of_an_abandoned_attempt() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let stage = stage();
@@ -59,7 +59,7 @@ fn replies_contain_nothing_of_a_discarded_try() {
             let all = stage.states.len();
             for _ in 0..if is_full() { MOST } else { SOME } {
                 let [from, to] = [0, 1].map(|_| random.usize(..all));
-                // The two keys exchange their states.
+                // Exchange the states of the two keys.
                 let (from, to): (World, World) = ([from, to], [to, from]);
                 stage.enter(to);
                 let fresh = connection.pipeline(&pipeline);

@@ -1,4 +1,4 @@
-//! A server in this process, and a connection to it.
+//! Runs a server in the test's process, and connects to it.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use undercroft_engine::Store;
 use undercroft_resp::{ReplyLimits, ReplyReader, Value};
 use undercroft_server::{Error, Handle, Options, Server, default_config};
 
-/// A server on a unix socket, which stops when dropped.
+/// A server on a Unix socket. It stops when the value is dropped.
 pub(crate) struct Served {
     directory: TempDir,
     handle: Handle,
@@ -48,13 +48,13 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(thread) = self.thread.take() {
-            // The tests have already reported any error of the server.
+            // The tests have already reported any error of the server, so ignore it here.
             let _ = thread.join();
         }
     }
 }
 
-/// The connection of a client.
+/// A client's connection to the server.
 pub(crate) struct Connection {
     stream: UnixStream,
     reader: ReplyReader,
@@ -62,7 +62,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects and selects a version of the protocol.
+    /// Connects to the server, and selects a version of the protocol.
     pub(crate) fn new(socket: &Path, version: u8) -> Connection {
         let stream = UnixStream::connect(socket).expect("a server");
         let mut connection = Connection::of(stream);
@@ -73,7 +73,7 @@ impl Connection {
         connection
     }
 
-    /// Returns a connection on which bytes were already sent.
+    /// Returns a connection for a stream on which a test has already sent bytes.
     pub(crate) fn of(stream: UnixStream) -> Connection {
         Connection {
             stream,
@@ -82,10 +82,10 @@ impl Connection {
         }
     }
 
-    /// Sends commands at once and receives their replies.
+    /// Sends commands in one write, and receives their replies.
     ///
     /// # Errors
-    /// Fails if a reply is malformed, or if no further reply arrives.
+    /// If a reply is malformed or missing.
     pub(crate) fn pipeline(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Value>, String> {
         let mut all = Vec::new();
         for words in commands {
@@ -98,7 +98,7 @@ impl Connection {
     /// Sends bytes.
     ///
     /// # Errors
-    /// Fails if the bytes cannot be sent.
+    /// If the bytes cannot be sent.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.stream
             .write_all(bytes)
@@ -108,7 +108,7 @@ impl Connection {
     /// Receives `count` replies.
     ///
     /// # Errors
-    /// The errors of [`pipeline`](Self::pipeline).
+    /// If a reply is malformed or missing.
     pub(crate) fn receive(&mut self, count: usize) -> Result<Vec<Value>, String> {
         let mut replies = Vec::new();
         let mut buffer = vec![0; 1 << 16];
@@ -136,7 +136,7 @@ impl Connection {
     }
 }
 
-/// Returns the encoded form of a command.
+/// Encodes a command in the multibulk form.
 pub(crate) fn request(words: &[&[u8]]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {

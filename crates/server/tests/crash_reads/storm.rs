@@ -1,5 +1,6 @@
-//! A storm test: writers constantly change the type and the size of a few keys, and some writers
-//! are killed, while readers check typed calls and commands over sockets.
+//! Runs a storm test: writers constantly change the type and the size of a few keys, and some
+//! writers are killed. Meanwhile, readers check the results of typed calls and of commands over
+//! sockets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,17 +15,18 @@ use undercroft_testkit::storm::shapes::{self, ITEMS, KEYS, check_members, check_
 use crate::is_full;
 use crate::served::{Connection, Served};
 
-/// Environment variables that turn a run of this test into a writer: the path of the store, and a
-/// seed.
+/// The environment variable that turns a run of this test into a writer. Its value is the path of
+/// the store. `SEED` is the writer's random seed.
 const STORE: &str = "UNDERCROFT_STORM_STORE";
 const SEED: &str = "UNDERCROFT_STORM_SEED";
 const WRITERS: usize = 2;
-/// The rounds of each reader in a partial and in a full run, and the total rounds of all readers
-/// between two kills of a writer.
+/// The number of rounds of each reader in a partial and in a full run. `A_KILL` is the number of
+/// rounds of all readers between two kills of a writer.
 const ROUNDS: [u64; 2] = [2000, 50_000];
 const A_KILL: u64 = 400;
 
-/// The process of a writer, which is not a test itself.
+/// Runs a writer in a child process of the storm test. Without the environment variable, it does
+/// nothing.
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(STORE) else {
@@ -60,7 +62,7 @@ impl Drop for Writer {
     }
 }
 
-/// Makes one round of typed calls on a key.
+/// Runs one round of typed calls on a key.
 fn typed(store: &Store, key: &[u8], random: &mut fastrand::Rng) -> Result<(), String> {
     let say = |what: &str, problem: String| Err(format!("{what}: {problem}"));
     let is_type = |error: &Error| matches!(error, Error::WrongType);
@@ -102,7 +104,7 @@ fn typed(store: &Store, key: &[u8], random: &mut fastrand::Rng) -> Result<(), St
     }
 }
 
-/// Collects the strings in a reply. A WRONGTYPE error has none.
+/// Collects the strings in a reply. A WRONGTYPE error contains no strings.
 fn strings<'r>(reply: &'r Value, into: &mut Vec<&'r [u8]>) -> Result<(), String> {
     match reply {
         Value::Bulk(bytes) => into.push(bytes),
@@ -122,7 +124,7 @@ fn strings<'r>(reply: &'r Value, into: &mut Vec<&'r [u8]>) -> Result<(), String>
     Ok(())
 }
 
-/// Returns every second string, starting at `first`.
+/// Returns every second string, starting at the index `first`.
 fn every_second<'r>(strings: &[&'r [u8]], first: usize) -> Vec<&'r [u8]> {
     strings.iter().skip(first).step_by(2).copied().collect()
 }
@@ -138,7 +140,7 @@ fn check_fields(fields: &[&[u8]], count: usize) -> Result<(), String> {
     }
 }
 
-/// Checks that the attributes are those of the first items of a feed, in order.
+/// Checks that `attributes` are the attributes of a feed's first items, in order.
 fn check_attributes(attributes: &[&[u8]]) -> Result<(), String> {
     let expected = (0..attributes.len()).map(|index| (index % 16).to_string());
     match attributes
@@ -151,7 +153,7 @@ fn check_attributes(attributes: &[&[u8]]) -> Result<(), String> {
     }
 }
 
-/// Makes one round of commands on a key, in one pipeline.
+/// Sends one round of commands on a key in a single pipeline.
 fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), String> {
     let mget: Vec<&[u8]> = std::iter::once(&b"MGET"[..])
         .chain(KEYS.iter().map(|key| key.as_bytes()))
@@ -189,7 +191,7 @@ fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), 
             b"HVALS" | b"LRANGE" => check_values(&all, ITEMS),
             b"HMGET" => check_values(&all, 3),
             b"SMEMBERS" => check_members(&all, ITEMS),
-            // RESP2 has no type for numbers, so a score is a string as well.
+            // RESP2 has no type for floating-point numbers, so scores are strings, too.
             b"ZRANGE" if version == 2 => check_members(&every_second(&all, 0), ITEMS),
             b"ZRANGE" => check_members(&all, ITEMS),
             b"ZRANGEBYSCORE" => check_members(&all, 10),
@@ -226,7 +228,8 @@ fn no_read_mixes_the_bytes_of_two_values() {
     let store = Store::create(&path, &options).expect("a new store");
     let served = Served::start(Store::open(&path, true).expect("the store"));
     let reader = Store::open(&path, false).expect("the store");
-    // A read-only handle depends on writers to recover the state that a dead writer left.
+    // A read-only handle cannot recover the state of a dead writer itself: it waits until another
+    // writer does.
     reader.set_patience(Duration::from_secs(60));
     let mut writers: Vec<Writer> = (0..WRITERS)
         .map(|_| Writer::start(&path, random.u64(..)))
@@ -256,8 +259,8 @@ fn no_read_mixes_the_bytes_of_two_values() {
                 Ok(())
             })
         };
-        // The first reader uses a handle that may lock, and the second one a read-only handle. The
-        // other readers use RESP2 and RESP3.
+        // The first reader uses a handle that can acquire locks, and the second one a read-only
+        // handle. The other two readers send commands in RESP2 and RESP3.
         let readers: Vec<_> = (0..4).map(|way| spawn(random.fork(), way)).collect();
         let mut next = A_KILL;
         while !readers.iter().all(|reader| reader.is_finished()) {

@@ -1,5 +1,5 @@
-//! Tests of long values that are received directly into the store, in any division into pieces and
-//! despite interruptions, and of replies longer than a socket accepts at once.
+//! Tests long values that are received directly into the store, in pieces of any size and despite
+//! interruptions. Also tests replies that are longer than a socket's buffer.
 
 #[path = "../crash_reads/served.rs"]
 mod served;
@@ -16,12 +16,12 @@ use undercroft_resp::Value;
 
 use served::{Connection, Served, request};
 
-/// The size in bytes from which a value is received directly into the store, and the size up to
-/// which its memory is allocated as soon as it is announced.
+/// The size, in bytes, from which a value is received directly into the store. Up to `AT_ONCE`
+/// bytes, its memory is allocated as soon as its length is known.
 const LONG: usize = 64 * 1024;
 const AT_ONCE: usize = 1024 * 1024;
 
-/// Starts a server, and opens its store with a second handle that acts like another process.
+/// Starts a server, and opens its store with a second handle that simulates another process.
 fn start(capacity: u64) -> (Served, Store, TempDir) {
     let directory = undercroft_testkit::fresh::directory();
     let path = directory.path().join("store");
@@ -39,7 +39,7 @@ fn value(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-/// Waits until a condition holds. Panics after a minute.
+/// Waits until a condition is true. Panics after a minute.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -48,8 +48,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns a connection that has sent the first bytes of a SET, whose value already has memory in
-/// the store.
+/// Sends the first bytes of a SET on a new connection, and waits until memory for the value has
+/// been allocated in the store. Returns the connection and the remaining bytes.
 fn begun(served: &Served, other: &Store, key: &[u8], length: usize) -> (UnixStream, Vec<u8>) {
     let mut stream = UnixStream::connect(served.socket()).expect("a server");
     let before = other.used_memory();
@@ -112,7 +112,7 @@ fn long_values_arrive_complete_in_any_pieces() {
         for cut in cuts {
             let pieces = [&all[..cut], &all[cut..]];
             client.send(pieces[0]).expect("sent");
-            // After the server has answered another client, it has read the first piece.
+            // When the server has answered another client, it has read the first piece.
             let mut another = Connection::new(&served.socket(), 2);
             another.pipeline(&[&[b"PING"]]).expect("a reply");
             client.send(pieces[1]).expect("sent");
@@ -137,7 +137,7 @@ fn long_values_arrive_complete_in_any_pieces() {
 }
 
 #[test]
-fn disconnecting_client_leaves_no_memory_behind() {
+fn disconnecting_client_leaks_no_memory() {
     let (served, other, _directory) = start(64 << 20);
     let mut client = Connection::new(&served.socket(), 3);
     client
@@ -151,7 +151,7 @@ fn disconnecting_client_leaves_no_memory_behind() {
         let found = client.pipeline(&[&[b"GET", b"k"]]).expect("a reply");
         assert_eq!(found, [Value::Bulk(b"old".to_vec())]);
     }
-    // An announced value costs no memory before its bytes arrive.
+    // Stating a value's length must not allocate memory before bytes of the value arrive.
     let before = other.used_memory();
     let mut stream = UnixStream::connect(served.socket()).expect("a server");
     stream
@@ -182,7 +182,7 @@ fn value_without_room_is_refused_in_order() {
         );
         assert_eq!(replies[2], Value::Bulk(b"1".to_vec()));
     }
-    // The second handle sets a limit that holds for all processes.
+    // The second handle sets a memory limit that applies to all processes.
     other.set_max_memory(1 << 20).expect("a limit");
     let half = value(AT_ONCE);
     for _ in 0..3 {
@@ -267,7 +267,7 @@ fn busy_lock_parks_the_received_set_while_other_clients_continue() {
     let (release, is_released) = mpsc::channel::<()>();
     let is_released = std::sync::Mutex::new(is_released);
     std::thread::scope(|scope| {
-        // If an assertion fails, the sender is dropped here, which releases the lock.
+        // If an assertion fails, this closure drops the sender, which releases the lock.
         let release = release;
         let (other, locked) = (&other, &locked);
         let is_released = &is_released;
@@ -292,8 +292,8 @@ fn busy_lock_parks_the_received_set_while_other_clients_continue() {
         until("nothing is parked", || {
             client_list(&mut client).contains("flags=b")
         });
-        // Dropping the sender also unblocks every later `recv`, because the body of the write may
-        // run again.
+        // Dropping the sender also unblocks every later `recv`: the body of the write can run more
+        // than once.
         drop(release);
         let replies = parked.receive(2).expect("replies");
         assert_eq!(replies, [ok(), Value::Integer(AT_ONCE as i64)]);
@@ -349,7 +349,7 @@ fn long_replies_arrive_complete_at_any_reading_speed() {
             assert_eq!(*reply, Value::Integer(place as i64 / 2 + 1));
         }
     }
-    // The server holds no unsent output any more.
+    // The server must have no unsent output left.
     let told = client_list(&mut client);
     assert!(told.contains("oll=0 omem=0"), "{told}");
 }

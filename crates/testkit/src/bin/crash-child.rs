@@ -1,4 +1,4 @@
-//! The processes that the crash tests kill.
+//! Runs the child processes that the crash tests kill.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["act", scenario, path] => act(scenario, Path::new(path), Store::recover),
-        // Join without recovering the store, so that the leftovers of a dead copier stay.
+        // Join without recovering the store, so that the state that a dead copier left in the store
+        // remains.
         ["act-beside-copy", scenario, path] => act(scenario, Path::new(path), join_only),
         ["copy", path] => copy(Path::new(path)),
         [role, path, progress, seed, threads] => {
@@ -36,7 +37,7 @@ fn number(text: &str) -> u64 {
         .unwrap_or_else(|_| panic!("expected a number, got {text:?}"))
 }
 
-/// Takes part in a storm until the process is killed.
+/// Participates in a storm until the process is killed.
 fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Result<(), String> {
     let (path, progress) = (Path::new(path), Path::new(progress));
     match role {
@@ -49,8 +50,8 @@ fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Resu
     }
 }
 
-/// Makes one scenario's change between two markers. `first` joins the store beforehand, so that
-/// only the change runs between the markers.
+/// Makes the change of a scenario between two markers. `first` joins the store before the first
+/// marker, so that only the change runs between the markers.
 fn act(name: &str, path: &Path, first: fn(&Store) -> Result<(), Error>) {
     let scenario = scenario::all()
         .find(|known| known.name == name)
@@ -68,7 +69,7 @@ fn join_only(store: &Store) -> Result<(), Error> {
     store.hold(store.all_shards(), || ())
 }
 
-/// Copies the store between two markers.
+/// Copies the store between two markers, which delimit the traced instructions.
 fn copy(path: &Path) {
     trace::trace_me();
     let store = state::open(path).expect("the prepared store");

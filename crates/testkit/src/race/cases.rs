@@ -1,31 +1,31 @@
-//! Calls of every command that takes keys or only reads. The matrix runs each call over pairs of
-//! states.
+//! Lists calls of every command that has keys as arguments or only reads. The matrix runs each call
+//! over pairs of states.
 
 use super::Answers::{Exact, Random, Size, Unordered};
 
-/// How to compare a reply with that of an undisturbed call.
+/// How to compare a reply with the reply of an undisturbed call.
 #[derive(Clone, Copy, Debug)]
 pub enum Answers {
     /// The reply must match byte for byte.
     Exact,
-    /// The reply must have the same items, in any order.
+    /// The reply must contain the same items, in any order.
     Unordered,
-    /// The reply must match, except that sizes in bytes may differ by memory that an arena reserves
-    /// in advance.
+    /// The reply must match, except that sizes in bytes can differ by memory that an arena (the
+    /// pages of one large object) reserves in advance.
     Size,
-    /// The reply is random: it must have as many items, and all of them must be in the reply to
-    /// this other call.
+    /// The reply is random. It must have the same number of items, and each item must also be in
+    /// the reply of this other call.
     Random(&'static str),
 }
 
-/// Calls of one command. The keys `k` and `j` change, and `d` does not exist.
+/// Test calls of one command. The keys `k` and `j` change during a call, and `d` does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The command's name in the table.
+    /// The command's name in the table of commands.
     pub command: &'static str,
     /// How to compare the replies.
     pub answers: Answers,
-    /// The calls.
+    /// The command lines to call.
     pub lines: &'static [&'static str],
 }
 
@@ -53,8 +53,8 @@ const fn unordered(command: &'static str, lines: &'static [&'static str]) -> Cas
     }
 }
 
-/// Commands that take keys or only read but have no case, because they block or depend on a
-/// session, a script or another server.
+/// Commands that have keys as arguments or only read, but are not tested: they block, or depend on
+/// a session, a script or another server.
 pub const OTHERS: &[&str] = &[
     "blmove",
     "blmpop",
@@ -78,7 +78,7 @@ pub const OTHERS: &[&str] = &[
 
 /// All cases.
 pub const CASES: &[Case] = &[
-    // Strings.
+    // Commands on strings.
     case("get", &["GET k"]),
     case(
         "set",
@@ -118,7 +118,7 @@ pub const CASES: &[Case] = &[
         "lcs",
         &["LCS k j LEN", "LCS k j", "LCS k j IDX WITHMATCHLEN"],
     ),
-    // Bits.
+    // Commands on bits.
     case("setbit", &["SETBIT k 9 1"]),
     case("getbit", &["GETBIT k 9", "GETBIT k 30000"]),
     case(
@@ -138,7 +138,7 @@ pub const CASES: &[Case] = &[
         &["BITFIELD k GET u16 100", "BITFIELD k SET u8 8 7 GET i5 3"],
     ),
     case("bitfield_ro", &["BITFIELD_RO k GET u16 100 GET i64 0"]),
-    // Keys of any type.
+    // Commands on keys of any type.
     case("del", &["DEL k j"]),
     case("unlink", &["UNLINK k j"]),
     case("exists", &["EXISTS k", "EXISTS k j k d"]),
@@ -201,7 +201,7 @@ pub const CASES: &[Case] = &[
     case("dbsize", &["DBSIZE"]),
     case("swapdb", &["SWAPDB 0 0"]),
     case("debug", &["DEBUG OBJECT k"]),
-    // Hashes.
+    // Commands on hashes.
     case("hset", &["HSET k m0 new", "HSET k m0 new unknown new"]),
     case("hsetnx", &["HSETNX k m0 new"]),
     case("hmset", &["HMSET k m0 new m1 new"]),
@@ -237,7 +237,7 @@ pub const CASES: &[Case] = &[
             "HSCAN k 0",
         ],
     ),
-    // Counters.
+    // Commands on HyperLogLogs.
     case("pfadd", &["PFADD k s1 d1"]),
     case("pfcount", &["PFCOUNT k", "PFCOUNT k j", "PFCOUNT k j d"]),
     case("pfmerge", &["PFMERGE d k j", "PFMERGE k j"]),
@@ -245,7 +245,7 @@ pub const CASES: &[Case] = &[
         "pfdebug",
         &["PFDEBUG ENCODING k", "PFDEBUG DECODE k", "PFDEBUG GETREG k"],
     ),
-    // Lists.
+    // Commands on lists.
     case("lpush", &["LPUSH k new newer"]),
     case("rpush", &["RPUSH k new newer"]),
     case("lpushx", &["LPUSHX k new"]),
@@ -278,7 +278,7 @@ pub const CASES: &[Case] = &[
     case("lmove", &["LMOVE k j LEFT RIGHT", "LMOVE k k RIGHT LEFT"]),
     case("rpoplpush", &["RPOPLPUSH k j"]),
     case("lmpop", &["LMPOP 2 k j LEFT COUNT 3"]),
-    // Feeds.
+    // Commands on feeds.
     case(
         "feed.create",
         &["FEED.CREATE k SIZE 8", "FEED.CREATE d SIZE 8"],
@@ -340,7 +340,7 @@ pub const CASES: &[Case] = &[
         lines: &["FEED.INFO k"],
     },
     case("feed.compact", &["FEED.COMPACT k"]),
-    // Sets.
+    // Commands on sets.
     case("sadd", &["SADD k m0 new"]),
     case("srem", &["SREM k m0 m1 5"]),
     case(
@@ -380,7 +380,7 @@ pub const CASES: &[Case] = &[
             "SSCAN k 0",
         ],
     ),
-    // Sorted sets.
+    // Commands on sorted sets.
     case("zadd", &["ZADD k 5 m0", "ZADD k XX GT CH 500 m0 1 unknown"]),
     case("zrem", &["ZREM k m0 m2"]),
     case("zcard", &["ZCARD k"]),
@@ -467,7 +467,7 @@ pub const CASES: &[Case] = &[
     ),
     case("zdiff", &["ZDIFF 2 k j WITHSCORES", "ZDIFF 2 j k"]),
     case("zdiffstore", &["ZDIFFSTORE d 2 k j"]),
-    // Positions.
+    // Commands on geospatial positions.
     case("geoadd", &["GEOADD k 1 2 m0"]),
     case("geopos", &["GEOPOS k m0 unknown m18"]),
     case("geodist", &["GEODIST k m0 m18 km"]),
@@ -496,7 +496,7 @@ pub const CASES: &[Case] = &[
         "georadiusbymember_ro",
         &["GEORADIUSBYMEMBER_RO k m0 3000 km COUNT 5"],
     ),
-    // Streams.
+    // Commands on streams.
     case(
         "xadd",
         &["XADD k 900-1 f v", "XADD k MAXLEN 3 900-* f v g w"],

@@ -1,4 +1,4 @@
-//! A store whose keys change state while another handle reads them.
+//! Implements a store whose keys change state while another handle reads them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,35 +8,36 @@ use undercroft_memory::race::Moment;
 use super::{State, states};
 use crate::fresh::{self, Place};
 
-/// The clock of every handle, in Unix milliseconds.
+/// The time of every handle, in Unix milliseconds.
 pub const NOW: u64 = 1_900_000_000_000;
-/// The two keys that change, and a key that commands may store to.
+/// The two keys that change, and a key to which commands can store a result.
 pub const KEYS: [&[u8]; 3] = [b"k", b"j", b"d"];
 
-/// The time at which the keys are written, before any of them expires.
+/// The time at which the keys are written, in Unix milliseconds. None of them has expired at that
+/// time.
 const BEFORE: u64 = NOW - 5000;
-/// The database that keeps each state under its name.
+/// The number of the database that stores each state under its name.
 const KEPT: usize = 1;
 
-/// The database that counts the changes of each key.
+/// The number of the database that counts the changes of each key.
 const CHANGES: usize = 2;
 
-/// The states of the first two [`KEYS`], as indexes into [`Stage::states`]. The third key never
+/// The states of the first two [`KEYS`], as indexes of [`Stage::states`]. The third key never
 /// exists.
 pub type World = [usize; 2];
 
-/// When the store changes during a read.
+/// The moments of a read at which the store changes.
 #[derive(Clone, Debug)]
 pub enum Interruption {
-    /// Switch the store after the read's body has run, from the given try on, counted from 0. Each
-    /// further try switches to the next world.
+    /// Switch the store after the read's body has run, starting with the attempt of this number,
+    /// counted from 0. Each further attempt switches to the next world.
     Tries(u64, Vec<World>),
-    /// Switch the store just before a read looks at the heap. The number counts these looks from 0,
-    /// over all tries.
+    /// Switch the store just before a read accesses the heap. The number selects the access,
+    /// counted from 0 over all attempts.
     Look(u64, World),
 }
 
-/// The planned interruption, and what the hook has counted so far.
+/// The planned interruption, and the attempts and heap accesses that the hook has counted.
 #[derive(Default)]
 struct Script {
     interruption: Option<Interruption>,
@@ -45,10 +46,10 @@ struct Script {
     changes: u64,
 }
 
-/// A store in a temporary directory, and a handle that changes it.
+/// A store in a temporary directory, with a handle that changes the store.
 pub struct Stage {
     place: Place,
-    /// All states.
+    /// All states that a key can be in.
     pub states: Arc<Vec<State>>,
     script: Arc<Mutex<Script>>,
     writer: Arc<Store>,
@@ -59,7 +60,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Stage {
-    /// Returns a stage with `shards` shards. Its states exist only after [`fill`](Self::fill).
+    /// Returns a stage with `shards` shards. The states must be created with [`fill`](Self::fill).
     pub fn new(shards: usize) -> Stage {
         let place = fresh::place(shards);
         let store = place.open();
@@ -72,7 +73,8 @@ impl Stage {
         }
     }
 
-    /// Creates the states. `run` must run a command in a database of the store.
+    /// Creates the states by running their commands. `run` must run a command in the database of
+    /// the given number.
     pub fn fill(&self, mut run: impl FnMut(&Store, usize, &[&[u8]])) {
         for state in self.states.iter() {
             for command in &state.commands {
@@ -87,7 +89,8 @@ impl Stage {
         }
     }
 
-    /// Opens a handle whose reads can be interrupted once its [`hook`](Self::hook) is set.
+    /// Opens a handle. Its reads can be interrupted after a [`hook`](Self::hook) has been set on
+    /// it.
     ///
     /// # Panics
     /// If the store cannot be opened.
@@ -102,7 +105,7 @@ impl Stage {
         &self.place.path
     }
 
-    /// Returns a hook that interrupts a handle's reads.
+    /// Returns a hook that interrupts the reads of the handle on which it is set.
     pub fn hook(&self) -> Box<dyn FnMut(Moment) + Send> {
         let (script, writer, states) = (
             self.script.clone(),
@@ -122,7 +125,7 @@ impl Stage {
         change(&self.writer, &self.states, world);
     }
 
-    /// Interrupts the following reads.
+    /// Plans an interruption of the reads that follow.
     pub fn interrupt(&self, interruption: Interruption) {
         *lock(&self.script) = Script {
             interruption: Some(interruption),
@@ -130,14 +133,14 @@ impl Stage {
         };
     }
 
-    /// Stops interrupting reads. Returns how often the store changed, and how often reads looked at
+    /// Stops interrupting reads. Returns how often the store changed, and how often reads accessed
     /// the heap.
     pub fn calm(&self) -> (u64, u64) {
         let script = std::mem::take(&mut *lock(&self.script));
         (script.changes, script.looks)
     }
 
-    /// Returns the name of a world for messages.
+    /// Returns the name of a world for test messages.
     pub fn name(&self, world: World) -> String {
         format!(
             "({}, {})",
@@ -147,7 +150,7 @@ impl Stage {
 }
 
 impl Script {
-    /// Returns the world to switch to at this moment, if any.
+    /// Counts a moment of a read. Returns the world to switch to at this moment, if any.
     fn at(&mut self, moment: Moment) -> Option<World> {
         let (looks, tries) = (self.looks, self.tries);
         match moment {
@@ -169,8 +172,8 @@ impl Script {
     }
 }
 
-/// Puts the keys into their states in one transaction. Changes the shards even if the keys are
-/// already in these states.
+/// Copies the states of a world to the keys in one transaction. The shards change even if the keys
+/// are already in these states.
 fn change(store: &Store, states: &[State], world: World) {
     let kept = world.map(|state| store.key(states[state].name.as_bytes()));
     let keys = KEYS.map(|key| store.key(key));

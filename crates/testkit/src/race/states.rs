@@ -1,11 +1,12 @@
-//! Every state that a key can be in: each type in each encoding and size, live, expired or absent.
+//! Lists the states that a key can be in: each type in each encoding and size, live or expired, and
+//! the absent key.
 
 use super::{Words, words};
 
-/// The type of a value, as commands distinguish types.
+/// The type of a value, as far as commands distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// No key, or an expired one.
+    /// A key that does not exist or has expired.
     Absent,
     /// A string.
     String,
@@ -23,24 +24,24 @@ pub enum Family {
     Stream,
 }
 
-/// A state of a key.
+/// A state that a key can be in.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The name of the state in messages, which is unique.
+    /// The unique name of the state in test messages.
     pub name: &'static str,
-    /// The type that commands see.
+    /// The type of the value for commands.
     pub family: Family,
-    /// Whether commands on other types are also tested with this state. One state of each type is
-    /// enough to get WRONGTYPE.
+    /// Whether commands on other types are also tested with this state. One state of each type
+    /// suffices to test WRONGTYPE errors.
     pub is_usual: bool,
-    /// The commands that create the state, on the key `@`.
+    /// The commands that create the state. `@` stands for the key.
     pub commands: Vec<Words>,
-    /// Milliseconds from [`NOW`](super::NOW) until the key expires.
+    /// The time from [`NOW`](super::NOW) until the key expires, in milliseconds.
     pub expires: Option<i64>,
 }
 
-/// Returns bytes that identify their value: a repeated sequence of its letter and a number, in
-/// words of eight bytes.
+/// Returns a string in which every eight-byte word identifies its value and its offset: each word
+/// consists of `tag` and a number.
 fn pattern(tag: char, length: usize) -> String {
     let word = |number: usize| format!("{tag}{:06}.", number % 1_000_000);
     let mut text: String = (0..length.div_ceil(8)).map(word).collect();
@@ -52,13 +53,14 @@ fn set(tag: char, length: usize) -> Vec<Words> {
     vec![words(&format!("SET @ {}", pattern(tag, length)))]
 }
 
-/// Returns a single command with many items.
+/// Returns a single command with many items as arguments.
 fn with_items(command: &str, items: impl Iterator<Item = String>) -> Vec<Words> {
     let items: Vec<String> = items.collect();
     vec![words(&format!("{command} @ {}", items.join(" ")))]
 }
 
-/// Returns a hash whose first fields occur in all hashes, with values that differ.
+/// Returns the commands that create a hash. All hashes share their first fields, but their values
+/// differ.
 fn hash(tag: char, fields: usize, length: usize) -> Vec<Words> {
     let field = |number| format!("m{number} {}", pattern(tag, length + number % 3));
     with_items("HSET", (0..fields).map(field))
@@ -69,7 +71,8 @@ fn list(tag: char, items: usize, length: usize) -> Vec<Words> {
     with_items("RPUSH", (0..items).map(item))
 }
 
-/// Returns a set. Even members occur in all sets, and odd members contain the tag.
+/// Returns the commands that create a set. Even members occur in all sets, and odd members contain
+/// `tag`.
 fn set_of(tag: char, members: usize) -> Vec<Words> {
     let member = |number: usize| match number % 2 {
         0 => format!("m{number}"),
@@ -86,8 +89,8 @@ fn sorted(tag: char, members: usize, first: usize, length: usize) -> Vec<Words> 
     with_items("ZADD", (0..members).map(member))
 }
 
-/// Returns a stream with a group that has pending entries. Half of the entries are the same in all
-/// streams.
+/// Returns the commands that create a stream and a group with pending entries. Half of the entries
+/// are the same in all streams.
 fn stream(tag: char, entries: usize) -> Vec<Words> {
     let entry = |number: usize| match number % 2 {
         0 => format!("XADD @ {number}-1 f m{number}"),
@@ -104,8 +107,8 @@ fn stream(tag: char, entries: usize) -> Vec<Words> {
     commands
 }
 
-/// Returns a feed of eight-byte values, a third of them hidden. Half of the values are the same in
-/// all feeds.
+/// Returns the commands that create a feed of eight-byte values, a third of them hidden. Half of
+/// the values are the same in all feeds.
 fn feed(tag: char, items: usize) -> Vec<Words> {
     let value = |number: usize| match number % 2 {
         0 => format!("m{number:07}"),
@@ -123,8 +126,8 @@ fn feed(tag: char, items: usize) -> Vec<Words> {
     commands
 }
 
-/// Returns a feed with enough leaves for the node above them to have a tally, which the eight
-/// queries create.
+/// Returns the commands that create a feed with a tally (counts of its items by attribute): the
+/// feed has enough leaves, and the eight queries create the tally.
 fn tallied_feed() -> Vec<Words> {
     let item = |number: usize| format!("{number:0200} ATTRS {}:{}:1", number % 16, number % 5);
     let mut commands = vec![words("FEED.CREATE @ SIZE 200 ATTRS 4:3:1")];
@@ -136,7 +139,7 @@ fn tallied_feed() -> Vec<Words> {
     commands
 }
 
-/// Returns all states. The first is the absent key.
+/// Returns all states. The first state is the absent key.
 pub fn states() -> Vec<State> {
     use Family::{Absent, Feed, Hash, List, Set, Sorted, Stream, String};
     let mut all = Vec::new();

@@ -1,11 +1,11 @@
-//! Changes that scenarios of several families share.
+//! Makes changes that scenarios of several families share.
 
 use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Store, Writer};
 
 use crate::fixture::NOW;
 
-/// Returns a value of `length` bytes, different for each length.
+/// Returns a value of `length` bytes. Values of different lengths have different contents.
 pub(super) fn value(length: usize) -> Vec<u8> {
     let text = format!("{length}-");
     let mut value = text.into_bytes().repeat(length / 2 + 1);
@@ -41,7 +41,7 @@ pub(super) fn delete(store: &Store, keys: &[Vec<u8>]) {
     assert_eq!(removed, keys.len() as u64, "keys that exist");
 }
 
-/// Runs one transaction over the shards of some keys.
+/// Runs one transaction on the shards of some keys.
 pub(super) fn write<R>(
     store: &Store,
     keys: &[&[u8]],

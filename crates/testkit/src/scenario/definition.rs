@@ -1,40 +1,41 @@
-//! A scenario: a change to a store, the store before the change, and how the tests kill a process
-//! during it.
+//! Defines a scenario: a change to a store, the preparation of the store, and how the tests kill a
+//! process during the change.
 
 use undercroft_engine::Store;
 
-/// One change to a store.
+/// A change to a store, during which the crash tests kill a process.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// A unique description of the change.
+    /// The unique name of the scenario, which describes the change.
     pub name: &'static str,
     /// Prepares the store before the change.
     pub prepare: fn(&Store),
-    /// Makes the change.
+    /// Makes the change to the store.
     pub act: fn(&Store),
-    /// Which runs step through the change instruction by instruction.
+    /// Which test runs step through the change, one machine instruction at a time.
     pub steps: Steps,
-    /// See [`Expected::gradual`](crate::state::Expected::gradual).
+    /// The value of [`Expected::gradual`](crate::state::Expected::gradual).
     pub gradual: bool,
-    /// See [`Expected::handed`](crate::state::Expected::handed).
+    /// The value of [`Expected::handed`](crate::state::Expected::handed).
     pub handed: bool,
-    /// A first part of the change, which is committed before the rest, so a death may leave only
-    /// this part.
+    /// The first part of the change, if it is committed before the rest. A death can then leave
+    /// only this part.
     pub first: Option<fn(&Store)>,
 }
 
-/// Which runs step through a scenario instruction by instruction.
+/// Which test runs step through a scenario instruction by instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// Every run.
+    /// Every test run.
     Always,
-    /// Only the full run.
+    /// Only the full test run.
     Full,
-    /// No run, because the change is too long. Deaths at every undo log step cover it.
+    /// No test run, because the change takes too many instructions. The tests instead kill the
+    /// process at every step of the undo log.
     Never,
 }
 
-/// Returns a change that every run steps through.
+/// Returns a scenario whose change every test run steps through.
 pub(super) const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
     Scenario {
         name,
@@ -47,7 +48,7 @@ pub(super) const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Stor
     }
 }
 
-/// Returns a change that only the full run steps through.
+/// Returns a scenario whose change only the full test run steps through.
 pub(super) const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
     Scenario {
         name,
@@ -60,7 +61,8 @@ pub(super) const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store
     }
 }
 
-/// Returns a change that no run steps through. Deaths at every undo log step cover it.
+/// Returns a scenario whose change no test run steps through. The tests kill the process at every
+/// step of the undo log.
 pub(super) const fn log_steps(
     name: &'static str,
     prepare: fn(&Store),
@@ -77,7 +79,7 @@ pub(super) const fn log_steps(
     }
 }
 
-/// Returns a change that frees memory in several transactions.
+/// Returns a scenario whose change frees memory in several transactions.
 pub(super) const fn gradual(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
     Scenario {
         name,

@@ -1,11 +1,11 @@
-//! The changes during which a process is killed, shared by the tests of death at every undo log
-//! step and of death at every machine instruction. Used by tests and by `state`.
+//! Defines the changes during which crash tests kill a process: some tests at every step of the
+//! undo log, others at every machine instruction. Used by tests and by `state`.
 //!
-//! - `changes`: changes that scenarios of several families share.
+//! - `changes`: functions for changes that scenarios of several families share.
 //! - `definition`: the type of a scenario.
 //! - `families`: all scenarios, grouped by the data that they change.
-//! - `names`: key names for each shard and bucket.
-//! - `stores`: initial stores that scenarios of several families share.
+//! - `names`: chooses key names for each shard and bucket.
+//! - `stores`: prepares stores for scenarios of several families.
 
 mod changes;
 mod definition;

@@ -1,4 +1,4 @@
-//! Key names for each shard and bucket of a store whose hash key is known.
+//! Chooses key names for each shard and bucket of a store whose hash key is known.
 
 use std::sync::LazyLock;
 
@@ -10,18 +10,18 @@ fn hash(key: &[u8]) -> u64 {
     SipHasher13::new_with_keys(HASH_KEY[0], HASH_KEY[1]).hash(key)
 }
 
-/// Returns the shard of a key in a store of two shards.
+/// Returns the shard of a key in a store with two shards.
 fn shard(key: &[u8]) -> usize {
     (hash(key) >> 58) as usize & 1
 }
 
-/// Key names by their position in a store of two shards.
+/// Key names, grouped by their position in a store with two shards.
 struct Names {
-    /// Names of keys in each shard.
+    /// The names of keys in each shard.
     shards: [Vec<Vec<u8>>; 2],
-    /// Names of keys in shard 0 whose home is bucket 0 of 8.
+    /// The names of keys in shard 0 whose home is bucket 0 of 8.
     crowded: Vec<Vec<u8>>,
-    /// Names of keys in shard 0 whose home is another bucket.
+    /// The names of keys in shard 0 whose home is not bucket 0.
     uncrowded: Vec<Vec<u8>>,
 }
 
@@ -39,23 +39,23 @@ fn names(prefix: &str, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Vec<
         .collect()
 }
 
-/// Chooses all key names in advance. Otherwise the first change includes this work, which takes
-/// more instructions than the change.
+/// Chooses all key names in advance. Choosing them takes more instructions than a change, and would
+/// otherwise be part of the first change.
 pub fn choose_names() {
     LazyLock::force(&NAMES);
 }
 
-/// Returns the name of a key in one of the two shards.
+/// Returns the name of a key in shard `of`.
 pub fn key(of: usize, index: usize) -> Vec<u8> {
     NAMES.shards[of][index].clone()
 }
 
-/// Returns the name of a key in shard 0 whose home is bucket 0 in a table of 8 buckets.
+/// Returns the name of a key in shard 0 whose home is bucket 0 of a hash table of 8 buckets.
 pub(super) fn crowded(index: usize) -> Vec<u8> {
     NAMES.crowded[index].clone()
 }
 
-/// Returns the name of a key in shard 0 whose home is not bucket 0.
+/// Returns the name of a key in shard 0 whose home is not bucket 0 of a hash table of 8 buckets.
 pub(super) fn uncrowded(index: usize) -> Vec<u8> {
     NAMES.uncrowded[index].clone()
 }

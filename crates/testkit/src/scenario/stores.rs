@@ -1,4 +1,4 @@
-//! Initial stores that scenarios of several families share.
+//! Prepares stores for scenarios of several families.
 
 use undercroft_engine::{Expiry, Store};
 
@@ -6,7 +6,7 @@ use super::changes::{append, move_to, set, set_expiring, set_with};
 use super::names::key;
 use crate::fixture::NOW;
 
-/// Creates three keys with values of 64 bytes in each shard.
+/// Creates three keys in each shard, with values of 64 bytes.
 pub(super) fn some_keys(store: &Store) {
     for index in 0..3 {
         set(store, &key(0, index), 64);
@@ -54,7 +54,7 @@ pub(super) fn two_databases(store: &Store) {
     move_to(store, &key(1, 2), 1);
 }
 
-/// Creates keys in shard 0, one by one.
+/// Creates keys in shard 0, each in a separate transaction.
 pub(super) fn fill(store: &Store, keys: usize) {
     for index in 0..keys {
         set(store, &key(0, index), 64);

@@ -1,33 +1,34 @@
-//! The contents of a store.
+//! Reads the contents of a store.
 
 use std::collections::BTreeMap;
 
 use undercroft_engine::messages::Topic;
 use undercroft_engine::{DATABASES, Entry, Error, Ranges, Store, ValueType, View};
 
-/// The database to which the check of a store writes.
+/// The number of the database to which the check of a store writes.
 pub(super) const PROBE: usize = DATABASES - 1;
 
-/// Value and expiry of each key, by database and key.
+/// The value and the expiry time of each key, by database number and key.
 pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
 
-/// The contents of a store.
+/// The complete contents of a store, including subscriptions and waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The keys.
+    /// The keys with their values and expiry times.
     pub content: Content,
-    /// The texts of scripts and libraries by name.
+    /// The texts of scripts and libraries, by name.
     pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The published messages: channel and payload.
+    /// The channel and the payload of each published message.
     pub messages: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The numbers of subscribers by topic and name, including dead ones.
+    /// For each topic, the number of subscribers of each name, including dead subscribers.
     pub subscribers: Vec<BTreeMap<Vec<u8>, u64>>,
-    /// The clients that wait for keys, including dead ones, and the items that they were given.
+    /// The clients that are blocked on keys, including dead clients, with the items that were
+    /// handed to them.
     pub waits: Vec<String>,
-    /// The items of all lists and the members of all sorted sets, sorted, including items given to
-    /// waiters.
+    /// The sorted items of all lists and members of all sorted sets, including items that were
+    /// handed to waiters.
     pub items: Vec<Vec<u8>>,
-    /// Bytes in allocated blocks.
+    /// The number of bytes in allocated blocks.
     pub used: u64,
 }
 
@@ -51,7 +52,7 @@ impl State {
         })
     }
 
-    /// Returns the keys with shortened values, for messages.
+    /// Returns the keys with shortened values, for test messages.
     pub(super) fn summary(&self) -> String {
         let keys = self
             .content
@@ -76,12 +77,13 @@ impl State {
     }
 }
 
-/// Returns all keys of a store.
+/// Returns the contents of all keys of a store.
 pub fn content_of(store: &Store) -> Result<Content, Error> {
     Ok(keys_of(store)?.0)
 }
 
-/// Returns all keys, and the items of all lists and the members of all sorted sets.
+/// Returns the contents of all keys, and separately the items of all lists and the members of all
+/// sorted sets.
 fn keys_of(store: &Store) -> Result<(Content, Vec<Vec<u8>>), Error> {
     let mut content = Content::new();
     let mut items = Vec::new();
@@ -113,8 +115,9 @@ fn keys_of(store: &Store) -> Result<(Content, Vec<Vec<u8>>), Error> {
     Ok((content, items))
 }
 
-/// Returns a value as bytes that are equal for equal content. A string is its own bytes; a
-/// collection is its type, its encoding and all items, sorted if they have no order.
+/// Encodes a value, so that equal values have equal encodings. The encoding of a string is its
+/// bytes. The encoding of a collection is its type, its internal encoding and all of its items,
+/// sorted if the type has no order.
 fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     let mut texts = Ranges::new();
     entry.append_items(view, &mut texts)?;
@@ -136,13 +139,13 @@ fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     Ok(value)
 }
 
-/// Returns the key whose lease this name belongs to, or `None` for any other name.
+/// Returns the key to which a lease's name belongs, or `None` if the name is not that of a lease.
 pub(super) fn leased_key(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(b"undercroft:lease:{")?.strip_suffix(b"}")
 }
 
-/// Masks all of a lease but its number, because the holder's process table entry and the end of the
-/// lease differ from run to run.
+/// Masks a lease except for its number, because the holder's entry in the process table and the end
+/// of the lease differ between runs.
 fn hide_holder(lease: &mut [u8]) {
     if let Some((b'@', rest)) = lease.split_first_mut() {
         let seat = rest.len().min(16);

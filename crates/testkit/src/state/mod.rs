@@ -1,7 +1,7 @@
-//! The contents of a store, and the check of a store that a death left. Used by tests.
+//! Reads the contents of a store, and checks a store after a process died. Used by tests.
 //!
-//! - `content`: the contents of a store.
-//! - `recovery`: the check of a store that a death left.
+//! - `content`: reads the contents of a store.
+//! - `recovery`: checks a store after a process died.
 
 mod content;
 mod recovery;

@@ -1,4 +1,4 @@
-//! Checks a store that a death left.
+//! Checks a store after a process died during a change.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use crate::fixture::{MESSAGES_KEPT, NOW, open};
 use crate::image::copy_store;
 use crate::scenario::Scenario;
 
-/// The most keys that [`verify`] reads before it recovers the store.
+/// The maximum number of keys that [`verify`] reads before it recovers the store.
 const READS_MAX: usize = 16;
 
-/// Returns the problems that the structural check finds, and the locks whose holders are dead.
+/// Returns the problems that the check of the store's structures finds, and the locks whose holders
+/// are dead.
 pub fn problems(store: &Store) -> Result<Vec<String>, Error> {
     let mut problems = store.check()?.problems;
     problems.extend(
@@ -26,29 +27,30 @@ pub fn problems(store: &Store) -> Result<Vec<String>, Error> {
     Ok(problems)
 }
 
-/// The states that a death during a change may leave.
+/// The states that a death during a change can leave in the store.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// The state before the change.
     pub before: State,
-    /// The state after the first part of the change, if it has one.
+    /// The state after the first part of the change, if the change has a separate first part.
     pub between: Option<State>,
     /// The state after the change.
     pub after: State,
-    /// Whether the change frees memory in several transactions, either the process' own or memory
-    /// that dead processes left. The memory in use may then lie between the two states.
+    /// Whether the change frees memory in several transactions: memory that it no longer needs, or
+    /// memory that dead processes left allocated. The number of bytes in use can then be between
+    /// those of the two states.
     pub gradual: bool,
-    /// Whether items pass from one process to another in several transactions. After a death in
-    /// between, every item must exist exactly once.
+    /// Whether items pass from one process to another in several transactions. After a death
+    /// between two of these transactions, every item must exist exactly once.
     pub handed: bool,
 }
 
 impl Expected {
-    /// Returns the states that a death in a scenario may leave. Makes the changes in copies of the
-    /// prepared store at `base`.
+    /// Returns the states that a death during a scenario can leave. Makes the changes in copies of
+    /// the prepared store at `base`.
     ///
     /// # Panics
-    /// If a copy cannot be made, or the change fails or changes nothing.
+    /// If the store cannot be copied, or if the change fails or changes nothing.
     pub fn of(scenario: &Scenario, base: &Path) -> Expected {
         let path = base.with_extension("done");
         let after_it = |act: fn(&Store)| {
@@ -79,7 +81,7 @@ impl Expected {
     }
 }
 
-/// The state that a death left, in chronological order.
+/// The state that a death left in the store, in chronological order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// The state before the change.
@@ -91,8 +93,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome, or an error if an earlier death left a later state. Only scenarios with
-    /// several committed parts are checked for this order.
+    /// Returns the outcome, or an error if a death at an earlier point left a later state. Checks
+    /// this order only in scenarios with several committed parts.
     pub fn after(self, last: &mut Outcome, scenario: &Scenario) -> Result<Outcome, String> {
         let is_strict = scenario.handed || scenario.first.is_some();
         if is_strict && self < *last {
@@ -103,9 +105,9 @@ impl Outcome {
     }
 }
 
-/// Checks a store whose writer died. It must recover, be structurally sound, hold exactly the old
-/// or the new state, accept new writes, and use no memory after it is emptied. `turn` selects the
-/// first access: a recovery, a read or a write. Leaves the store empty.
+/// Checks a store whose writer died. The store must be recoverable and structurally sound, contain
+/// exactly the old or the new state, accept new writes, and use no memory after it has been
+/// emptied. `turn` selects the first access: a recovery, a read or a write. Leaves the store empty.
 pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, String> {
     let say = |error: Error| error.to_string();
     match turn % 3 {
@@ -114,12 +116,12 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
             let keys = expected.before.content.keys();
             let keys: Vec<_> = keys.chain(expected.after.content.keys()).collect();
             for (database, key) in keys.iter().step_by(keys.len() / READS_MAX + 1) {
-                // Read like a command, which leaves expired keys to a later step.
+                // Read like a command, which does not free expired keys.
                 let access = store.access();
                 access.exists(*database, &[key.as_slice()]).map_err(say)?;
             }
-            // Reading needs no recovery (R9), but each read applies the undo logs again, so a few
-            // reads are enough.
+            // Reads do not require a recovery (R9), but each read has to apply the undo logs, so
+            // read only a few keys.
             store.recover().map_err(say)?;
         }
         _ => {
@@ -151,7 +153,7 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
     }
     store.flush_all(true).map_err(say)?;
     store.forget_texts().map_err(say)?;
-    // Long messages are not keys: they are freed once their retention ends.
+    // Long messages occupy memory until their retention period ends, so advance the time.
     store.set_time(NOW + MESSAGES_KEPT);
     store.upkeep_all().map_err(say)?;
     let found = problems(store).map_err(say)?;
@@ -176,18 +178,20 @@ fn judge(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, St
         return judge_by_items(state, before, after);
     }
     let memory = |of: &State| probed || state.used == of.used;
-    // An unfinished message may have overwritten a few of the oldest ones.
+    // An unfinished message can have overwritten a few of the oldest messages.
     let sent = |of: &State| {
         of.messages.ends_with(&state.messages) && state.messages.len() + 4 >= of.messages.len()
     };
     let held = |of: &State| state.content == of.content && state.texts == of.texts;
     let same = |of: &State| held(of) && sent(of);
     let enrolled = |of: &State| state.subscribers == of.subscribers && state.waits == of.waits;
-    // Subscribers and waiters that died match a state only if the change is a single transaction.
+    // The lists of dead subscribers and waiters match a state only if the change is a single
+    // transaction.
     let whole = |of: &State| {
         if enrolled(of) { memory(of) } else { *gradual }
     };
-    // Test the old state first: a list without the new message can be the end of both lists.
+    // Compare with the old state first: a list without the new message can be a suffix of both
+    // lists.
     if same(before) && whole(before) {
         return Ok(Outcome::Old);
     }
@@ -229,7 +233,7 @@ fn judge_by_items(state: &State, before: &State, after: &State) -> Result<Outcom
     ))
 }
 
-/// Takes over the lease of a key from its dead holder, and sets the value.
+/// Acquires the lease of a key after its holder has died, and sets the value.
 fn pass_lease_on(store: &Store, database: usize, key: &[u8]) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let name = String::from_utf8_lossy(key);

@@ -1,5 +1,5 @@
-//! Accounts whose balances always add up to zero. Amounts move between them in transactions of
-//! several commands, some of which are rolled back.
+//! Maintains accounts whose balances always add up to zero. Transactions of several commands, some
+//! of which are rolled back, transfer amounts between the accounts.
 
 use undercroft_engine::{Error, Store};
 
@@ -10,8 +10,8 @@ fn account(index: u32) -> Vec<u8> {
     format!("account:{index}").into_bytes()
 }
 
-/// Moves a few amounts in one transaction. Some moves are rolled back within it, and occasionally
-/// the complete transaction is.
+/// Transfers several amounts between accounts in one transaction. Some of the transfers, and
+/// occasionally the entire transaction, are rolled back.
 pub(super) fn transfer(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
     let moves: Vec<(Vec<u8>, Vec<u8>, i64, bool)> = (0..random.usize(1..5))
         .map(|_| {
@@ -46,7 +46,7 @@ pub(super) fn transfer(store: &Store, random: &mut fastrand::Rng) -> Result<(), 
     }
 }
 
-/// Checks that all balances, read at one moment, add up to zero.
+/// Reads all balances in one snapshot, and checks that they add up to zero.
 pub fn check_accounts(store: &Store) -> Result<(), String> {
     let keys: Vec<Vec<u8>> = (0..ACCOUNTS).map(account).collect();
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
@@ -57,7 +57,8 @@ pub fn check_accounts(store: &Store) -> Result<(), String> {
     check_balances(|_| balances.next()?.1)
 }
 
-/// Checks that the balances that `read` returns for the accounts' keys, in order, add up to zero.
+/// Checks that the balances add up to zero. `read` returns the balance of an account's key, and is
+/// called for all accounts in order.
 pub(super) fn check_balances(mut read: impl FnMut(&[u8]) -> Option<Vec<u8>>) -> Result<(), String> {
     let mut sum = 0;
     for text in (0..ACCOUNTS).filter_map(|index| read(&account(index))) {

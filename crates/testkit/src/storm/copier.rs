@@ -1,4 +1,5 @@
-//! A process that repeatedly copies the store, and checks that each copy shows a single moment.
+//! Runs a process that repeatedly copies the store, and checks that each copy is a consistent
+//! snapshot.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +13,10 @@ use super::{
     group_name, renamed_key, sealed_key, values,
 };
 
-/// The keys of the first database in one copy, with their values.
+/// The keys and values of database 0 in one copy.
 type Shown = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Copies until the process is killed. Returns only if a check fails.
+/// Copies the store until the process is killed. Returns only if a check fails.
 pub fn run(path: &Path, progress: &Path) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, true).map_err(say)?;
@@ -36,7 +37,7 @@ pub fn run(path: &Path, progress: &Path) -> Result<(), String> {
             Ok::<_, Error>(())
         });
         match copied {
-            // The other copier has started its copy first several times.
+            // In several attempts, the other copier always started its copy first.
             Err(Error::Memory(error)) if matches!(*error, memory::Error::Copying { .. }) => {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Feeds whose items can be verified: a value is a number with its checksum, and its attributes
-//! follow from the number.
+//! Maintains feeds whose items can be verified: a value consists of a number and its checksum, and
+//! the number determines the item's attributes.
 
 use undercroft_engine::feeds::{
     FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Test, Untallied,
@@ -11,14 +11,14 @@ use undercroft_engine::{Error, Ranges, Store, Writer};
 pub const FEEDS: u32 = 3;
 const INDEXED: u32 = 1;
 const SORTED: u32 = 2;
-/// Values are made from numbers below this.
+/// The bound below which the numbers in values are chosen.
 const NUMBERS: u32 = 3000;
-/// A feed that grows beyond this many items loses some of them at once.
+/// The number of items above which many items are removed from a feed in one operation.
 const MANY: u64 = 4000;
-/// Tallies count the attribute values below this bound.
+/// The bound below which attribute values are counted in tallies.
 const LOW: u32 = 5;
-/// Bytes of a value, which repeats a big-endian number and its checksum. A few thousand such values
-/// fill enough leaves for the node above them to have room for a tally.
+/// The size of a value in bytes. The value repeats a big-endian number and its checksum. A few
+/// thousand such values fill enough leaves for a node that has room for a tally.
 const SIZE: u8 = 64;
 
 fn key(feed: u32) -> Vec<u8> {
@@ -101,7 +101,8 @@ pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
     store.write(store.shards_of([&key]), change)
 }
 
-/// Checks a feed at one moment: every item was added by a writer, and all are in the right place.
+/// Checks one snapshot of a feed: a writer must have added each item, and each item must be in the
+/// right position.
 pub fn check(store: &Store, feed: u32) -> Result<(), String> {
     let (name, schema) = (key(feed), schema(feed));
     let key = store.key(&name);
@@ -125,7 +126,7 @@ pub fn check(store: &Store, feed: u32) -> Result<(), String> {
         ]))
     });
     let (rows, untallied) = found;
-    // A death here leaves either a tally or none.
+    // Make the tallies: a death during this step leaves either a complete tally or none.
     store.access().make_tallies(0, &key, &untallied);
     let Some(numbers) = counted.map_err(|error| error.to_string())? else {
         return Ok(());

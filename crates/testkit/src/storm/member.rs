@@ -1,4 +1,4 @@
-//! A process of a storm, as seen by the master.
+//! Controls a process of a storm from the test.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,23 +9,24 @@ use undercroft_engine::Store;
 
 use super::Progress;
 
-/// Operations that every survivor must complete after a kill.
+/// The number of operations that every surviving process must complete after a kill.
 const PROGRESS: u64 = 20;
-/// A process without progress for this long counts as hung. Much longer than any wait for a lock.
+/// The time without progress after which a process counts as hung. It is much longer than any wait
+/// for a lock.
 pub const HANGS_AFTER: Duration = Duration::from_secs(60);
 
-/// A process of the storm. Killed when dropped.
+/// A process of the storm. It is killed when the value is dropped.
 pub struct Member {
     name: String,
     child: Child,
     threads: u64,
-    /// The operations that the process has completed.
+    /// The number of operations that each thread of the process has completed.
     pub progress: Progress,
     errors: PathBuf,
 }
 
 impl Member {
-    /// Starts `program` in a role with `threads` threads, on the store in a directory.
+    /// Starts `program` in a role, with `threads` threads, on the store in a directory.
     pub fn start(
         program: &str,
         directory: &Path,
@@ -54,14 +55,14 @@ impl Member {
         }
     }
 
-    /// Returns the number of operations of each thread.
+    /// Returns the number of completed operations of each thread.
     pub fn operations(&self) -> Vec<u64> {
         let mut operations = self.progress.operations();
         operations.truncate(self.threads as usize);
         operations
     }
 
-    /// Panics with the process' error output if it has ended by itself.
+    /// Panics with the process' error output if the process has ended.
     pub fn expect_alive(&mut self, seed: u64) {
         if let Some(status) = self.child.try_wait().expect("a child to ask for") {
             let words = std::fs::read_to_string(&self.errors).unwrap_or_default();
@@ -78,14 +79,14 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        // The process may already be dead.
+        // Ignore errors, because the process may already be dead.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until every thread of every process has made progress. Panics with the names of the
-/// processes that hang.
+/// Waits until every thread of every process has made progress. Panics with the names of processes
+/// that hang.
 pub fn wait_for_progress(members: &mut [&mut Member], store: &Store, seed: u64) {
     let before: Vec<Vec<u64>> = members.iter().map(|member| member.operations()).collect();
     let start = Instant::now();

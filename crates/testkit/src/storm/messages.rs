@@ -1,7 +1,8 @@
-//! Processes that publish and subscribe until they are killed.
+//! Runs processes that publish and subscribe until they are killed.
 //!
-//! A message carries its sender, its number among the sender's messages, and a checksum. A receiver
-//! can therefore detect torn and reordered messages, and losses that were not reported.
+//! A message contains its sender, its number among the sender's messages, and a checksum. A
+//! receiver can therefore detect torn messages, reordered messages, and losses that were not
+//! reported.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::Progress;
 
 /// The channels of the storm.
 pub const CHANNELS: [&[u8]; 3] = [b"storm:0", b"storm:1", b"storm:2"];
-/// Bytes of a message without its padding.
+/// The size, in bytes, of a message without its padding.
 const FRAME: usize = 20;
 
 fn message(sender: u64, number: u64, length: usize) -> Vec<u8> {
@@ -24,7 +25,7 @@ fn message(sender: u64, number: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns the sender and the number of a message.
+/// Returns the sender and the number of a message, after verifying its checksum.
 fn parse(bytes: &[u8]) -> Result<(u64, u64), String> {
     let torn = || format!("a torn message of {} bytes", bytes.len());
     if bytes.len() < FRAME {
@@ -38,7 +39,7 @@ fn parse(bytes: &[u8]) -> Result<(u64, u64), String> {
     word(0).zip(word(8)).ok_or_else(torn)
 }
 
-/// Publishes until the process is killed. Returns only if something fails.
+/// Publishes messages until the process is killed. Returns only if an operation fails.
 pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, true).map_err(say)?;
@@ -51,7 +52,7 @@ pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
             .map(|_| {
                 number += 1;
                 let length = match random.u32(0..20_000) {
-                    // More than fits in a record of the ring.
+                    // The message does not fit in a record of the ring.
                     0 => random.usize(20_000..60_000),
                     1..100 => random.usize(4000..12_000),
                     100..4000 => random.usize(0..8),
@@ -66,7 +67,7 @@ pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
             .publish_all(Topic::Channel, channel, &bodies)
             .map_err(say)?;
         progress.operation(0);
-        // Some pauses are long enough for the receivers to go to sleep.
+        // Some pauses are long enough for the subscribers to fall asleep.
         match random.u32(0..20) {
             0 => std::thread::sleep(Duration::from_micros(random.u64(0..2000))),
             1..6 => std::thread::yield_now(),
@@ -75,8 +76,8 @@ pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
     }
 }
 
-/// Subscribes to the channels or to a pattern until the process is killed. Returns only if
-/// something fails.
+/// Subscribes to the channels or to a pattern, and receives messages until the process is killed.
+/// Returns only if an operation or a check fails.
 pub fn subscribe(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, true).map_err(say)?;
@@ -98,30 +99,32 @@ pub fn subscribe(path: &Path, progress: &Path, seed: u64) -> Result<(), String> 
         progress.set_messages(ledger.received, ledger.lost);
         progress.operation(0);
         if random.u32(0..2000) == 0 {
-            // Pause now and then, so that publishers lap this subscriber.
+            // Pause occasionally, so that publishers overwrite messages that this subscriber has
+            // not read.
             std::thread::sleep(Duration::from_millis(random.u64(0..20)));
         }
     }
 }
 
-/// The messages that one subscriber received, and the losses that were reported to it.
+/// The number of messages that one subscriber has received, and the losses that were reported to
+/// it.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// The number of messages received.
+    /// The number of received messages.
     pub received: u64,
     /// The number of messages that were reported as lost.
     pub lost: u64,
-    /// The number of messages missing between others of the same sender.
+    /// The number of messages that are missing between received messages of the same sender.
     missing: u64,
     last: HashMap<u64, u64>,
 }
 
 impl Ledger {
-    /// Receives a message or a report of losses. Returns whether anything arrived within the
+    /// Receives a message or a report of lost messages. Returns false if nothing arrived within the
     /// timeout.
     ///
     /// # Errors
-    /// If a message is torn or out of order, or losses were not reported.
+    /// If a message is torn or out of order, or if losses were not reported.
     pub fn receive(
         &mut self,
         subscriber: &mut Subscriber<&Store>,

@@ -1,19 +1,19 @@
-//! A storm: processes that write and read one store while others are killed.
+//! Implements a storm: processes write and read a store while a test kills some of them.
 //!
-//! Every process counts its work in words of a separate file. From these counts, the storm's master
-//! sees which processes hang, and how often dead processes have incremented a counter.
+//! Every process counts its operations in a separate file. From these counts, the test determines
+//! which processes hang, and how often dead processes have incremented a counter.
 //!
 //! - `accounts`: accounts whose balances always add up to zero.
-//! - `copier`: a process that repeatedly copies the store, and checks that each copy shows a single
-//!   moment.
+//! - `copier`: a process that repeatedly copies the store, and checks that each copy is a
+//!   consistent snapshot.
 //! - `feeds`: feeds whose items can be verified.
-//! - `member`: a process of a storm, as seen by the master.
+//! - `member`: a process of a storm, which the test starts and kills.
 //! - `messages`: processes that publish and subscribe until they are killed.
-//! - `reader`: a process that reads at random, checks the values, and is not killed.
+//! - `reader`: a process that reads random keys and checks their values. It is not killed.
 //! - `shapes`: values of every type and size class that identify the origin of each byte.
 //! - `streams`: streams whose entries can be verified, and their consumer groups.
 //! - `values`: values with checksums.
-//! - `writer`: a process that writes at random until it is killed.
+//! - `writer`: a process that makes random changes until it is killed.
 
 pub mod accounts;
 pub mod copier;
@@ -33,40 +33,40 @@ use std::path::Path;
 
 use undercroft_engine::{Error, Store};
 
-/// The number of keys with sealed values.
+/// The number of keys with sealed values, which start with a checksum.
 pub const SEALED: u32 = 40;
-/// The number of keys with appended texts.
+/// The number of keys with appended strings, which consist of records with checksums.
 pub const APPENDED: u32 = 8;
 /// The number of counters.
 pub const COUNTERS: u32 = 4;
-/// The number of groups, whose keys always have equal values.
+/// The number of groups. All keys of a group always have equal values.
 pub const GROUPS: u32 = 6;
 /// The number of keys in each group.
 pub const MEMBERS: u32 = 12;
-/// The number of keys between which one value is renamed.
+/// The number of keys that the renamed value can have.
 pub const NAMES: u32 = 6;
-/// The most threads that a process has.
+/// The maximum number of threads of a process.
 pub const THREADS: u64 = 4;
 
-/// Returns a key with a sealed value.
+/// Returns the name of a key with a sealed value.
 pub fn sealed_key(index: u32) -> Vec<u8> {
     format!("sealed:{index}").into_bytes()
 }
 
-/// Returns a key with an appended text.
+/// Returns the name of a key with an appended string.
 pub fn appended_key(index: u32) -> Vec<u8> {
     format!("appended:{index}").into_bytes()
 }
 
-/// Returns the key of a counter.
+/// Returns the name of a counter's key.
 pub fn counter_key(index: u32) -> Vec<u8> {
     format!("counter:{index}").into_bytes()
 }
 
-/// The name that the checksum of a renamed value covers instead of the value's current key.
+/// The name that the checksum of the renamed value covers in place of the value's current key.
 pub const RENAMED: &[u8] = b"renamed";
 
-/// Returns a key that the renamed value may have.
+/// Returns the name of a key that the renamed value can have.
 pub fn renamed_key(index: u32) -> Vec<u8> {
     format!("renamed:{index}").into_bytes()
 }
@@ -76,21 +76,22 @@ pub fn group_name(group: u32) -> Vec<u8> {
     format!("group:{group}").into_bytes()
 }
 
-/// Returns the keys of a group.
+/// Returns the names of a group's keys.
 pub fn group(group: u32) -> Vec<Vec<u8>> {
     (0..MEMBERS)
         .map(|member| format!("group:{group}:{member}").into_bytes())
         .collect()
 }
 
-/// The file in which a process counts its work.
+/// The file in which a process counts its operations.
 #[derive(Debug)]
 pub struct Progress {
     file: File,
 }
 
-/// Words of a [`Progress`]: the operations of each thread; the increments begun, and those done, of
-/// each thread and counter; the messages received and lost.
+/// The positions of the words in a [`Progress`] file. The operations of each thread come first,
+/// followed by the started and the completed increments of each thread and counter, and the numbers
+/// of received and lost messages.
 const BEGUN: u64 = THREADS;
 const DONE: u64 = BEGUN + THREADS * COUNTERS as u64;
 const RECEIVED: u64 = DONE + THREADS * COUNTERS as u64;
@@ -106,7 +107,7 @@ impl Progress {
         Ok(Progress { file })
     }
 
-    /// Opens the file in the process that counts.
+    /// Opens the file in the process that counts its operations.
     pub fn open(path: &Path) -> io::Result<Progress> {
         let file = File::options().read(true).write(true).open(path)?;
         Ok(Progress { file })
@@ -130,17 +131,17 @@ impl Progress {
         self.set(index, self.word(index) + 1);
     }
 
-    /// Counts an operation of a thread.
+    /// Counts a completed operation of a thread.
     pub fn operation(&self, thread: u64) {
         self.add(thread);
     }
 
-    /// Returns the number of operations of each thread.
+    /// Returns the number of completed operations of each thread.
     pub fn operations(&self) -> Vec<u64> {
         (0..THREADS).map(|thread| self.word(thread)).collect()
     }
 
-    /// Counts an increment that is about to be made.
+    /// Counts an increment that the thread is about to make.
     pub fn begin(&self, thread: u64, counter: u32) {
         self.add(BEGUN + thread * u64::from(COUNTERS) + u64::from(counter));
     }
@@ -150,7 +151,8 @@ impl Progress {
         self.add(DONE + thread * u64::from(COUNTERS) + u64::from(counter));
     }
 
-    /// Returns how many increments of a counter were completed, and how many were begun.
+    /// Returns the number of completed increments of a counter and the number of started
+    /// increments.
     pub fn increments(&self, counter: u32) -> (u64, u64) {
         let sum = |first: u64| {
             (0..THREADS)
@@ -160,19 +162,20 @@ impl Progress {
         (sum(DONE), sum(BEGUN))
     }
 
-    /// Records how many messages a subscriber has received, and how many were reported as lost.
+    /// Records the number of messages that a subscriber has received and the number that were
+    /// reported as lost.
     pub fn set_messages(&self, received: u64, lost: u64) {
         self.set(RECEIVED, received);
         self.set(LOST, lost);
     }
 
-    /// Returns the number of messages received and of messages lost.
+    /// Returns the number of received messages and the number of lost messages.
     pub fn messages(&self) -> (u64, u64) {
         (self.word(RECEIVED), self.word(LOST))
     }
 }
 
-/// Checks all values in the store that can be verified.
+/// Checks all values in the store that have a checksum or another verifiable property.
 pub fn check_values(store: &Store) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     accounts::check_accounts(store)?;
@@ -206,7 +209,8 @@ pub(crate) fn check_key(
     })
 }
 
-/// Reads a group at one moment, and checks that all keys have the same value or all are absent.
+/// Reads the keys of a group in one snapshot, and checks that all of them have the same value or
+/// that none of them exists.
 pub(crate) fn check_group(store: &Store, index: u32) -> Result<(), String> {
     let keys = group(index);
     let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();

@@ -1,4 +1,4 @@
-//! A process that reads at random, checks the values, and is not killed.
+//! Runs a process that reads random keys and checks their values. It is not killed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,15 +11,16 @@ use super::{
     check_key, counter_key, feeds, renamed_key, sealed_key, streams, values,
 };
 
-/// Reads until the process is killed, with a lock as the last resort (`write`) or without any lock.
-/// Returns only if a check fails.
+/// Reads the store until the process is killed. Returns only if a check fails. If `write` is set, a
+/// read that repeatedly fails acquires a lock. Otherwise, the process opens the store read-only and
+/// acquires no locks.
 pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), String> {
     let say = |error: Error| error.to_string();
     let store = Store::open(path, write).map_err(say)?;
     let progress = Progress::open(progress).map_err(|error| error.to_string())?;
     if !write {
-        // A read-only handle cannot recover what a dead writer left, so it waits until another
-        // writer does.
+        // A read-only handle cannot recover the state of a dead writer itself: it waits until
+        // another writer does.
         store.set_patience(Duration::from_secs(60));
     }
     let mut random = fastrand::Rng::with_seed(seed);
@@ -72,7 +73,7 @@ pub fn read_counter(store: &Store, index: u32) -> Result<u64, String> {
         .map_err(|_| format!("counter {index}: expected an integer, got {text:?}"))
 }
 
-/// Scans a database while its tables grow and shrink.
+/// Scans a database while its hash tables grow and shrink.
 fn scan(store: &Store, database: usize) -> Result<(), String> {
     let mut cursor = 0;
     let mut strange = None;

@@ -1,46 +1,47 @@
-//! Values of every type and size class that identify the origin of each byte: a value repeats one
-//! word of eight bytes, and no two values share a word. Writers constantly replace the values of a
-//! few keys.
+//! Generates values of every type and size class that identify the origin of each byte: a value
+//! repeats one word of eight bytes, and different values use different words. Writers constantly
+//! replace the values of a few keys.
 
 use std::path::Path;
 
 use undercroft_engine::feeds::{FeedType, Order, Rows, Schema};
 use undercroft_engine::{Error, Limits, Ranges, Store, ValueType};
 
-/// The keys whose values change.
+/// The keys whose values are replaced.
 pub const KEYS: [&str; 6] = [
     "shape:0", "shape:1", "shape:2", "shape:3", "shape:4", "shape:5",
 ];
-/// The number of items in each collection: fields, members or list items.
+/// The number of fields, members or list items in each collection.
 pub const ITEMS: usize = 64;
-/// The size of a word in bytes.
+/// The size of a word, in bytes.
 const WORD: usize = 8;
 
-/// Lengths of strings in words: in the entry, in blocks, in runs of pages, and in separate arenas.
+/// The lengths of strings, in words. They are stored in the key's entry, in blocks, in runs of
+/// pages, or in separate arenas (the pages of one large object).
 const STRINGS: [usize; 8] = [1, 24, 40, 490, 640, 2600, 12_600, 40_000];
-/// Lengths of items in words, for packed collections and for items in separate blocks.
+/// The lengths of items, in words, for packed collections and for items in separate blocks.
 const LENGTHS: [usize; 3] = [1, 6, 625];
 
-/// Numbers of items in a feed: in one leaf, and in many leaves.
+/// The numbers of items in feeds with one leaf and with many leaves.
 const FEEDS: [usize; 2] = [ITEMS, 2400];
-/// Bits of a feed item's attribute, whose values all occur equally often.
+/// The size, in bits, of a feed item's attribute. All of its values occur equally often.
 const COUNTED: u8 = 4;
 
-/// Returns the name of a field.
+/// Returns the name of a hash's field.
 pub fn field(index: usize) -> String {
     format!("field:{index}")
 }
 
-/// Returns a member, a word with its index. Members sort by their indexes.
+/// Returns a member of a collection, which consists of a word and an index. Members sort by index.
 fn member(word: &[u8], index: usize) -> Vec<u8> {
     let thousand = char::from(b':' + (index / 1000) as u8);
     [word, format!("{thousand}{:03}", index % 1000).as_bytes()].concat()
 }
 
-/// Replaces values until the process is killed. Returns only on an error.
+/// Replaces values until the process is killed. Returns only if a call fails.
 ///
 /// # Errors
-/// The error of a failed call.
+/// The error of the call that failed.
 pub fn write(path: &Path, seed: u64) -> Result<(), Error> {
     let store = Store::open(path, true)?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -60,7 +61,7 @@ pub fn write(path: &Path, seed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces the value of a key with a collection, in one transaction.
+/// Replaces the value of a key with a collection in one transaction.
 fn collection(
     store: &Store,
     key: &[u8],
@@ -95,8 +96,8 @@ fn collection(
     })
 }
 
-/// Replaces the value of a key with a feed, in one transaction. The members are in the order of
-/// their indexes, and the low bits of the index are the attribute.
+/// Replaces the value of a key with a feed in one transaction. The items are ordered by index, and
+/// an item's attribute is the low bits of its index.
 fn feed(
     store: &Store,
     key: &[u8],
@@ -130,7 +131,7 @@ fn feed(
     })
 }
 
-/// Returns the word that a value consists of.
+/// Returns the word that a value repeats.
 ///
 /// # Errors
 /// If the value is truncated or mixes several words.
@@ -156,11 +157,11 @@ pub fn word_of(value: &[u8]) -> Result<&[u8], String> {
     }
 }
 
-/// Checks values that one read returned from a key: there must be none, or `count` of the same
-/// word.
+/// Checks the values that one read of a key returned: there must be none, or `count` values that
+/// repeat the same word.
 ///
 /// # Errors
-/// If they differ.
+/// If the number of values is wrong, or if their words differ.
 pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
     if values.is_empty() {
         return Ok(());
@@ -179,8 +180,8 @@ pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks how many items of a feed have one attribute value: none, or as many as in a complete
-/// feed.
+/// Checks the number of a feed's items that have a certain attribute value. It must be 0 or the
+/// number in a complete feed.
 ///
 /// # Errors
 /// If the count is wrong.
@@ -191,11 +192,11 @@ pub fn check_count(count: i64) -> Result<(), String> {
     }
 }
 
-/// Checks members that one read returned from a key: there must be none, or `count` different
-/// members of the same word.
+/// Checks the members that one read of a key returned: there must be none, or `count` different
+/// members that contain the same word.
 ///
 /// # Errors
-/// If they differ.
+/// If the number of members is wrong, or if their words differ.
 pub fn check_members(members: &[&[u8]], count: usize) -> Result<(), String> {
     let Some(first) = members.first() else {
         return Ok(());

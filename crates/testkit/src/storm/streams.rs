@@ -1,4 +1,4 @@
-//! Streams whose entries can be verified, with consumer groups whose consumers may die.
+//! Maintains streams whose entries can be verified, and consumer groups whose consumers can die.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,16 +11,16 @@ use undercroft_engine::{Error, Ranges, Store, Writer};
 pub const STREAMS: u32 = 3;
 const GROUPS: [&[u8]; 2] = [b"group", b"another group"];
 const CONSUMERS: [&[u8]; 3] = [b"one", b"two", b"a third consumer"];
-/// A stream with more entries than this is trimmed at its start.
+/// The number of entries above which a stream is trimmed at its start.
 const MANY: u64 = 3000;
-/// Lengths of an entry's payload, in addition to its checksum.
+/// The lengths, in bytes, of an entry's payload without its checksum.
 const LENGTHS: [usize; 4] = [0, 5, 90, 3000];
 
 fn key(stream: u32) -> Vec<u8> {
     format!("stream:{stream}").into_bytes()
 }
 
-/// Returns the checksum of a text, in the form that entries carry.
+/// Returns the checksum of a text in the form that entries contain.
 fn seal(text: &[u8]) -> String {
     crc32fast::hash(text).to_string()
 }
@@ -113,7 +113,7 @@ fn claim<'c>(group: &'c [u8], consumer: &'c [u8]) -> Claim<'c> {
     }
 }
 
-/// Returns the ids of `count` consecutive entries after the first `before` ones.
+/// Returns the ids of `count` consecutive entries that follow the first `before` entries.
 fn some_ids(
     writer: &mut Writer<'_, '_>,
     key: &undercroft_engine::Key<'_>,
@@ -132,7 +132,8 @@ fn some_ids(
     Ok(entries.ids()[skipped..].to_vec())
 }
 
-/// Checks a stream at one moment: every entry was added by a writer, and the groups are consistent.
+/// Checks one snapshot of a stream: a writer must have added each entry, and the groups must be
+/// consistent.
 pub fn check(store: &Store, stream: u32) -> Result<(), String> {
     let name = key(stream);
     let key = store.key(&name);

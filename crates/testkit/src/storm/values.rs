@@ -1,11 +1,11 @@
-//! Values with checksums, which reveal whether a value is torn.
+//! Generates values with checksums, which reveal torn values.
 //!
 //! ```text
 //! a text of checksum and content:  | CRC-32 of key and content, 8 hex digits | content |
 //! an appended text:                records of 16: | 8 random hex digits | CRC-32 of key and these |
 //! ```
 
-/// Bytes of one record of an appended text.
+/// The size, in bytes, of one record of an appended string.
 pub const RECORD: usize = 16;
 
 fn checksum(key: &[u8], content: &[u8]) -> u32 {
@@ -15,7 +15,8 @@ fn checksum(key: &[u8], content: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Returns a value for a key: a checksum and random content, `length` bytes (at least 8) in total.
+/// Returns a value of `length` bytes (at least 8) for a key: a checksum followed by random
+/// contents.
 pub fn sealed(key: &[u8], length: usize, random: &mut fastrand::Rng) -> Vec<u8> {
     let mut content = vec![0; length.saturating_sub(8)];
     random.fill(&mut content);
@@ -24,7 +25,7 @@ pub fn sealed(key: &[u8], length: usize, random: &mut fastrand::Rng) -> Vec<u8> 
     value
 }
 
-/// Checks that a value carries the checksum that [`sealed`] computed for this key.
+/// Checks that a value contains the checksum that [`sealed`] computed for this key.
 pub fn check_sealed(key: &[u8], value: &[u8]) -> Result<(), String> {
     let torn = || {
         format!(
@@ -41,7 +42,7 @@ pub fn check_sealed(key: &[u8], value: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Returns a record for a key's appended text.
+/// Returns a record to append to a key's string.
 pub fn record(key: &[u8], random: &mut fastrand::Rng) -> [u8; RECORD] {
     let head = format!("{:08x}", random.u32(..));
     let text = format!("{head}{:08x}", checksum(key, head.as_bytes()));

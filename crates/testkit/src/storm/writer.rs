@@ -1,4 +1,4 @@
-//! A process that writes at random until it is killed.
+//! Runs a process that makes random changes to a store until it is killed.
 
 use std::path::Path;
 
@@ -10,10 +10,11 @@ use super::{
     check_key, counter_key, feeds, group, group_name, renamed_key, sealed_key, streams, values,
 };
 
-/// An appended text longer than this many bytes is replaced by a new one.
+/// The length, in bytes, above which an appended string is replaced by a new one.
 const TEXT_MAX: usize = 40_000;
 
-/// Writes with `threads` threads until the process is killed. Returns only if something fails.
+/// Changes the store with `threads` threads until the process is killed. Returns only if an
+/// operation fails.
 pub fn run(path: &Path, progress: &Path, seed: u64, threads: u64) -> Result<(), String> {
     let store = Store::open(path, true).map_err(|error| error.to_string())?;
     let progress = Progress::open(progress).map_err(|error| error.to_string())?;
@@ -27,7 +28,7 @@ pub fn run(path: &Path, progress: &Path, seed: u64, threads: u64) -> Result<(), 
                 random,
             };
             let error = writer.work();
-            // The master reads this message. The other threads end with the process.
+            // The test reads this message. Exiting the process ends the other threads.
             eprintln!(
                 "writer, thread {thread} of process {}: {error}; locks: {:?}",
                 std::process::id(),
@@ -59,7 +60,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns a random length: mostly small, sometimes around a threshold, and rarely large.
+    /// Returns a random length that is usually small, sometimes close to a threshold, and rarely
+    /// large.
     fn length(&mut self) -> usize {
         match self.random.u32(0..40) {
             0 if self.random.bool() => self.random.usize(260_000..400_000),
@@ -126,7 +128,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Some groups are so long that the undo log grows.
+    /// Sets all keys of a group. Some values are so long that the undo log grows.
     fn set_group(&mut self) -> Result<(), Error> {
         let index = self.random.u32(0..GROUPS);
         let length = match self.random.u32(0..8) {
@@ -172,7 +174,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Adds and removes many keys, so that tables grow and shrink.
+    /// Adds and removes many keys, so that hash tables grow and shrink.
     fn grow_and_shrink(&mut self) -> Result<(), Error> {
         let database = self.random.usize(2..4);
         let first = self.random.u32(0..2000);

@@ -1,4 +1,4 @@
-//! Decodes a JSON text into a value.
+//! Decodes JSON into Lua values.
 
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
@@ -17,7 +17,7 @@ enum Token {
     ObjectEnd,
     ArrayBegin,
     ArrayEnd,
-    /// A string, whose contents are in the scratch buffer.
+    /// A string, whose decoded bytes are in the scratch buffer.
     String,
     Number,
     Boolean,
@@ -47,7 +47,7 @@ impl Token {
     }
 }
 
-/// A token with its offset, and its number or boolean value.
+/// A token with its offset in the text and its number or boolean value.
 #[derive(Clone, Copy)]
 struct Lexeme {
     token: Token,
@@ -61,7 +61,7 @@ pub(super) fn decode(state: &mut State<'_>) -> c_int {
         state.raise_argument(1, c"expected 1 argument");
     }
     state.check_bytes(1);
-    // SAFETY: the argument stays on the stack until the function returns.
+    // SAFETY: the argument stays on the stack until this function returns, so its bytes stay alive.
     let text = unsafe { state.anchored() }.bytes_with_zero(1);
     if text.len() > 2 && (text[0] == 0 || text[1] == 0) {
         state.raise_here(b"JSON parser does not support UTF-16 or UTF-32");
@@ -90,20 +90,20 @@ fn raise_expected(state: &State<'_>, wanted: &str, found: Lexeme) -> ! {
     state.raise_formatted(problem)
 }
 
-/// A JSON text that is being decoded.
+/// The state of decoding a JSON text.
 #[derive(Clone, Copy)]
 struct Decoder<'t> {
     context: &'t Context,
-    /// The text, including its final zero byte.
+    /// The JSON text, including its terminating zero byte.
     text: &'t [u8],
     at: usize,
     depth: c_int,
     settings: &'t Settings,
 }
 
-/// Reading tokens.
+/// Methods that read tokens.
 impl Decoder<'_> {
-    /// Returns the byte `ahead` bytes after the current offset, or 0 past the end.
+    /// Returns the byte `ahead` bytes after the current offset, or 0 past the end of the text.
     #[inline]
     fn byte(&self, ahead: usize) -> u8 {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
@@ -167,7 +167,7 @@ impl Decoder<'_> {
         Lexeme { token, at, value }
     }
 
-    /// Returns a token without a value at the current offset.
+    /// Returns a token without a value, located at the current offset.
     fn lexeme(&self, token: Token) -> Lexeme {
         Lexeme {
             token,
@@ -176,7 +176,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Returns whether the text here may be a number for C but not for JSON.
+    /// Returns whether a number at the current offset is one that C accepts but JSON forbids.
     fn is_invalid_number(&self) -> bool {
         if self.byte(0) == b'+' {
             return true;
@@ -200,7 +200,7 @@ impl Decoder<'_> {
 
     fn read_number(&mut self, state: &State<'_>) -> Lexeme {
         let (here, mut end) = (self.text[self.at..].as_ptr().cast::<c_char>(), null_mut());
-        // SAFETY: the text ends with a zero byte, so `strtod` does not read past it.
+        // SAFETY: the text ends with a zero byte, so `strtod` stops within it.
         let (value, length) = unsafe {
             let value = strtod(here, &mut end);
             (value, end.cast_const().offset_from(here) as usize)
@@ -216,14 +216,15 @@ impl Decoder<'_> {
     }
 }
 
-/// Reading strings.
+/// Methods that read strings.
 impl Decoder<'_> {
-    /// Reads a string into the scratch buffer.
+    /// Decodes a string into the scratch buffer.
     fn read_string(&mut self, state: &State<'_>) -> Lexeme {
-        /// Bytes that are read between two checks of the memory limit.
+        /// The number of bytes to read between two checks of the memory limit.
         const PIECE: usize = 4096;
         self.context.clear_scratch();
-        // SAFETY: no function that is called here uses the scratch buffer.
+        // SAFETY: `out` is the only reference to the scratch buffer, because no function called
+        // below uses the buffer.
         let out = unsafe { &mut *self.context.scratch() };
         let at = self.at;
         self.at += 1;
@@ -261,7 +262,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Returns the character of the escape at the current offset, and the escape's length.
+    /// Decodes the escape sequence at the current offset. Returns its character and its length in
+    /// bytes.
     fn read_escape(&self) -> Result<(u32, usize), &'static str> {
         let character = match self.byte(1) {
             b'u' => return self.read_unicode().ok_or("invalid unicode escape code"),
@@ -276,8 +278,8 @@ impl Decoder<'_> {
         Ok((u32::from(character), 2))
     }
 
-    /// Reads a character written as `\u` with four digits, or as a surrogate pair of two such
-    /// escapes. Returns it with the length of its escapes.
+    /// Decodes a `\u` escape with four digits, or a surrogate pair of two `\u` escapes. Returns the
+    /// character and the total length of its escapes in bytes.
     fn read_unicode(&self) -> Option<(u32, usize)> {
         let first = self.four_digits(2)?;
         if first & 0xf800 != 0xd800 {
@@ -294,7 +296,8 @@ impl Decoder<'_> {
         Some((low + 0x1_0000, 12))
     }
 
-    /// Returns the value of four hexadecimal digits.
+    /// Returns the value of the four hexadecimal digits that are `ahead` bytes after the current
+    /// offset.
     fn four_digits(&self, ahead: usize) -> Option<u32> {
         let mut value = 0;
         for place in 0..4 {
@@ -304,7 +307,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Decoding values.
+/// Methods that decode values.
 impl Decoder<'_> {
     fn enter_level(&mut self, state: &State<'_>) {
         self.depth += 1;

@@ -1,4 +1,4 @@
-//! Encodes a value as a JSON text.
+//! Encodes Lua values as JSON.
 
 use std::ffi::c_int;
 
@@ -7,9 +7,9 @@ use crate::libraries::workspace::Workspace;
 use crate::state::{Context, Kind, State, TABLE_WALK};
 use crate::values::numbers::append_general;
 
-/// The most bytes that a number, a word or a bracket takes, with its separators.
+/// The maximum encoded size, in bytes, of a number, a word or a bracket with its separators.
 const ITEM: usize = 64;
-/// Bytes of a string that are written between two checks of the memory limit.
+/// The number of string bytes to encode between two checks of the memory limit.
 const PIECE: usize = 4096;
 
 /// Implements `cjson.encode`.
@@ -21,8 +21,8 @@ pub(super) fn encode(state: &mut State<'_>) -> c_int {
     context.clear_scratch();
     let mut encoder = Encoder {
         context,
-        // SAFETY: nothing that is called while the encoder exists uses the scratch buffer, and no
-        // script runs.
+        // SAFETY: `out` is the only reference to the scratch buffer: no function called while the
+        // encoder exists uses the buffer, and no script runs.
         out: unsafe { &mut *context.scratch() },
         settings: &Workspace::of(state).json,
     };
@@ -36,7 +36,7 @@ fn raise_unserializable(state: &State<'_>, index: c_int, why: &str) -> ! {
     state.raise_formatted(format_args!("Cannot serialise {kind}: {why}"))
 }
 
-/// A JSON text that is being written. Its fields need no destructor, because a Lua error skips
+/// The state of encoding a JSON text. No field needs a destructor, because a Lua error skips
 /// destructors.
 struct Encoder<'e> {
     context: &'e Context,
@@ -45,7 +45,7 @@ struct Encoder<'e> {
 }
 
 impl Encoder<'_> {
-    /// Appends the value on top of the stack, without popping it.
+    /// Encodes the value on top of the stack, without popping it.
     fn append(&mut self, state: &mut State<'_>, level: c_int) {
         state.check_scratch(self.out.len() + ITEM);
         self.context.spend(state, 1);
@@ -77,7 +77,7 @@ impl Encoder<'_> {
     fn append_text(&mut self, state: &State<'_>, text: &[u8]) {
         self.out.push(b'"');
         for piece in text.chunks(PIECE) {
-            // Escaping turns a byte into at most six bytes.
+            // An escaped byte takes at most six bytes.
             state.check_scratch(self.out.len() + piece.len() * 6 + ITEM);
             self.context.spend_bytes(state, piece.len());
             append_piece(self.out, piece);
@@ -98,7 +98,7 @@ impl Encoder<'_> {
         append_general(self.out, number, self.settings.precision.get() as usize);
     }
 
-    /// Returns the length of the table on top of the stack if it is an array, otherwise 0.
+    /// Returns the length of the table on top of the stack if the table is an array, otherwise 0.
     fn array_length(&self, state: &mut State<'_>) -> c_int {
         let (mut most, mut items) = (0_i64, 0_i64);
         state.push_nil();

@@ -1,7 +1,7 @@
-//! The library `cjson`.
+//! Implements the library `cjson`, which converts between Lua values and JSON.
 //!
-//! - `decode`: decodes a JSON text into a value.
-//! - `encode`: encodes a value as a JSON text.
+//! - `decode`: decodes JSON into Lua values.
+//! - `encode`: encodes Lua values as JSON.
 //! - `settings`: the settings that scripts can change.
 
 mod decode;
@@ -18,7 +18,7 @@ use decode::decode;
 use encode::encode;
 use settings::Settings;
 
-/// The functions of `cjson`, with the bounds of each call.
+/// The functions of `cjson`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"encode", encode, "values and their bytes", Memory::Counted),
     asked(c"decode", decode, "bytes", Memory::Counted),
@@ -32,7 +32,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"new", new),
 ];
 
-/// Adds the library's constants to the table on top of the stack.
+/// Adds the constants of `cjson` to the table on top of the stack.
 pub(crate) fn add_values(state: &mut State<'_>) {
     state.push_null();
     state.set_field(-2, c"null");
@@ -62,7 +62,7 @@ fn take_arguments(state: &State<'_>, count: c_int) {
     }
 }
 
-/// Sets an integer setting if the argument is given, and pushes the setting.
+/// Changes an integer setting if the argument is present, and pushes the setting's value.
 fn set_integer(
     state: &State<'_>,
     index: c_int,
@@ -80,7 +80,8 @@ fn set_integer(
     state.push_integer(i64::from(setting.get()));
 }
 
-/// Sets a setting from a word or a boolean if the argument is given, and pushes the setting.
+/// Changes a setting to the argument, a word or a boolean, if it is present, and pushes the
+/// setting's value.
 fn set_word(state: &State<'_>, index: c_int, setting: &Cell<c_int>, words: &[&CStr]) {
     match state.kind(index) {
         Kind::BOOLEAN => setting.set(c_int::from(state.boolean(index))),

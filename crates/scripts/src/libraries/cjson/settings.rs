@@ -1,12 +1,12 @@
-//! The settings of `cjson`.
+//! Defines the settings of `cjson` that scripts can change.
 
 use std::cell::Cell;
 use std::ffi::c_int;
 
-/// The most levels that a text may have, even if a script sets a higher limit.
+/// The maximum nesting depth of a JSON text, even if a script sets a higher limit.
 pub(super) const LEVELS_MAX: c_int = 1000;
 
-/// The settings of `cjson`, which apply until the script ends.
+/// The settings of `cjson`. Changes by a script apply until the script ends.
 pub(crate) struct Settings {
     pub(super) converts_sparse: Cell<c_int>,
     pub(super) sparse_ratio: Cell<c_int>,

@@ -1,4 +1,4 @@
-//! Calls of commands from scripts.
+//! Implements `redis.call` and `redis.pcall`, which run commands in scripts.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +11,7 @@ use crate::state::{HoldsContext, Kind, State};
 use crate::values::numbers::append_general;
 use crate::values::tape_player::push_reply;
 
-/// How a command ended.
+/// The outcome of a command that a script called.
 #[derive(Clone, Copy)]
 enum CommandOutcome {
     Replied { as_resp3: bool },
@@ -36,8 +36,8 @@ fn call_command(state: &mut State<'_>, raises: bool) -> c_int {
     if !workspace.context().has_host() {
         state.raise(b"ERR redis.call/pcall can only be called inside a script invocation");
     }
-    // SAFETY: neither a command nor pushing its reply calls a script, so nothing else uses the
-    // command.
+    // SAFETY: this is the only reference to the command: running it and pushing its reply call no
+    // script.
     let command = unsafe { &mut *workspace.command() };
     let problem = match gather_arguments(state, command) {
         GatheredArguments::Valid => {
@@ -69,7 +69,8 @@ enum GatheredArguments {
     WrongType,
 }
 
-/// Collects the arguments on the stack, which must stay there until the command ends.
+/// Collects pointers to a command's arguments on the stack. The arguments must stay there until the
+/// command ends.
 fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArguments {
     let Command {
         arguments,
@@ -87,8 +88,8 @@ fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArgumen
     for index in 1..=count {
         match state.kind(index) {
             Kind::STRING => {
-                // SAFETY: the arguments stay on the stack while the command runs, and each command
-                // collects its arguments anew.
+                // SAFETY: the arguments stay on the stack while the command runs, and the next
+                // command discards the pointers.
                 let text = unsafe { state.anchored() }.bytes(index);
                 arguments.push(text);
             }
@@ -101,7 +102,8 @@ fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArgumen
             _ => return GatheredArguments::WrongType,
         }
     }
-    // Adding digits can move the buffer, so point to them only after the last number.
+    // Appending digits can reallocate the buffer, so create pointers into it only after the last
+    // number.
     for (index, part) in numbers.drain(..) {
         let number = &raw const digits[part];
         // SAFETY: `digits` does not change until the next command collects its arguments.
@@ -110,7 +112,7 @@ fn gather_arguments(state: &State<'_>, command: &mut Command) -> GatheredArgumen
     GatheredArguments::Valid
 }
 
-/// Runs a command. Does not call Lua, whose errors would skip destructors.
+/// Runs a command. Calls no Lua functions, because a Lua error skips destructors.
 fn execute_command(workspace: &Workspace, command: &mut Command) -> CommandOutcome {
     let result = workspace.context().ask_host(|host| {
         catch_unwind(AssertUnwindSafe(|| {
@@ -146,7 +148,7 @@ pub(super) fn acl_check_cmd(state: &mut State<'_>) -> c_int {
     if !workspace.context().has_host() {
         state.raise(b"ERR redis.acl_check_cmd can only be called inside a script invocation");
     }
-    // SAFETY: no script runs in this function, so nothing else uses the command.
+    // SAFETY: this is the only reference to the command, because this function runs no script.
     let command = unsafe { &mut *workspace.command() };
     match gather_arguments(state, command) {
         GatheredArguments::Missing => state.raise(NO_ARGUMENT),

@@ -1,10 +1,10 @@
-//! The library `redis`: commands, replies, logging and registration.
+//! Implements the library `redis`: commands, replies, logging and registration of functions.
 //!
-//! - `commands`: calls of commands from scripts.
+//! - `commands`: `redis.call` and `redis.pcall`, which run commands.
 //! - `register`: `redis.register_function`.
 //! - `registrations`: the functions that a library's program has registered.
 //! - `replies`: error and status replies that a script creates, and checksums.
-//! - `run`: the script's log, protocol and replication functions.
+//! - `run`: the functions for a script's log, protocol and replication.
 
 mod commands;
 pub(crate) mod register;
@@ -20,7 +20,7 @@ use commands::{acl_check_cmd, call, pcall};
 use replies::{error_reply, sha1hex, status_reply};
 use run::{breakpoint, debug, log, replicate_commands, set_repl, setresp};
 
-/// The functions of `redis`, with the bounds of each call.
+/// The functions of `redis`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     bounded(
         c"call",
@@ -46,7 +46,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     constant(c"acl_check_cmd", acl_check_cmd),
 ];
 
-/// Adds the library's constants to the table on top of the stack.
+/// Adds the constants of `redis` to the table on top of the stack.
 pub(crate) fn add_values(state: &mut State<'_>) {
     for (name, number) in NUMBERS {
         state.push_number(*number);
@@ -56,10 +56,10 @@ pub(crate) fn add_values(state: &mut State<'_>) {
     state.set_field(-2, c"REDIS_VERSION");
 }
 
-/// The version of Redis whose behavior scripts see.
+/// The version of Redis that scripts see. The library behaves like this version.
 pub(crate) const VERSION: &[u8] = b"7.0.15";
 
-/// The library's numeric constants.
+/// The numeric constants of `redis`.
 pub(crate) const NUMBERS: &[(&CStr, f64)] = &[
     (c"LOG_DEBUG", 0.0),
     (c"LOG_VERBOSE", 1.0),
@@ -70,6 +70,6 @@ pub(crate) const NUMBERS: &[(&CStr, f64)] = &[
     (c"REPL_SLAVE", 2.0),
     (c"REPL_REPLICA", 2.0),
     (c"REPL_ALL", 3.0),
-    // `VERSION` as a number, with one byte per component.
+    // `REDIS_VERSION_NUM` encodes `VERSION` with one byte per component.
     (c"REDIS_VERSION_NUM", 458_767.0),
 ];

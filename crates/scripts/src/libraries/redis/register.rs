@@ -1,5 +1,5 @@
-//! `redis.register_function`, and the library `redis` that a library's program sees while it is
-//! loaded.
+//! Implements `redis.register_function` and the `redis` table that a library's program sees while
+//! it is being loaded.
 
 use std::ffi::c_int;
 
@@ -10,7 +10,7 @@ use crate::libraries::function::{Function, Memory, asked};
 use crate::libraries::workspace::Workspace;
 use crate::state::{HoldsContext, Kind, State};
 
-/// The functions of `redis` that a library's program can call while it is loaded.
+/// The functions of `redis` that a library's program can call while it is being loaded.
 pub(crate) static LOADING: &[Function] = &[
     asked(
         c"register_function",
@@ -26,11 +26,11 @@ const NAME: c_int = 2;
 const DESCRIPTION: c_int = 3;
 const CALLBACK: c_int = 4;
 
-/// The error message of a failed registration.
+/// The error message if a registration fails.
 type Problem = &'static [u8];
 
-/// Implements `redis.register_function`, which takes a name and a function, or a table of named
-/// arguments.
+/// Implements `redis.register_function`. The arguments are a name and a function, or a table of
+/// named arguments.
 fn register_function(state: &mut State<'_>) -> c_int {
     let count = state.top();
     if !(1..=2).contains(&count) {
@@ -54,7 +54,8 @@ fn register_function(state: &mut State<'_>) -> c_int {
     0
 }
 
-/// Registers the function whose arguments are at their stack indices. Raises no Lua error.
+/// Registers a function. Its arguments must be at the stack indices `NAME`, `DESCRIPTION` and
+/// `CALLBACK`. Raises no Lua error.
 fn register(state: &State<'_>, flags: FunctionFlags) -> Result<(), Problem> {
     let name = state.bytes(NAME);
     let has_description = state.is_string(DESCRIPTION);
@@ -74,14 +75,15 @@ fn register(state: &State<'_>, flags: FunctionFlags) -> Result<(), Problem> {
     let Some(bytes) = workspace.registrations.add(function) else {
         return Err(b"ERR Function already exists in the library");
     };
-    // Lua limits the memory of the program; this check limits the memory of what it registers.
+    // Lua limits the memory of the library's program, but registered names and descriptions are
+    // outside Lua's heap, so limit them here.
     match bytes > workspace.context().memory.limit.get() {
         true => Err(b"ERR not enough memory"),
         false => Ok(()),
     }
 }
 
-/// Places the arguments `name, function` at their stack indices.
+/// Moves the two arguments, a name and a function, to the stack indices `NAME` and `CALLBACK`.
 fn arrange_two(state: &mut State<'_>) -> Result<(), Problem> {
     if !state.is_string(1) {
         return Err(b"ERR first argument to redis.register_function must be a string");
@@ -97,7 +99,7 @@ fn arrange_two(state: &mut State<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Places the named arguments of the table, the only argument, at their stack indices.
+/// Moves the fields of the only argument, a table, to the stack indices of the arguments.
 fn arrange_named(state: &mut State<'_>, flags: &mut FunctionFlags) -> Result<(), Problem> {
     if state.kind(1) != Kind::TABLE {
         return Err(
@@ -128,8 +130,8 @@ fn arrange_named(state: &mut State<'_>, flags: &mut FunctionFlags) -> Result<(),
     Ok(())
 }
 
-/// Returns the stack index for the named argument whose name and value are on top of the stack, or
-/// `None` for the flags.
+/// Returns the stack index for the named argument whose name and value are on top of the stack.
+/// Returns `None` for the flags.
 fn place_of(state: &State<'_>) -> Result<Option<c_int>, Problem> {
     if state.kind(-2) == Kind::NUMBER {
         return Err(b"ERR unknown argument given to redis.register_function");
@@ -168,8 +170,8 @@ fn place_of(state: &State<'_>) -> Result<Option<c_int>, Problem> {
     }
 }
 
-/// Converts a numeric name and description to strings, so that reading them later allocates
-/// nothing.
+/// Converts a numeric name and a numeric description to strings, so that reading them later
+/// allocates nothing.
 fn make_strings(state: &State<'_>) {
     state.bytes(NAME);
     if state.is_string(DESCRIPTION) {
@@ -177,7 +179,7 @@ fn make_strings(state: &State<'_>) {
     }
 }
 
-/// Reads the flags in the table on top of the stack. Returns whether all of them are known.
+/// Parses the table of flags on top of the stack. Returns whether all flags are known.
 fn read_flags(state: &mut State<'_>, flags: &mut FunctionFlags) -> bool {
     for index in 1.. {
         state.push_item(-1, index);

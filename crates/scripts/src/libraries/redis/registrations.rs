@@ -1,4 +1,4 @@
-//! The functions that a library's program registers.
+//! Collects the functions that a library's program registers.
 
 use std::cell::Cell;
 
@@ -6,21 +6,21 @@ use undercroft_commands::scripts::LibraryFunction;
 
 use crate::state::RegistryKey;
 
-/// A registered function, and its registry key.
+/// A registered function with its registry key.
 pub(crate) type RegisteredFunction = (LibraryFunction, RegistryKey);
 
-/// The functions of the library that is being loaded.
+/// The functions that the library being loaded has registered so far.
 #[derive(Default)]
 pub(crate) struct Registrations {
-    /// Whether functions can be registered now.
+    /// Whether a library is being loaded, so that functions can be registered.
     is_open: Cell<bool>,
     functions: Cell<Vec<RegisteredFunction>>,
-    /// The memory of `functions`, in bytes.
+    /// The memory that `functions` occupies, in bytes.
     bytes: Cell<usize>,
 }
 
 impl Registrations {
-    /// Clears the list, and accepts registrations.
+    /// Clears the list of functions, and starts to accept registrations.
     pub(crate) fn begin(&self) {
         self.functions.take();
         self.bytes.set(0);
@@ -31,8 +31,8 @@ impl Registrations {
         self.is_open.get()
     }
 
-    /// Adds a function unless its name is taken; its registry key is set later. Returns the bytes
-    /// that all functions take.
+    /// Adds a function whose registry key will be set later. Returns the memory that all functions
+    /// occupy, in bytes, or `None` if the name already exists.
     pub(super) fn add(&self, function: LibraryFunction) -> Option<usize> {
         let mut functions = self.functions.take();
         let is_new = !functions
@@ -48,7 +48,7 @@ impl Registrations {
         is_new.then(|| self.bytes.get())
     }
 
-    /// Sets the registry key of the last function.
+    /// Sets the registry key of the function that was registered last.
     pub(super) fn set_last_key(&self, key: RegistryKey) {
         let mut functions = self.functions.take();
         if let Some(last) = functions.last_mut() {
@@ -57,7 +57,7 @@ impl Registrations {
         self.functions.set(functions);
     }
 
-    /// Removes the last function, and returns its registry key.
+    /// Removes the function that was registered last, and returns its registry key.
     pub(crate) fn pop(&self) -> Option<RegistryKey> {
         let mut functions = self.functions.take();
         let last = functions.pop();

@@ -1,4 +1,4 @@
-//! Error and status replies that a script creates, and checksums.
+//! Implements the functions that create error replies, status replies and checksums.
 
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ pub(super) fn sha1hex(state: &mut State<'_>) -> c_int {
     }
     let mut hashing = IncrementalSha::default();
     for piece in state.bytes(1).chunks(PIECE) {
-        // Hashing a byte takes a few nanoseconds, so each byte counts as a step.
+        // Count each byte as a step, because hashing a byte takes a few nanoseconds.
         state.spend(piece.len());
         hashing.add(piece);
     }
@@ -39,7 +39,8 @@ pub(super) fn error_reply(state: &mut State<'_>) -> c_int {
     let context = state.context();
     state.check_scratch(text.len() + 8);
     state.spend_bytes(text.len());
-    // SAFETY: pushing an error does not use the scratch buffer.
+    // SAFETY: `error` is the only reference to the scratch buffer, because pushing an error does
+    // not use the buffer.
     let error = unsafe { &mut *context.scratch() };
     compose_error(error, text);
     state.push_error(error);
@@ -47,8 +48,8 @@ pub(super) fn error_reply(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Writes an error's text as Redis stores it in a table: without a leading `-`, and with an error
-/// code.
+/// Writes an error message as Redis stores it in an error table: without a leading `-`, and with an
+/// error code.
 fn compose_error(out: &mut Vec<u8>, text: &[u8]) {
     out.clear();
     let text = text.strip_prefix(b"-").unwrap_or(text);
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_get_a_code() {
+    fn error_without_a_code_gets_err() {
         for (text, expected) in [
             ("My Err", "My Err"),
             ("-My Err", "My Err"),

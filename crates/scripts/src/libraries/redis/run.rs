@@ -1,4 +1,4 @@
-//! Functions that affect the run of a script: its log, protocol and replication.
+//! Implements the functions for a script's log, protocol and replication.
 
 use std::ffi::c_int;
 
@@ -22,7 +22,8 @@ pub(super) fn log(state: &mut State<'_>) -> c_int {
     }
     let context = state.context();
     context.clear_scratch();
-    // SAFETY: no function that is called here uses the scratch buffer.
+    // SAFETY: `line` is the only reference to the scratch buffer, because no function called below
+    // uses the buffer.
     let line = unsafe { &mut *context.scratch() };
     for index in 2..=count {
         if state.is_string(index) {
@@ -56,8 +57,8 @@ pub(super) fn setresp(state: &mut State<'_>) -> c_int {
     0
 }
 
-/// Implements `redis.set_repl`, which has no effect: a script writes to the store that all
-/// processes share.
+/// Implements `redis.set_repl`. It has no effect, because scripts write directly to the store that
+/// all processes share.
 pub(super) fn set_repl(state: &mut State<'_>) -> c_int {
     if !state.context().has_host() {
         state.raise(b"ERR redis.set_repl can only be called inside a script invocation");
@@ -79,13 +80,13 @@ pub(super) fn replicate_commands(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// Implements `redis.breakpoint`, which returns false because there is no debugger.
+/// Implements `redis.breakpoint`. It returns false, because there is no debugger.
 pub(super) fn breakpoint(state: &mut State<'_>) -> c_int {
     state.push_boolean(false);
     1
 }
 
-/// Implements `redis.debug`, which has no effect.
+/// Implements `redis.debug`, which does nothing.
 pub(super) fn debug(_: &mut State<'_>) -> c_int {
     0
 }

@@ -1,7 +1,7 @@
-//! `string.format`.
+//! Implements `string.format`.
 //!
-//! C's `snprintf` prints each conversion. Its format is checked first: at most two digits of width
-//! and two of precision, so that no result is longer than a few hundred bytes.
+//! C's `snprintf` prints each conversion. Its format is validated first: the width and the
+//! precision have at most two digits each, so that no result is longer than a few hundred bytes.
 
 use std::ffi::{c_char, c_double, c_int, c_long, c_ulong};
 
@@ -13,15 +13,15 @@ unsafe extern "C" {
     fn snprintf(out: *mut c_char, size: usize, format: *const c_char, ...) -> c_int;
 }
 
-/// The buffer for one conversion, in bytes: `%99.99f` of the largest number fits.
+/// The size, in bytes, of the buffer for one conversion. `%99.99f` of the largest number fits.
 const CONVERSION_MAX: usize = 512;
 const FLAGS: &[u8] = b"-+ #0";
-/// Strings of at least this many bytes are not padded.
+/// A string of at least this many bytes is not padded.
 const PADDED_MAX: usize = 100;
 
-/// The format of one conversion, as C expects it.
+/// One conversion of a format, in the form that C expects.
 struct Conversion {
-    /// The format, with a leading `%` and trailing zero bytes.
+    /// The conversion's format with a leading `%`, padded with zero bytes.
     text: [u8; 24],
     length: usize,
     has_precision: bool,
@@ -35,7 +35,8 @@ impl Conversion {
         }
     }
 
-    /// Reads the format after a `%`, up to its conversion letter. Returns it with its length.
+    /// Parses the format after a `%`, up to the conversion letter. Returns the conversion with the
+    /// length that it parsed.
     fn read(format: &[u8]) -> Result<(Conversion, usize), &'static [u8]> {
         let at = |place: usize| format.get(place).copied().unwrap_or(0);
         let is_digit = |place: usize| at(place).is_ascii_digit();
@@ -67,7 +68,7 @@ impl Conversion {
         Ok((conversion, end))
     }
 
-    /// Completes the format with its letter, and with `l` for a 64-bit integer.
+    /// Appends the conversion letter to the format, preceded by `l` for a 64-bit integer.
     fn terminate(&mut self, is_long: bool, letter: u8) -> *const c_char {
         if is_long {
             self.add(b'l');
@@ -126,25 +127,29 @@ fn add_conversion(
         b'c' => {
             let value = truncated(state.check_number(argument)) as c_int;
             let format = conversion.terminate(false, letter);
-            // SAFETY: the format has one conversion, whose type matches `value`.
+            // SAFETY: the format has one conversion, which matches the type of `value`, and the
+            // output is limited to the buffer's size.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'd' | b'i' => {
             let value: c_long = truncated(state.check_number(argument));
             let format = conversion.terminate(true, letter);
-            // SAFETY: the format has one conversion, whose type matches `value`.
+            // SAFETY: the format has one conversion, which matches the type of `value`, and the
+            // output is limited to the buffer's size.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'o' | b'u' | b'x' | b'X' => {
             let value: c_ulong = truncated_unsigned(state.check_number(argument));
             let format = conversion.terminate(true, letter);
-            // SAFETY: the format has one conversion, whose type matches `value`.
+            // SAFETY: the format has one conversion, which matches the type of `value`, and the
+            // output is limited to the buffer's size.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'e' | b'E' | b'f' | b'g' | b'G' => {
             let value: c_double = state.check_number(argument);
             let format = conversion.terminate(false, letter);
-            // SAFETY: the format has one conversion, whose type matches `value`.
+            // SAFETY: the format has one conversion, which matches the type of `value`, and the
+            // output is limited to the buffer's size.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         b'q' => return add_quoted(out, state.check_bytes(argument)),
@@ -154,8 +159,8 @@ fn add_conversion(
                 return out.add(value);
             }
             let (format, value) = (conversion.terminate(false, letter), value.as_ptr());
-            // SAFETY: the format has one conversion, of a string, and every Lua string ends with a
-            // zero byte.
+            // SAFETY: the format has one conversion, of a string. Every Lua string ends with a zero
+            // byte, and the output is limited to the buffer's size.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         _ => {

@@ -1,4 +1,4 @@
-//! Matches Lua patterns against a text.
+//! Matches Lua patterns against strings.
 
 use std::ffi::c_int;
 
@@ -6,12 +6,13 @@ use crate::state::{Context, State};
 
 const CAPTURES_MAX: usize = 32;
 const LEVELS_MAX: u32 = 200;
-/// The maximum length of a pattern in bytes: a single step may examine all of it.
+/// The maximum length of a pattern, in bytes. It limits the time of a single step, which can
+/// examine the entire pattern.
 const PATTERN_MAX: usize = 1 << 20;
 
-/// The length of a capture that is still open.
+/// The length of a capture whose end has not been matched.
 const UNFINISHED: isize = -1;
-/// The length that marks a position capture.
+/// The length that marks a capture as a position capture.
 const POSITION: isize = -2;
 
 /// The state of a search for a match.
@@ -27,7 +28,8 @@ pub(super) struct Matcher<'a> {
     depth: u32,
 }
 
-/// The end of the match, if there is one, or the error in the pattern.
+/// The result of a match: the end of the matched text, `None` without a match, or an error message
+/// if the pattern is malformed.
 pub(super) type Matched = Result<Option<usize>, &'static [u8]>;
 
 impl<'a> Matcher<'a> {
@@ -47,12 +49,12 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Returns a byte of the pattern, or 0 past its end.
+    /// Returns the pattern's byte at `place`, or 0 past the pattern's end.
     pub(super) fn pattern_byte(&self, place: usize) -> u8 {
         self.pattern.get(place).copied().unwrap_or(0)
     }
 
-    /// Returns a byte of the text, or 0 past its end.
+    /// Returns the text's byte at `place`, or 0 past the text's end.
     fn text_byte(&self, place: usize) -> u8 {
         self.text.get(place).copied().unwrap_or(0)
     }
@@ -61,14 +63,15 @@ impl<'a> Matcher<'a> {
         self.context.spend(self.state, steps);
     }
 
-    /// Matches the pattern, from its offset `pattern`, against the text at `start`.
+    /// Matches the pattern, starting at its offset `pattern`, against the text at offset `start`.
     pub(super) fn match_from(&mut self, start: usize, pattern: usize) -> Matched {
         self.level = 0;
         self.depth = 0;
         self.match_here(start, pattern)
     }
 
-    /// Returns the end of the single character, class or set at an offset of the pattern.
+    /// Returns the offset after the single character, class or set that starts at offset `place` of
+    /// the pattern.
     fn single_end(&self, mut place: usize) -> Result<usize, &'static [u8]> {
         let first = self.pattern_byte(place);
         place += 1;
@@ -97,7 +100,8 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Returns whether a byte is in the set whose brackets are at `place` and `end`.
+    /// Returns whether `byte` is in the set whose brackets are at the pattern's offsets `place` and
+    /// `end`.
     fn in_set(&self, byte: u8, mut place: usize, end: usize) -> bool {
         let mut is_in = true;
         if self.pattern_byte(place + 1) == b'^' {
@@ -208,7 +212,7 @@ impl<'a> Matcher<'a> {
                 },
                 _ => {
                     let end = self.single_end(place)?;
-                    // A set can be long, so each of its bytes counts as a step.
+                    // Count each byte of a set as a step, because sets can be long.
                     self.count(end - place);
                     let is_one = self.single_matches(at, place, end);
                     match self.pattern_byte(end) {
@@ -302,7 +306,7 @@ impl<'a> Matcher<'a> {
         Ok(is_same.then_some(at + length))
     }
 
-    /// Pushes a capture. If the pattern has no captures, the first capture is the whole match.
+    /// Pushes a capture. If the pattern has no captures, the first capture is the entire match.
     pub(super) fn push_capture(&self, index: usize, start: usize, end: usize) {
         if index >= self.level {
             if index != 0 {
@@ -317,8 +321,8 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Pushes all captures, or the match if the pattern has no captures and `whole` is set. Returns
-    /// how many values it pushed.
+    /// Pushes all captures, or the entire match if the pattern has no captures and `whole` is set.
+    /// Returns the number of pushed values.
     pub(super) fn push_captures(&self, start: usize, end: usize, whole: bool) -> c_int {
         let count = if self.level == 0 && whole {
             1
@@ -335,7 +339,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Returns whether a byte is in the class of a letter, such as `d` for digits.
+/// Returns whether `byte` belongs to a class, such as `d` for digits.
 fn in_class(byte: u8, class: u8) -> bool {
     let is_in = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),
@@ -353,7 +357,8 @@ fn in_class(byte: u8, class: u8) -> bool {
     is_in != class.is_ascii_uppercase()
 }
 
-/// Returns the pattern up to its first zero byte, because a pattern ends there in C.
+/// Returns the pattern up to its first zero byte. C strings, and therefore Lua 5.1's patterns, end
+/// there.
 pub(super) fn until_zero(pattern: &[u8]) -> &[u8] {
     let end = memchr::memchr(0, pattern);
     &pattern[..end.unwrap_or(pattern.len())]

@@ -1,8 +1,8 @@
-//! The library `string`.
+//! Implements the library `string`.
 //!
 //! - `format`: `string.format`.
-//! - `matcher`: matches a pattern against a text.
-//! - `patterns`: the functions that take patterns.
+//! - `matcher`: matches Lua patterns against strings.
+//! - `patterns`: the functions with a pattern as argument.
 
 mod format;
 mod matcher;
@@ -15,7 +15,7 @@ use crate::state::{Kind, State};
 use crate::values::buffer::Buffer;
 use format::format;
 
-/// The functions of `string`, with the bounds of each call.
+/// The functions of `string`, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"byte", byte, "results, 8,000 at most", Memory::Counted),
     asked(c"char", char, "arguments, 8,000 at most", Memory::Counted),
@@ -34,7 +34,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"upper", upper, "bytes", Memory::Counted),
 ];
 
-/// Resolves a position in a text: negative positions count from the end.
+/// Resolves a Lua position, in which negative values count from the end of the string.
 fn place(place: i64, length: usize) -> i64 {
     let length = length as i64;
     match place {
@@ -135,7 +135,8 @@ fn char(state: &mut State<'_>) -> c_int {
 fn dump(state: &mut State<'_>) -> c_int {
     state.check_kind(1, Kind::FUNCTION);
     state.set_top(1);
-    // `dump` needs the function on top of the stack, so create the buffer first.
+    // `dump` requires the function on top of the stack, so create the buffer before pushing the
+    // function.
     let mut out = Buffer::new(state);
     state.push_value(1);
     if !state.dump(&mut |piece| out.add(piece)) {

@@ -1,8 +1,9 @@
-//! Lua patterns: `find`, `match`, `gmatch` and `gsub` of the library `string`.
+//! Implements the functions of `string` that match Lua patterns: `find`, `match`, `gmatch` and
+//! `gsub`.
 //!
-//! Patterns work as in Lua 5.1, with two limits: they nest at most 200 levels deep, and the host is
-//! regularly asked whether the script may continue. Lua's own functions can run for years if a
-//! pattern has many ways to match, and overflow the stack if the pattern is long.
+//! Patterns work as in Lua 5.1, with two differences: matching recurses at most 200 levels deep,
+//! and it regularly asks the host whether the script may continue. Lua's own functions can run for
+//! years if a pattern has many ways to match, and overflow the stack if the pattern is long.
 
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
@@ -12,7 +13,7 @@ use crate::libraries::function::{Function, Memory, asked, constant};
 use crate::state::{Kind, State, upvalue};
 use crate::values::buffer::Buffer;
 
-/// The functions that take patterns, with the bounds of each call.
+/// The functions that match patterns, with the limits on each call's time and memory.
 pub(crate) const FUNCTIONS: &[Function] = &[
     asked(c"find", find, "steps of the pattern", Memory::Counted),
     asked(c"match", match_, "steps of the pattern", Memory::Counted),
@@ -26,7 +27,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Functions that a script gets only as results of the functions above.
+/// Functions that scripts can obtain only as results of the pattern functions.
 pub(crate) const RETURNED: &[Function] = &[asked(
     c"the iterator of string.gmatch",
     next_match,
@@ -36,7 +37,8 @@ pub(crate) const RETURNED: &[Function] = &[asked(
 
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
-/// Returns the end of the match, if there is one. Raises an error if the pattern is malformed.
+/// Returns the end of the match, or `None` without a match. Raises an error if the pattern is
+/// malformed.
 fn unwrap_or_raise(state: &State<'_>, matched: Matched) -> Option<usize> {
     match matched {
         Ok(matched) => matched,
@@ -96,7 +98,7 @@ fn find_first(state: &State<'_>, finds: bool) -> c_int {
     1
 }
 
-/// Returns whether a pattern has no special characters.
+/// Returns whether a pattern contains no special characters.
 fn is_plain(state: &State<'_>, pattern: &[u8]) -> bool {
     const PIECE: usize = 4096;
     let mut pieces = until_zero(pattern).chunks(PIECE);
@@ -106,12 +108,12 @@ fn is_plain(state: &State<'_>, pattern: &[u8]) -> bool {
     })
 }
 
-/// Returns where `wanted` occurs in `text`. Both can be long, so it searches in parts and asks the
-/// host in between.
+/// Returns the offset of `wanted` in `text`. Searches a long text in parts, and asks the host
+/// between two parts whether to continue.
 fn find_plain(state: &State<'_>, text: &[u8], wanted: &[u8]) -> Option<usize> {
     const PART: usize = 1 << 20;
     state.spend_bytes(wanted.len());
-    // A Lua error skips this destructor, which has nothing to free because the finder borrows
+    // A Lua error can skip this destructor. It has nothing to free, because the finder borrows
     // `wanted`.
     let finder = ManuallyDrop::new(memchr::memmem::Finder::new(wanted));
     let part = PART.max(wanted.len().saturating_mul(4));
@@ -139,9 +141,10 @@ fn match_all(state: &mut State<'_>) -> c_int {
     1
 }
 
-/// The iterator of `gmatch`. Its upvalues are the text, the pattern and the next position.
+/// Implements the iterator that `gmatch` returns. Its upvalues are the text, the pattern and the
+/// next position.
 fn next_match(state: &mut State<'_>) -> c_int {
-    // SAFETY: the running function keeps its upvalues alive, and only the third one is replaced.
+    // SAFETY: a running function keeps its upvalues alive, and only the third upvalue is replaced.
     let anchored = unsafe { state.anchored() };
     let (subject, pattern) = (anchored.bytes(upvalue(1)), anchored.bytes(upvalue(2)));
     let start = state.number(upvalue(3)) as usize;
@@ -159,7 +162,8 @@ fn next_match(state: &mut State<'_>) -> c_int {
 
 fn replace_all(state: &mut State<'_>) -> c_int {
     state.check_stack();
-    // SAFETY: the arguments and the buffer's memory stay on the stack until the function returns.
+    // SAFETY: the arguments and the buffer's memory stay on the stack until this function returns,
+    // so the bytes stay alive.
     let anchored = unsafe { state.anchored() };
     let (subject, pattern) = (anchored.check_bytes(1), anchored.check_bytes(2));
     let kind = state.kind(3);
@@ -199,7 +203,7 @@ fn replace_all(state: &mut State<'_>) -> c_int {
     2
 }
 
-/// Appends the replacement of a match.
+/// Appends the replacement for a match: a string, or the value that a table or a function returns.
 fn add_value(
     state: &mut State<'_>,
     matcher: &Matcher<'_>,
@@ -231,14 +235,15 @@ fn add_value(
     state.pop(1);
 }
 
-/// Appends the replacement string, with captures in place of `%1` and the like.
+/// Appends the replacement string, in which captures replace `%1`, `%2` and so on.
 fn add_text(
     state: &mut State<'_>,
     matcher: &Matcher<'_>,
     out: &mut Buffer<'_>,
     (start, end): (usize, usize),
 ) {
-    // SAFETY: the third argument stays on the stack until the function returns.
+    // SAFETY: the third argument stays on the stack until this function returns, so its bytes stay
+    // alive.
     let mut rest = unsafe { state.anchored() }.bytes(3);
     while let Some(at) = memchr::memchr(b'%', rest) {
         out.add(&rest[..at]);

@@ -1,4 +1,4 @@
-//! Changes to the bits of strings.
+//! Defines scenarios that change bits of strings.
 
 use undercroft_engine::Store;
 use undercroft_engine::strings::BitOperation;
@@ -8,7 +8,7 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::{appended, some_keys, with};
 
-/// The scenarios that change bits.
+/// The scenarios that change bits of strings.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SETBIT", appended, |s| set_field(s, &key(0, 90), 80, 1, 1)),
     full("SETBIT insert", some_keys, |s| {

@@ -1,6 +1,6 @@
-//! Clients that wait for keys. The clients in a prepared store are dead. Live clients belong to the
-//! process under test, so most of these changes take several transactions, and a push can be
-//! committed before it is served.
+//! Defines scenarios with clients that are blocked on keys. The blocked clients in a prepared store
+//! are dead. Live clients belong to the process under test, so most of these changes take several
+//! transactions, and a push can be committed before it is served.
 
 use std::mem::ManuallyDrop;
 
@@ -34,7 +34,7 @@ const DELIVER: Take = Take::Deliver {
     acknowledged: false,
 };
 
-/// The scenarios of waiting clients.
+/// The scenarios with clients that are blocked on keys.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("BLPOP begins to wait", some_keys, |s| {
         wait(s, &[key(0, 90)], LEFT);
@@ -235,7 +235,7 @@ fn begin(waiters: &mut Waiters<&Store>, keys: &[Vec<u8>], take: Take) -> Ticket 
     }
 }
 
-/// Starts to wait, and keeps waiting until the process dies.
+/// Starts to wait for an item in the keys, and waits until the process dies.
 fn wait(store: &Store, keys: &[Vec<u8>], take: Take) -> Ticket {
     begin(&mut ManuallyDrop::new(Waiters::new(store)), keys, take)
 }
@@ -251,8 +251,8 @@ fn add(store: &Store, key: &[u8]) {
     });
 }
 
-/// Opens another process in a slot that the process under test does not get, calls `body` with it,
-/// and lets the process die.
+/// Opens the store as another process, calls `body`, and simulates the process's death. The process
+/// has a slot in the process table that the process under test cannot get.
 pub(super) fn with_another(store: &Store, body: impl FnOnce(&Store)) {
     let others = [0; 3].map(|_| {
         let other = fixture::open(store.path()).expect("a whole store");
@@ -271,7 +271,7 @@ fn waited_for(store: &Store) {
     });
 }
 
-/// Gives an item to a waiter that then dies.
+/// Hands an item to a waiter that then dies.
 fn give_to_the_dead(store: &Store) {
     with_another(store, |other| {
         wait(other, &[key(0, 90), key(1, 90)], LEFT);

@@ -1,5 +1,5 @@
-//! Channels. A message names its holder's process table entry, which differs between the processes
-//! that are stepped through, so these scenarios are not stepped through.
+//! Defines scenarios of channels. A message contains the index of its holder's entry in the process
+//! table, which differs between the traced processes, so no test run steps through these scenarios.
 
 use std::mem::ManuallyDrop;
 
@@ -71,7 +71,7 @@ fn hold(store: &Store) {
     assert_eq!(held.expect("room").0, Received::Some);
 }
 
-/// Starts to look at a channel, and keeps looking until the process dies.
+/// Starts to watch a channel for messages, and watches until the process dies.
 fn look(store: &Store, look: Look) {
     let jobs = jobs();
     let wanted = Wanted {

@@ -1,5 +1,6 @@
-//! Changes that every type supports through the same interface: create, copy, move to another shard
-//! and remove. Each runs on a small value and on a large one, which is an object.
+//! Defines scenarios of changes that every type supports through the same interface: create, copy,
+//! move to another shard, and remove. Each change is made to a small value and to a large value,
+//! which is an object with separate memory.
 
 use undercroft_engine::{Limits, Store, ValueType};
 
@@ -9,7 +10,8 @@ use crate::scenario::definition::{Scenario, log_steps};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// The number of elements of a value that fits in one block, and of a value that does not.
+/// The number of elements of a value that fits in one block. A value with `MANY` elements does not
+/// fit.
 const FEW: u32 = 4;
 const MANY: u32 = 600;
 

@@ -1,4 +1,4 @@
-//! Eviction of keys to make room.
+//! Defines scenarios that evict keys to free memory.
 
 use undercroft_engine::Store;
 use undercroft_engine::eviction::{Eviction, EvictionPolicy};
@@ -35,14 +35,14 @@ fn flushed(store: &Store) {
     store.flush(&[0], false).expect("room");
 }
 
-/// Frees `bytes` bytes by evicting keys. Leaves the store's own limit unchanged, because otherwise
-/// a process that examines the store evicts keys, too.
+/// Evicts keys until `bytes` bytes are free. Does not change the store's own limit, because
+/// otherwise a process that inspects the store would evict keys, too.
 fn evict(store: &Store, policy: EvictionPolicy, bytes: u64) {
     let eviction = Eviction {
         policy,
         ..store.eviction()
     };
-    // A fixed seed, so that every run evicts the same keys.
+    // Use a fixed seed, so that every run evicts the same keys.
     store.set_random(7);
     store.set_eviction(eviction).expect("a store to write to");
     let limit = store.used_memory() - bytes;

@@ -1,4 +1,4 @@
-//! Changes to feeds.
+//! Defines scenarios that change feeds.
 
 use undercroft_engine::Store;
 use undercroft_engine::feeds::{
@@ -11,7 +11,7 @@ use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// The number of items that fill a leaf.
+/// The number of items in a full leaf.
 const LEAF: u32 = 310;
 
 /// The scenarios of feeds.
@@ -27,7 +27,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, 0),
         |s| add(s, -1, 0..700),
     ),
-    // Changes within leaves.
+    // Changes within a leaf.
     quick("FEED.ADD at the tail", small, |s| add(s, -1, 50..52)),
     full("FEED.ADD at the head, a small leaf moves", small, |s| {
         add(s, 0, 50..52)
@@ -51,7 +51,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("FEED.ADD inside, leaves more", tree, |s| {
         add(s, 400, 9000..9800)
     }),
-    // Adding and removing leaves.
+    // Changes that add or remove leaves.
     quick(
         "FEED.ADD, a leaf more",
         |s| with(s, LEAF),
@@ -82,7 +82,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| remove(s, &[0]),
     ),
     full("FEED.DELWHERE, rebuilt", tree, |s| remove_where(s, 3)),
-    // Compacting alone does not change a feed's content, so it is combined with another change.
+    // Compacting does not change the contents of a feed, so it is combined with another change in
+    // one transaction.
     full("EXEC of FEED.COMPACT and FEED.HIDE", thin, |s| {
         let values: [&[u8]; 1] = [&value(5)];
         write(s, &[&feed()], |writer| {
@@ -90,7 +91,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             writer.feed_hide(0, &s.key(&feed()), &Selection::of_values(&values), true)
         });
     }),
-    // Changes to hidden items and to attributes.
+    // Changes to the visibility and the attributes of items.
     quick("FEED.HIDE", tree, |s| hide(s, &[5, 400, 700], true)),
     full("FEED.SHOW", tree, |s| hide(s, &[7, 14], false)),
     quick("FEED.SETATTR", tree, |s| {
@@ -98,7 +99,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     quick("FEED.MOVE to the head", tree, |s| shift(s, 500, 0)),
     full("FEED.MOVE within a leaf", small, |s| shift(s, 2, 6)),
-    // Tallies, which count all items below a node.
+    // Changes to tallies, which count the items below a node by attribute.
     full("EXEC of a tally, then FEED.HIDE", wide, |s| {
         let values: [&[u8]; 1] = [&value(5)];
         write(s, &[&feed()], |writer| {
@@ -137,7 +138,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("FEED.HIDE in a sorted feed", sorted, |s| {
         hide(s, &[5, 400, 401], true)
     }),
-    // Feeds with an index.
+    // Changes to feeds with an index.
     quick("FEED.ADD to a feed with an index", indexed, |s| {
         add(s, -1, 9000..9002)
     }),
@@ -177,7 +178,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         s.sweep(1).expect("room");
         s.sweep(64).expect("room");
     }),
-    // Operations on complete feeds.
+    // Operations on entire feeds.
     quick("DEL of a feed", tree, |s| delete(s, &[feed()])),
     gradual("DEL of a feed, then freeing", tree, |s| {
         delete(s, &[feed()]);
@@ -202,7 +203,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("DEL of a feed in an arena", in_arena, |s| {
         delete(s, &[feed()])
     }),
-    // A rollback of the transaction must restore what the pop cut off.
+    // If the transaction is rolled back, the items removed by the pop must be restored.
     full("EXEC of FEED.POP and FEED.ADD", tree, |s| {
         let rows = rows(9000..9001);
         write(s, &[&feed()], |writer| {
@@ -320,7 +321,7 @@ fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
 }
 
-/// Creates a feed with enough leaves for the node above them to have room for a tally.
+/// Creates a feed with enough leaves for a node that has room for a tally.
 fn wide(store: &Store) {
     with(store, 25 * LEAF);
 }
@@ -340,8 +341,8 @@ fn indexed(store: &Store) {
     add(store, -1, 0..2 * LEAF + 100);
 }
 
-/// Creates a feed with two adjacent leaves whose labels leave no room for another label between
-/// them.
+/// Creates a feed with two adjacent leaves between whose labels (the order numbers of leaves) no
+/// further label fits.
 fn crowded(store: &Store) {
     indexed(store);
     (0..33).for_each(|step| add(store, 400, 10_000 + step * 200..10_200 + step * 200));
@@ -356,13 +357,13 @@ fn sorted(store: &Store) {
     add(store, -1, 0..2 * LEAF + 100);
 }
 
-/// Creates a feed with a leaf that has grown at its head.
+/// Creates a feed with a leaf to whose head items were added.
 fn headed(store: &Store) {
     with(store, LEAF);
     add(store, 0, 9000..9010);
 }
 
-/// Creates a feed of two leaves with few items each and one with more.
+/// Creates a feed with two sparse leaves and a fuller one.
 fn thin(store: &Store) {
     tree(store);
     let gone: Vec<u32> = (70..LEAF).collect();

@@ -1,4 +1,4 @@
-//! Changes to hashes.
+//! Defines scenarios that change hashes.
 
 use undercroft_engine::{PackedLimits, Store};
 
@@ -8,7 +8,7 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Low limits, so that small stores already convert their hashes.
+/// Low limits, so that even small hashes are converted.
 const LIMITS: PackedLimits = PackedLimits {
     entries: 8,
     value: 64,
@@ -16,7 +16,7 @@ const LIMITS: PackedLimits = PackedLimits {
 
 /// The scenarios of hashes.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // Packed hashes.
+    // Changes to packed hashes.
     quick("HSET insert", some_keys, |s| put(s, 0, 0..2, 10)),
     quick(
         "HSET another field",
@@ -62,7 +62,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| wide(s, 8),
         |s| rename(s, &key(0, 90), &key(1, 90)),
     ),
-    // Dictionaries.
+    // Changes to dictionaries.
     quick(
         "HSET converting by its count",
         |s| small(s, 8),
@@ -87,7 +87,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| small(s, 12),
         |s| put(s, 0, 3..4, 9),
     ),
-    // These undo logs are so long that each word is logged only once.
+    // The undo logs of these changes are so long that each word is logged only once.
     log_steps(
         "HSET of many fields, large",
         |s| small(s, 12),
@@ -200,7 +200,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| small(s, 20),
         |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
     ),
-    // Hashes in arenas.
+    // Changes to hashes that are in an arena (the pages of one large object).
     log_steps(
         "HSET of a field that moves a hash to an arena",
         |s| fat(s, 15),
@@ -266,7 +266,7 @@ fn remove(store: &Store, other: usize, fields: std::ops::Range<usize>) {
     assert_eq!(removed, fields.len() as u64, "fields that are there");
 }
 
-/// Creates a hash with so many fields that removing most of them builds a new hash.
+/// Creates a hash with so many fields that removing most of them rebuilds the hash.
 fn crowd(store: &Store) {
     some_keys(store);
     put(store, 0, 0..300, 10);
@@ -280,7 +280,8 @@ fn small(store: &Store, fields: usize) {
     }
 }
 
-/// Creates a hash with `fields` fields of 4,000 bytes. From 16 fields on, it is in an arena.
+/// Creates a hash with `fields` fields of 4,000 bytes. With 16 or more fields, it is in an arena
+/// (the pages of one large object).
 fn fat(store: &Store, fields: usize) {
     some_keys(store);
     for index in 0..fields {
@@ -313,7 +314,7 @@ fn two(store: &Store) {
     put(store, 1, 0..12, 10);
 }
 
-/// Creates and removes a hash, whose memory has not been freed yet.
+/// Creates and deletes a hash, so that its memory is still to be freed.
 fn buried(store: &Store) {
     small(store, 40);
     put(store, 0, 20..21, 5000);

@@ -1,5 +1,5 @@
-//! Strings that are read in place, taken out in place, and changed while a process reads them in
-//! place.
+//! Defines scenarios with strings that are read in place, removed in place, or changed while a
+//! process reads them in place.
 
 use undercroft_engine::Store;
 
@@ -8,10 +8,10 @@ use crate::scenario::definition::{Scenario, full, gradual, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::with;
 
-/// The string's length in bytes: its block consists of complete pages.
+/// The length of the string, in bytes. Its block consists of complete pages.
 const LONG: usize = 40_000;
 
-/// The scenarios of strings read in place.
+/// The scenarios with strings that are read in place.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("a string is read in place", there, |s| {
         let found = s.get_in_place(0, &key(0, 90)).expect("a read");
@@ -40,7 +40,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
 ];
 
-/// Returns a scenario in which a block stays parked for a while. If its reader dies meanwhile,
+/// Returns a scenario in which a block remains parked, awaiting its readers. If a reader dies,
 /// upkeep frees the block.
 const fn parking(scenario: Scenario) -> Scenario {
     Scenario {
@@ -60,7 +60,7 @@ fn take(store: &Store) {
     store.let_go(taken.expect("it exists"));
 }
 
-/// Calls `act` while this process reads the string in place twice.
+/// Calls `act` while two reads of the string in place are in progress in this process.
 fn while_read(store: &Store, act: impl Fn(&Store)) {
     let read = || store.get_in_place(0, &key(0, 90)).expect("a read");
     let readers = [read(), read()];

@@ -1,6 +1,7 @@
-//! Leases of cached values. A lease names its holder's process table entry, so only the process
-//! that took the lease can set the value or return the lease. A scenario that does so first takes
-//! the lease in a separate transaction. The holder of a lease in a prepared store is dead.
+//! Defines scenarios with leases of cached values. A lease contains the index of its holder's entry
+//! in the process table, so only the process that acquired the lease can set the value or return
+//! the lease. Such a scenario first acquires the lease in a separate transaction. The holder of a
+//! lease in a prepared store is dead.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::scenario::stores::some_keys;
 
 const TERM: Duration = Duration::from_secs(10);
 
-/// The scenarios of leases.
+/// The scenarios with leases.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("a lease is taken", some_keys, take_own),
     full("a lease is taken, the value is there", some_keys, |s| {
@@ -74,7 +75,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     )),
 ];
 
-/// Returns a scenario that takes the lease first.
+/// Returns a scenario that first acquires the lease.
 const fn behind_its_lease(scenario: Scenario) -> Scenario {
     Scenario {
         first: Some(take_own),
@@ -89,7 +90,7 @@ fn take(store: &Store, key: &[u8], number: u64) -> Lease {
     }
 }
 
-/// Takes the lease that the changes use.
+/// Acquires the lease that the changes use.
 fn take_own(store: &Store) {
     take(store, &key(0, 90), 2);
 }

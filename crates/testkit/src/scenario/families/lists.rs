@@ -1,4 +1,4 @@
-//! Changes to lists.
+//! Defines scenarios that change lists.
 
 use undercroft_engine::lists::End;
 use undercroft_engine::{Limits, Ranges, Store, ValueType};
@@ -9,12 +9,12 @@ use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// The number of 13-byte texts that fill a leaf of 4,096 bytes.
+/// The number of 13-byte items in a full leaf of 4,096 bytes.
 const LEAF: usize = 313;
 
 /// The scenarios of lists.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // Packed lists.
+    // Changes to packed lists.
     quick("RPUSH insert", some_keys, |s| {
         push(s, End::Right, &texts(0..2))
     }),
@@ -47,7 +47,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         push(s, End::Right, &vec![vec![b'l'; 600]; 12])
     }),
     full("RPOP of all of a tree", tree, |s| pop(s, End::Right, 5000)),
-    // Changes within leaves.
+    // Changes within a leaf.
     quick("RPUSH to a leaf", tree, |s| {
         push(s, End::Right, &texts(50..51))
     }),
@@ -88,7 +88,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("LREM of a long item", long_items, |s| {
         remove(s, 0, &[b'l'; 900])
     }),
-    // Adding and removing leaves.
+    // Changes that add or remove leaves.
     quick(
         "RPUSH, a leaf more",
         |s| with(s, LEAF),
@@ -127,7 +127,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         s.sweep(2).expect("room");
         s.sweep(64).expect("room");
     }),
-    // Several keys, and operations on complete lists.
+    // Changes to several keys, and operations on entire lists.
     quick("LMOVE between shards", in_both, |s| {
         shift(s, (&list(), End::Left), (&key(1, 90), End::Right))
     }),
@@ -156,7 +156,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXPIRE of a tree", tree, |s| {
         expire(s, &list(), Some(NOW + 1000))
     }),
-    // Lists in arenas.
+    // Changes to lists that are in an arena (the pages of one large object).
     log_steps(
         "RPUSH that moves a list to an arena",
         |s| with(s, LEAF * 16),
@@ -221,7 +221,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SORT STORE of nothing", small, |s| {
         sort_into(s, &key(1, 70), &list())
     }),
-    // A rollback of the transaction must restore what the pop cut off.
+    // If the transaction is rolled back, the items removed by the pop must be restored.
     full("EXEC of RPOP and RPUSH", tree, |s| {
         write(s, &[&list()], |writer| {
             let (key, mut out) = (list(), Ranges::new());
@@ -265,7 +265,7 @@ fn set(store: &Store, index: i64, value: &[u8]) {
     });
 }
 
-/// Inserts a value before the item with the number `index`.
+/// Inserts a value before the item with the index `index`.
 fn insert(store: &Store, index: usize, value: &[u8]) {
     write(store, &[&list()], |writer| {
         writer.list_insert(0, &store.key(&list()), true, &text(index), value)
@@ -291,7 +291,7 @@ fn shift(store: &Store, from: (&[u8], End), to: (&[u8], End)) {
     });
 }
 
-/// Stores a list's items in descending order as another list.
+/// Stores a list's items in descending order in another list.
 fn sort_into(store: &Store, from: &[u8], to: &[u8]) {
     write(store, &[from, to], |writer| {
         let mut items = Ranges::new();
@@ -317,12 +317,12 @@ fn with(store: &Store, items: usize) {
     push(store, End::Right, &texts(0..items));
 }
 
-/// Creates a list of three leaves, full except for the last one.
+/// Creates a list of three leaves, of which the last is not full.
 fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
 }
 
-/// Creates a list of two leaves with few items each, some of them equal.
+/// Creates a list of two sparse leaves in which some items are equal.
 fn thin(store: &Store) {
     tree(store);
     trim(store, 200, 400);
@@ -337,7 +337,7 @@ fn integers(store: &Store) {
     push(store, End::Right, &items);
 }
 
-/// Creates a tree in which some items have separate blocks.
+/// Creates a tree in which some items are stored in separate blocks.
 fn long_items(store: &Store) {
     tree(store);
     for index in [1, 200, 500] {
@@ -345,12 +345,13 @@ fn long_items(store: &Store) {
     }
 }
 
-/// Creates a list of seventeen leaves, in an arena.
+/// Creates a list of seventeen leaves, which is in an arena (the pages of one large object).
 fn in_arena(store: &Store) {
     with(store, 17 * LEAF);
 }
 
-/// Creates a list in an arena whose tail was cut off but not freed.
+/// Creates a list in an arena. Its tail has been cut off, and the memory of the tail is still to be
+/// freed.
 fn cut(store: &Store) {
     in_arena(store);
     trim(store, 2000, -1);

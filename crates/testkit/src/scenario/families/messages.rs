@@ -1,5 +1,5 @@
-//! Messages and their receivers. The receivers in a prepared store are dead, and publishers have
-//! removed them. A message has a single receiver, its publisher.
+//! Defines scenarios of messages to subscribers. The subscribers in a prepared store are dead, and
+//! publishers have removed their subscriptions. The only receiver of a message is its publisher.
 
 use std::mem::ManuallyDrop;
 
@@ -11,7 +11,7 @@ use crate::scenario::changes::value;
 use crate::scenario::definition::{Scenario, Steps, full, gradual, quick};
 use crate::scenario::stores::some_keys;
 
-/// The scenarios of messages.
+/// The scenarios of messages to subscribers.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SUBSCRIBE, the first name", some_keys, |s| {
         subscribe(s, Topic::Channel, &[b"news"])
@@ -54,13 +54,13 @@ const fn publish(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Sc
     }
 }
 
-/// Subscribes for as long as the process lives.
+/// Subscribes to names until the process dies.
 fn subscribe(store: &Store, topic: Topic, names: &[&[u8]]) {
     let mut subscriber = ManuallyDrop::new(store.subscriber());
     subscriber.subscribe(topic, names).expect("room");
 }
 
-/// Subscribes to the channel `news`, and sends it a message of `length` bytes.
+/// Subscribes to the channel `news`, and publishes a message of `length` bytes to it.
 fn send(store: &Store, length: usize) {
     subscribe(store, Topic::Channel, &[b"news"]);
     let payload = value(length);
@@ -69,8 +69,8 @@ fn send(store: &Store, length: usize) {
         .expect("room");
 }
 
-/// Subscribes to the channel `news`, and sends it three messages at once, one of them of `length`
-/// bytes.
+/// Subscribes to the channel `news`, and publishes three messages to it in one call, one of them
+/// `length` bytes long.
 fn send_several(store: &Store, length: usize) {
     subscribe(store, Topic::Channel, &[b"news"]);
     let payload = value(length);
@@ -80,7 +80,8 @@ fn send_several(store: &Store, length: usize) {
         .expect("room");
 }
 
-/// Creates a subscriber in a slot that the process under test does not get.
+/// Creates a subscriber as another process. The process has a slot in the process table that the
+/// process under test cannot get.
 fn subscribed(store: &Store) {
     some_keys(store);
     let others = [0; 3].map(|_| {
@@ -105,7 +106,7 @@ fn published(store: &Store) {
     }
 }
 
-/// Fills the ring up to its last 20 words.
+/// Fills the message ring except for its last 20 words.
 fn nearly_full(store: &Store) {
     published(store);
     let mut living = store.subscriber();

@@ -1,17 +1,17 @@
-//! All scenarios, grouped by the data that they change. Re-exported by `scenario`.
+//! Lists all scenarios, grouped by the data that they change. Re-exported by `scenario`.
 //!
-//! - `bits`: bits of strings.
-//! - `blocking`: clients that wait for keys.
-//! - `channels`: messages between processes.
-//! - `every_type`: values of every type.
+//! - `bits`: the bits of strings.
+//! - `blocking`: clients that are blocked on keys.
+//! - `channels`: channels, which pass messages between processes.
+//! - `every_type`: changes that every type supports.
 //! - `eviction`: keys that are evicted to make room.
 //! - `feeds`: feeds.
 //! - `hashes`: hashes.
 //! - `in_place`: values that are read in place.
-//! - `leases`: leases of keys.
+//! - `leases`: leases of cached values.
 //! - `lists`: lists.
 //! - `messages`: messages to subscribers.
-//! - `scripts`: script texts.
+//! - `scripts`: script texts, and transactions that restart.
 //! - `sets`: sets.
 //! - `sorted`: sorted sets.
 //! - `streams`: streams.
@@ -40,7 +40,7 @@ mod upkeep;
 
 use super::definition::Scenario;
 
-/// Returns all scenarios, family by family.
+/// Returns all scenarios, one family after the other.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
     [
         strings::SCENARIOS,

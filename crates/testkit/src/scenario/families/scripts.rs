@@ -1,5 +1,5 @@
-//! Script texts, which clients do not see as keys, and transactions that restart, such as that of a
-//! script with an undeclared key.
+//! Defines scenarios of script texts, which are not visible as keys, and of transactions that
+//! restart, such as that of a script with an undeclared key.
 
 use undercroft_engine::Store;
 
@@ -9,7 +9,7 @@ use crate::scenario::definition::{Scenario, full, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// The names of two scripts.
+/// The names of two scripts, which are the SHA-1 digests of their texts.
 const NAMES: [&[u8]; 2] = [
     b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
     b"5332031c6b470dc5a0dd9b4bf2030dea6d65de91",
@@ -60,7 +60,7 @@ fn with_libraries(store: &Store) {
     );
 }
 
-/// Sets keys in one transaction that initially locks only the shard of the first key.
+/// Sets keys in a transaction that initially locks only the first key's shard, so that it restarts.
 fn restarted(store: &Store, keys: &[Vec<u8>]) {
     let shards = std::iter::once(store.key(&keys[0]).shard()).collect();
     store

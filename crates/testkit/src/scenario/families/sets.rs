@@ -1,4 +1,4 @@
-//! Changes to sets.
+//! Defines scenarios that change sets.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// The most integers in a packed set.
+/// The maximum number of integers in a packed set.
 const INTEGERS: u64 = 8;
 
 /// The scenarios of sets.
@@ -137,26 +137,26 @@ fn of(store: &Store, members: usize) {
     add(store, 90, 0..members);
 }
 
-/// Creates a small set of integers and a text.
+/// Creates a small set of integers and one string.
 fn texts(store: &Store) {
     of(store, 3);
     add_one(store, 90, b"text");
 }
 
-/// Creates a dictionary of integers and a text.
+/// Creates a set that is a dictionary of integers and a string.
 fn large(store: &Store) {
     texts(store);
     add_one(store, 90, &[b'l'; 65]);
     add(store, 90, 3..30);
 }
 
-/// Creates a dictionary with so many members that removing most of them builds a new one.
+/// Creates a dictionary with so many members that removing most of them rebuilds the dictionary.
 fn crowd(store: &Store) {
     some_keys(store);
     add(store, 90, 0..300);
 }
 
-/// Creates a dictionary, and a small set in the other shard.
+/// Creates a dictionary in one shard and a small set in the other shard.
 fn two(store: &Store) {
     large(store);
     let name = key(1, 90);

@@ -1,4 +1,4 @@
-//! Changes to sorted sets.
+//! Defines scenarios that change sorted sets.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use crate::scenario::definition::{Scenario, full, gradual, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// Low limits, so that small stores already convert their sorted sets.
+/// Low limits, so that even small sorted sets are converted.
 const LIMITS: PackedLimits = PackedLimits {
     entries: 8,
     value: 64,
 };
-/// The number of members in a leaf of maximum size.
+/// The number of members in a full leaf.
 const LEAF: usize = 126;
 
 /// The scenarios of sorted sets.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // Packed sorted sets.
+    // Changes to packed sorted sets.
     quick("ZADD insert", some_keys, |s| add(s, 0..2, 1.0)),
     quick(
         "ZADD of another member",
@@ -39,7 +39,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| remove(s, 0..1),
     ),
     full("ZPOPMIN", |s| small(s, 3), |s| pop(s, false, 2)),
-    // Dictionaries and trees.
+    // Changes to dictionaries and trees.
     quick(
         "ZADD converting by its count",
         |s| small(s, 8),
@@ -57,7 +57,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("ZADD of another member, large", large, |s| {
         add(s, 40..41, 3.5)
     }),
-    // These undo logs are so long that each word is logged only once.
+    // The undo logs of these changes are so long that each word is logged only once.
     log_steps("ZADD of many members, large", large, |s| {
         add(s, 30..90, 3.5)
     }),
@@ -165,7 +165,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             }
         },
     ),
-    // Sorted sets in arenas.
+    // Changes to sorted sets that are in an arena (the pages of one large object).
     log_steps(
         "ZADD that moves a sorted set to an arena",
         |s| fat(s, 15),
@@ -283,19 +283,19 @@ fn small(store: &Store, members: usize) {
     add(store, 0..members, 1.0);
 }
 
-/// Creates a sorted set of exactly one leaf.
+/// Creates a sorted set whose tree is a single leaf.
 fn large(store: &Store) {
     small(store, 40);
 }
 
-/// Creates a sorted set with so many members that removing most of them builds a new set.
+/// Creates a sorted set with so many members that removing most of them rebuilds the set.
 fn crowd(store: &Store) {
     some_keys(store);
     add(store, 0..300, 1.0);
 }
 
-/// Creates a sorted set of `members` members, added in order, so that all leaves but the last are
-/// full.
+/// Creates a sorted set of `members` members. They are added in order, so that all leaves except
+/// the last are full.
 fn many(store: &Store, members: usize) {
     some_keys(store);
     for index in 0..members {
@@ -303,7 +303,8 @@ fn many(store: &Store, members: usize) {
     }
 }
 
-/// Creates a sorted set of members with the same score, without number 50.
+/// Creates a sorted set whose members have the same score. The member with the number 50 is
+/// missing.
 fn alike(store: &Store, members: usize) {
     some_keys(store);
     for index in (0..members).filter(|&index| index != 50) {
@@ -322,7 +323,8 @@ fn add_wide(store: &Store, members: Range<usize>) {
     put(store, &members);
 }
 
-/// Creates a sorted set of `members` members of 4,000 bytes. From 16 members on, it is in an arena.
+/// Creates a sorted set of `members` members of 4,000 bytes. With 16 or more members, it is in an
+/// arena (the pages of one large object).
 fn fat(store: &Store, members: usize) {
     some_keys(store);
     for index in 0..members {
@@ -330,7 +332,8 @@ fn fat(store: &Store, members: usize) {
     }
 }
 
-/// Creates a sorted set of two leaves, the first with barely more members than the minimum.
+/// Creates a sorted set of two leaves, of which the first has only slightly more members than the
+/// minimum.
 fn halves(store: &Store) {
     many(store, 2 * LEAF);
     remove(store, LEAF + 40..2 * LEAF);
@@ -343,7 +346,7 @@ fn stored(store: &Store) {
     set(store, &key(1, 90), 64);
 }
 
-/// Creates and removes a sorted set, whose memory has not been freed yet.
+/// Creates and deletes a sorted set, so that its memory is still to be freed.
 fn buried(store: &Store) {
     many(store, 3 * LEAF);
     delete(store, &[key(0, 90)]);

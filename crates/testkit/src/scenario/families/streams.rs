@@ -1,4 +1,4 @@
-//! Changes to streams.
+//! Defines scenarios that change streams.
 
 use undercroft_engine::streams::{
     Claim, EntryId, StreamEntries, StreamId, StreamLimits, Trim, TrimTo,
@@ -11,7 +11,7 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::some_keys;
 
-/// The number of entries that fill a leaf.
+/// The number of entries in a full leaf.
 const LEAF: u64 = StreamLimits::DEFAULT.entries;
 
 /// The scenarios of streams.
@@ -241,7 +241,7 @@ fn id(number: u64) -> StreamId {
     }
 }
 
-/// Appends entries, each `length` bytes longer than usual.
+/// Appends entries whose values are `length` bytes longer than usual.
 fn add(store: &Store, entries: u64, length: usize) {
     let value = vec![b'v'; length];
     write(store, &[&stream()], |writer| {
@@ -269,7 +269,7 @@ fn with(store: &Store, entries: u64) {
     add(store, entries, 0);
 }
 
-/// Creates a stream of entries so long that two fill a leaf.
+/// Creates a stream of long entries, two of which fill a leaf.
 fn long(store: &Store, entries: u64) {
     some_keys(store);
     add(store, entries, 2000);
@@ -294,8 +294,8 @@ fn tombstone(store: &Store) {
     remove(store, &[29]);
 }
 
-/// Creates a stream of `entries` entries and removes all of them, so that only the last one's
-/// tombstone is left.
+/// Creates a stream of `entries` entries and removes all of them, so that only the tombstone of the
+/// last entry remains.
 fn emptied(store: &Store, entries: u64) {
     with(store, entries);
     remove(store, &[entries - 1]);
@@ -309,7 +309,7 @@ fn group(store: &Store, name: &[u8]) {
     });
 }
 
-/// Creates a group without pending entries.
+/// Creates a stream with a group that has no pending entries.
 fn grouped(store: &Store) {
     with(store, LEAF * 2);
     group(store, b"group");
@@ -323,14 +323,15 @@ fn deliver(store: &Store, consumer: &[u8], count: u64) {
     });
 }
 
-/// Creates a group with two consumers and many pending entries.
+/// Creates a stream with a group that has two consumers and many pending entries.
 fn busy(store: &Store) {
     grouped(store);
     deliver(store, b"one", 70);
     deliver(store, b"other consumer", 100);
 }
 
-/// Creates a stream in an arena whose group has two consumers and many pending entries.
+/// Creates a stream in an arena (the pages of one large object). Its group has two consumers and
+/// many pending entries.
 fn busy_in_arena(store: &Store) {
     busy(store);
     add(store, 40, 2000);

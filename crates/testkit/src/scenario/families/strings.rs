@@ -1,4 +1,4 @@
-//! Changes to strings, to keys of any type, and to complete databases.
+//! Defines scenarios that change strings, keys of any type, and entire databases.
 
 use undercroft_engine::{Expiry, Store};
 
@@ -15,7 +15,7 @@ use crate::scenario::stores::{
 
 /// The scenarios of strings, keys and databases.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    // The SET command.
+    // Changes by the SET command.
     quick(
         "SET insert, first key, extents reserved and granted",
         |_| (),
@@ -117,7 +117,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, 70_000),
         |s| set_received(s, &key(0, 90), 80_001),
     ),
-    // Counters and changes in place.
+    // Changes to counters, and changes in place.
     quick(
         "INCR",
         |s| set_text(s, &key(1, 0), b"41"),
@@ -168,7 +168,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, 100_000),
         |s| set_range(s, &key(0, 90), 9, 70_000),
     ),
-    // Removal of keys.
+    // Changes that delete keys.
     quick("DEL", some_keys, |s| delete(s, &[key(0, 1)])),
     full(
         "DEL, a slab emptied",
@@ -194,7 +194,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("DEL in two shards", some_keys, |s| {
         delete(s, &[key(0, 1), key(1, 1), key(0, 2)])
     }),
-    // Expiry.
+    // Changes to expiry times.
     quick("EXPIRE added", some_keys, |s| {
         expire(s, &key(0, 1), Some(NOW + 5000))
     }),
@@ -221,7 +221,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     gradual("sweep of expired keys", expired_keys, |s| {
         s.sweep(8).expect("room");
     }),
-    // Moving values to other keys.
+    // Changes that move values to other keys.
     quick("RENAME in a shard", some_keys, |s| {
         rename(s, &key(0, 1), &key(0, 90))
     }),
@@ -275,7 +275,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| move_to(s, &key(0, 90), 2),
     ),
     full("SWAPDB", two_databases, |s| swap(s, 0, 1)),
-    // Several keys, and complete databases.
+    // Changes to several keys and to entire databases.
     quick("MSET over two shards, insert", some_keys, |s| {
         set_many(s, 80, 64)
     }),
@@ -319,7 +319,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("SET frees a bucket of a flushed table", flushed, |s| {
         set(s, &key(0, 0), 64)
     }),
-    // Hash tables that double: 40 keys fill 8 buckets.
+    // Hash tables that double their size, which happens when 40 keys fill 8 buckets.
     quick(
         "table growth: start",
         |s| fill(s, 40),
@@ -350,7 +350,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         grown_overflow,
         |s| set(s, &uncrowded(33), 64),
     ),
-    // Hash tables that halve: from 8 buckets, once fewer than 4 keys are left.
+    // Hash tables that halve their size, which happens when fewer than 4 keys remain in 8 buckets.
     full(
         "table shrinking: start",
         |s| thin(s, 4),
@@ -371,7 +371,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
 ];
 
-/// Sets a key in the way a server does while it receives the value in parts.
+/// Sets a key in the same way as a server that receives the value in parts.
 fn set_received(store: &Store, key: &[u8], length: usize) {
     let (key, value) = (store.key(key), value(length));
     let (first, second) = value.split_at(length / 16 * 8);
@@ -419,7 +419,7 @@ fn swap(store: &Store, one: usize, other: usize) {
 }
 
 fn slabs(store: &Store) {
-    // Blocks of 5,120 bytes in two slabs of several pages.
+    // Allocate blocks of 5,120 bytes in two slabs of several pages.
     for index in 80..90 {
         set(store, &key(0, index), 5000);
     }
@@ -446,7 +446,7 @@ fn appended_block(store: &Store) {
     append(store, &key(0, 90), 500);
 }
 
-/// Creates a table of 8 buckets with few keys left in it.
+/// Creates a hash table of 8 buckets in which only `left` keys remain.
 fn thin(store: &Store, left: usize) {
     fill(store, 26);
     for index in (left..26).rev() {
@@ -454,14 +454,14 @@ fn thin(store: &Store, left: usize) {
     }
 }
 
-/// Performs all but the last step of a table's shrinking.
+/// Performs all steps of halving a hash table except the last one.
 fn finishing(store: &Store) {
     thin(store, 0);
     set(store, &key(0, 80), 64);
 }
 
-/// Creates 8 buckets, one of which has a chain: the bucket holds the first six keys, and further
-/// buckets hold the rest, six each.
+/// Creates a hash table of 8 buckets, one of which has a chain: it contains the first six of
+/// `crowd` keys, and each further bucket of the chain contains six more.
 fn crowd(store: &Store, crowd: usize) {
     for index in 0..25 {
         set(store, &uncrowded(index), 64);
@@ -488,7 +488,8 @@ fn grown_overflow(store: &Store) {
     for index in 25..33 {
         set(store, &uncrowded(index), 64);
     }
-    // With 41 keys, the table grows: one step zeroes it, and the next one moves buckets.
+    // With 41 keys, the hash table doubles: one step zeroes the new buckets, and the next step
+    // moves keys to them.
     set(store, &key(1, 0), 64);
     set(store, &uncrowded(34), 64);
 }

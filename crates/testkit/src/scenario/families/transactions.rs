@@ -1,4 +1,5 @@
-//! Transactions of many commands, some of which are rolled back individually.
+//! Defines scenarios of transactions with many commands, some of which are rolled back
+//! individually.
 
 use undercroft_engine::sorted_sets::AddRule;
 use undercroft_engine::{Access, Error, PackedLimits, Store};
@@ -91,7 +92,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
 ];
 
-/// Removes a key, or sets its expiry, after checking that it holds the expected value.
+/// Deletes a key, or sets its expiry time, if the key has the expected value.
 fn compare(store: &Store, at: Option<u64>) {
     let name = key(0, 1);
     let key = store.key(&name);
@@ -107,7 +108,7 @@ fn compare(store: &Store, at: Option<u64>) {
     assert!(changed, "a key that holds it");
 }
 
-/// Watches a key, so that its changes are counted.
+/// Watches a key, so that the store counts the key's changes.
 fn watch(store: &Store) {
     let key = key(0, 2);
     let watched = store.access().watch(0, std::iter::once(&key[..]));
@@ -119,11 +120,11 @@ fn watched(store: &Store) {
     watch(store);
 }
 
-/// A command of a transaction.
+/// A command that a transaction runs.
 type Command = fn(&Access<'_>) -> Result<(), Error>;
 
-/// Runs groups of commands as one transaction. A group that fails is rolled back, and the other
-/// groups stay.
+/// Runs groups of commands in one transaction. If a command fails, its group is rolled back, but
+/// the changes of the other groups remain.
 fn exec(store: &Store, groups: &[&[Command]]) {
     store
         .transact(store.all_shards(), |running| {
@@ -145,7 +146,7 @@ fn exec(store: &Store, groups: &[&[Command]]) {
         .expect("room");
 }
 
-/// Runs commands as one transaction, up to the first that fails, which is rolled back.
+/// Runs commands in one transaction until a command fails. The failed command is rolled back.
 fn script(store: &Store, commands: &[Command]) {
     store
         .transact(store.all_shards(), |running| {
@@ -164,7 +165,7 @@ fn script(store: &Store, commands: &[Command]) {
         .expect("room");
 }
 
-/// A command that fails.
+/// A command that fails without changing anything.
 fn fail(_: &Access<'_>) -> Result<(), Error> {
     Err(Error::NotAnInteger)
 }
@@ -173,7 +174,7 @@ fn set_00(access: &Access<'_>) -> Result<(), Error> {
     access.set(0, &key(0, 0), &value(62))
 }
 
-/// Sets more keys than a short undo log can hold.
+/// Sets so many keys that a short undo log overflows.
 fn many(access: &Access<'_>) -> Result<(), Error> {
     (20..50).try_for_each(|number| access.set(0, &key(0, number), &value(number)))
 }

@@ -1,4 +1,4 @@
-//! Steps of upkeep, including those that finish a flush.
+//! Defines scenarios of upkeep steps, including steps that complete a flush.
 
 use undercroft_engine::Store;
 use undercroft_engine::lists::End;
@@ -8,7 +8,7 @@ use crate::scenario::definition::{Scenario, full, gradual, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::{expired_keys, fill, some_keys, with};
 
-/// The scenarios of upkeep.
+/// The scenarios of upkeep steps.
 pub(super) const SCENARIOS: &[Scenario] = &[
     gradual("a step of upkeep removes expired keys", expired_keys, step),
     gradual(
@@ -42,14 +42,14 @@ fn step(store: &Store) {
     step_on(store);
 }
 
-/// Performs a step of upkeep, and overwrites a key in place to tell the states apart, because the
-/// remains of a flush are not part of the content.
+/// Performs a step of upkeep. First overwrites a key in place, so that the states before and after
+/// differ: the memory that upkeep frees after a flush is not part of the compared contents.
 fn change_and_step(store: &Store) {
     set(store, &key(0, 1), 62);
     step_on(store);
 }
 
-/// Performs a step of upkeep. Returns whether the memory in use changed.
+/// Performs a step of upkeep. Returns whether the number of bytes in use has changed.
 fn step_on(store: &Store) -> bool {
     let before = store.used_memory();
     store.upkeep_step().expect("room");
