@@ -103,13 +103,18 @@ const char *uc_version(void);
 /* The result of a call. */
 typedef enum uc_status {
     UC_OK = 0,
-    /* There is no result: the key is missing, a condition was not met, or the time is up. Not a
-     * failure. */
+    /*
+     * No result: the key does not exist, a condition was not met, or the timeout expired. This is
+     * not a failure.
+     */
     UC_NONE = 1,
-    /* The value is longer than the buffer. Not a failure. */
+    /* The value is longer than the buffer. This is not a failure. */
     UC_TOO_SMALL = 2,
 
-    /* The command replied with an error. The message is that of Redis and begins with its code. */
+    /*
+     * The command replied with an error. The message is the error's text and begins with an error
+     * code, as in Redis.
+     */
     UC_ERROR = -1,
     /* The call itself is invalid: NULL, a closed handle, or conflicting options. */
     UC_MISUSE = -2,
@@ -131,29 +136,36 @@ typedef enum uc_status {
     UC_REMOVED = -8,
     /* The store can be neither opened nor created. The message says why. */
     UC_CANNOT_OPEN = -9,
-    /* A bug in Undercroft. The handle in use can only be closed. Please report the message. */
+    /* A bug in Undercroft. The handle can only be closed. Please report the message. */
     UC_INTERNAL = -10
 } uc_status;
 
-/* Returns the message of this thread's last failed call, or "" if none failed. The library owns the
- * text, which stays valid until the thread's next call. (In a language whose tasks move between
- * threads, call this in the same task and thread. In Go, that means between runtime.LockOSThread
- * and UnlockOSThread.) */
+/*
+ * Returns the message of this thread's last failed call, or "" if none failed. The library owns the
+ * text, which stays valid until the thread's next call. In a language whose tasks move between
+ * threads, call this function in the same task and thread as the failed call. In Go, call both
+ * between runtime.LockOSThread and UnlockOSThread.
+ */
 const char *uc_error_message(void);
 
 /* Returns the name of a status, such as "UC_BUSY". The text is never freed. */
 const char *uc_status_name(int status);
 
-/* A callback that is called while a call waits and returns nonzero to end the wait. Any waiting
- * thread may call it, and several may at the same time. It may use the library, except for the
- * handle that waits. While the call runs a script, it must not use the library at all. */
+/*
+ * A callback that is called while a call waits and returns nonzero to end the wait. Any waiting
+ * thread may call it, and several threads may call it at the same time. It may use the library,
+ * except for the handle that waits. While the call runs a script, the callback must not use the
+ * library at all.
+ */
 typedef int uc_interrupt(void *data);
 
-/* Sets the callback that may end waits and scripts. Every wait of this process calls `check` at
- * least ten times a second, and at once after a signal that did not restart the system call
+/*
+ * Sets the callback that may end waits and scripts. Every wait of this process calls `check` at
+ * least ten times a second, and immediately after a signal that did not restart the system call
  * (sigaction without SA_RESTART). A script that has not written anything yet calls it more often. A
- * nonzero result ends the call with UC_INTERRUPTED, and nothing was changed. NULL removes the
- * callback. `data` must stay valid while calls may wait. Set the callback once, at startup. */
+ * nonzero result ends the call with UC_INTERRUPTED, and the call changes nothing. NULL removes the
+ * callback. `data` must stay valid while calls may wait. Set the callback once, at startup.
+ */
 int uc_set_interrupt(uc_interrupt *check, void *data);
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------ */
@@ -195,14 +207,16 @@ typedef struct uc_value uc_value;
 typedef struct uc_subscription uc_subscription;
 typedef struct uc_object uc_object;
 
-/* No limit, for uc_options.max_memory. */
+/* The value of uc_options.max_memory for no limit. */
 #define UC_UNLIMITED UINT64_MAX
 
-/* Options for opening a store. Initialize them with UC_OPTIONS_INIT. Zero is the default of each
+/*
+ * Options for opening a store. Initialize them with UC_OPTIONS_INIT. Zero is the default of each
  * field. The limits apply when the store is created. An existing store keeps its own limits, and
- * uc_store_warning() reports differences. If `strict` is set or the capacity differs, the store is
- * not opened: UC_MISUSE, with both limits in the message. With a timeout_ms below 200, the first
- * calls after a process dies may return UC_BUSY. */
+ * uc_store_warning() reports differences. If the capacity differs, or if another limit differs and
+ * `strict` is set, uc_open() fails with UC_MISUSE and a message that contains both limits. With a
+ * timeout_ms below 200, the first calls after a process dies may return UC_BUSY.
+ */
 typedef struct uc_options {
     size_t size;          /* sizeof(uc_options) */
     uint64_t capacity;    /* address space in bytes; default 64 GiB or the file system's size */
@@ -215,17 +229,21 @@ typedef struct uc_options {
 
 #define UC_OPTIONS_INIT { sizeof(uc_options), 0, 0, NULL, 0, 0, 0 }
 
-/* Opens a store, creating it if it does not exist. "undercroft://name" is a file in the user's
+/*
+ * Opens a store, creating it if it does not exist. "undercroft://name" is a file in the user's
  * directory in /dev/shm, and "undercroft://name/1" is its database 1. "undercroft:///path", or a
- * path that contains a '/', is that file. Any other word returns UC_MISUSE. A URL may end with
- * "?on_removed=error", see UC_REMOVED. `options` may be NULL. Close *store with uc_close(). It is
+ * path that contains a '/', is that file. Any other text returns UC_MISUSE. A URL may end with
+ * "?on_removed=error" (see UC_REMOVED). `options` may be NULL. Close *store with uc_close(). It is
  * NULL after a failure: UC_MISUSE for an invalid name or option, or UC_CANNOT_OPEN. To use another
- * database, open the store again: a process maps each file only once. */
+ * database, open the store again: a process maps each file only once.
+ */
 int uc_open(const char *url, const uc_options *options, uc_store **store);
 
-/* Returns a line about limits of an existing store that differ from uc_options, and how to change
- * them. Returns NULL if there are none, or if this process was already told. The store owns the
- * text until uc_close(). Since version 4. */
+/*
+ * Returns one line that lists the limits of an existing store that differ from uc_options and says
+ * how to change them. Returns NULL if no limit differs, or if this process has already received the
+ * warning. The store owns the text until uc_close(). Since version 4.
+ */
 const char *uc_store_warning(const uc_store *store);
 
 /* Closes a uc_store, which no other thread may be using. The mapping remains until the last handle
@@ -234,11 +252,14 @@ int uc_close(uc_store *store);
 
 /* ---- Strings ---------------------------------------------------------------------------------------------------- */
 
-/* Copies the string at a key into a buffer. *length is always the string's length, or 0 if there is
- * none. UC_NONE: the key does not exist. UC_TOO_SMALL: *length exceeds `capacity`. Then enlarge the
- * buffer and call again in a loop, because other processes may change the value meanwhile. The
- * contents of the buffer are unspecified unless the result is UC_OK. No terminating zero is added.
- * The buffer may be NULL if `capacity` is 0. Makes no allocation and no system call. O(length). */
+/*
+ * Copies the string at a key into a buffer. *length is always the string's length, or 0 if the key
+ * does not exist. UC_NONE: the key does not exist. UC_TOO_SMALL: *length exceeds `capacity`. In
+ * that case, enlarge the buffer and call again in a loop, because other processes may change the
+ * value meanwhile. The contents of the buffer are unspecified unless the result is UC_OK. No
+ * terminating zero is added. The buffer may be NULL if `capacity` is 0. Makes no allocation and no
+ * system call. O(length).
+ */
 int uc_get(uc_store *store, const void *key, size_t key_length, void *buffer, size_t capacity, size_t *length);
 
 /* Sets a key to a string that does not expire. O(length). */
@@ -246,14 +267,14 @@ int uc_set(uc_store *store, const void *key, size_t key_length, const void *valu
 
 #define UC_SET_NX 1       /* only if the key does not exist */
 #define UC_SET_XX 2       /* only if the key exists */
-#define UC_SET_KEEPTTL 4  /* the key keeps its expiry */
+#define UC_SET_KEEPTTL 4  /* the key's expiry does not change */
 
 /* Options for setting a string. Initialize them with UC_SET_OPTIONS_INIT. */
 typedef struct uc_set_options {
     size_t size;           /* sizeof(uc_set_options) */
     uint64_t flags;        /* UC_SET_* */
-    int64_t expire_ms;     /* time to live; 0: not given */
-    int64_t expire_at_ms;  /* expiry as a Unix time; 0: not given */
+    int64_t expire_ms;     /* time to live; 0 if not set */
+    int64_t expire_at_ms;  /* expiry as a Unix time; 0 if not set */
 } uc_set_options;
 
 #define UC_SET_OPTIONS_INIT { sizeof(uc_set_options), 0, 0, 0 }
@@ -281,8 +302,10 @@ int uc_mset(uc_store *store, size_t count, const uc_bytes *keys, const uc_bytes 
  * NULL. */
 int uc_del(uc_store *store, size_t count, const uc_bytes *keys, uint64_t *removed);
 
-/* Counts the keys that exist. *found receives their number, where a repeated key counts each time.
- * `found` may be NULL. */
+/*
+ * Counts the keys that exist. *found receives the number of keys. A key that is given twice counts
+ * twice. `found` may be NULL.
+ */
 int uc_exists(uc_store *store, size_t count, const uc_bytes *keys, uint64_t *found);
 
 /* Sets a key's time to live; 0 or less removes the key. UC_NONE: the key does not exist. */
@@ -304,20 +327,22 @@ int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *millise
  * calls that change items change none, with UC_OK, unless a function says otherwise. UC_WRONG_TYPE:
  * the key has a value of another type. */
 
-/* Flags that select the items of a query and the end at which it starts. */
+/* Flags that determine which items a query selects and at which end it starts. */
 #define UC_FEED_VISIBLE 0
 #define UC_FEED_HIDDEN 1
 #define UC_FEED_ALL 2
 #define UC_FEED_REVERSE 4  /* start at the last item; positions count from there */
 
-/* Selects items. Initialize a query with UC_FEED_QUERY_INIT, which selects all visible items, as
+/*
+ * Selects items. Initialize a query with UC_FEED_QUERY_INIT, which selects all visible items, as
  * NULL does. `low` and `high` limit the values of a sorted feed. They are words as in FEED.BETWEEN:
  * "5", "(5" to exclude 5, "-inf" or "[ada". UC_ERROR: the feed lacks the attributes of the filter,
- * the feed is not sorted, or a limit is not such a word. */
+ * the feed is not sorted, or a limit is not in this format.
+ */
 typedef struct uc_feed_query {
     size_t size;           /* sizeof(uc_feed_query) */
     uint64_t flags;        /* UC_FEED_* */
-    const void *filter;    /* attributes, such as "3::1" or "a0=3 a2=1" */
+    const void *filter;    /* conditions on attributes, such as "3::1" or "a0=3 a2=1" */
     size_t filter_length;  /* in bytes; 0: no filter */
     const void *low;       /* least value */
     size_t low_length;     /* in bytes; 0: no lower limit */
@@ -334,7 +359,10 @@ typedef struct uc_feed_query {
 int uc_feed_create(uc_store *store, const void *key, size_t key_length, size_t value_size, const char *attributes,
                    const char *order);
 
-#define UC_FEED_BY_VALUE INT64_MIN  /* at the position of its value; only in sorted feeds */
+#define UC_FEED_BY_VALUE INT64_MIN  /*
+                                     * insert each value at its sorted position; only for sorted
+                                     * feeds
+                                     */
 
 /* Inserts `count` contiguous values before the item at a position, which counts all items. 0 is the
  * first position, -1 is after the last item, and -2 is before the last item. A position past an end
@@ -355,10 +383,12 @@ int uc_feed_range(uc_store *store, const void *key, size_t key_length, int64_t f
                   const uc_feed_query *query, void *values, size_t value_size, uint32_t *attributes,
                   size_t attribute_count, size_t *found);
 
-/* Like uc_feed_range(), for the items of a sorted feed whose values lie from `low` to `high`. The
- * limits are words as in FEED.BETWEEN: "5", "(5" to exclude 5, "-inf", "[ada", "-" and "+". `from`
- * counts the items in that range that the query selects. UC_ERROR: the feed is not sorted, or a
- * limit is not such a word. O(log n + count); with a filter up to O(n). */
+/*
+ * Like uc_feed_range(), for the items of a sorted feed whose values lie between `low` and `high`.
+ * The limits are words as in FEED.BETWEEN: "5", "(5" to exclude 5, "-inf", "[ada", "-" and "+".
+ * `from` counts the items in that range that the query selects. UC_ERROR: the feed is not sorted,
+ * or a limit is not in this format. O(log n + count); with a filter up to O(n).
+ */
 int uc_feed_between(uc_store *store, const void *key, size_t key_length, const void *low, size_t low_length,
                     const void *high, size_t high_length, uint64_t from, size_t count, const uc_feed_query *query,
                     void *values, size_t value_size, uint32_t *attributes, size_t attribute_count, size_t *found);
@@ -367,14 +397,17 @@ int uc_feed_between(uc_store *store, const void *key, size_t key_length, const v
  * to O(n). */
 int uc_feed_count(uc_store *store, const void *key, size_t key_length, const uc_feed_query *query, uint64_t *count);
 
-/* Finds the position of the first item with a value, among the items that `flags` selects:
- * UC_FEED_VISIBLE, UC_FEED_HIDDEN or UC_FEED_ALL. UC_NONE: there is no such item, or it is not
- * selected. O(n). */
+/*
+ * Finds the position of the first item with a value, among the items that `flags` selects:
+ * UC_FEED_VISIBLE, UC_FEED_HIDDEN or UC_FEED_ALL. UC_NONE: no selected item has the value. O(n).
+ */
 int uc_feed_position(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
                      uint64_t flags, uint64_t *position);
 
-/* Removes all items with the given values. *removed receives their number, and `removed` may be
- * NULL. O(n + count). */
+/*
+ * Removes all items with the given values. *removed receives the number of removed items, and
+ * `removed` may be NULL. O(n + count).
+ */
 int uc_feed_del(uc_store *store, const void *key, size_t key_length, size_t count, const void *values,
                 size_t value_size, uint64_t *removed);
 
@@ -394,24 +427,30 @@ int uc_feed_hide(uc_store *store, const void *key, size_t key_length, size_t cou
 int uc_feed_show(uc_store *store, const void *key, size_t key_length, size_t count, const void *values,
                  size_t value_size, uint64_t *shown);
 
-/* Moves the first item with a value to a position, which counts all other items. UC_NONE: there is
- * no such item. O(n). */
+/*
+ * Moves the first item with a value to a position, which counts all other items. UC_NONE: no item
+ * has the value. O(n).
+ */
 int uc_feed_move(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
                  int64_t position);
 
 #define UC_FEED_KEEP (-1)  /* leave the attribute unchanged */
 
-/* Sets the attributes of all items with a value. *items receives their number, and `items` may be
- * NULL. O(n). */
+/*
+ * Sets the attributes of all items with a value. *items receives the number of these items, and
+ * `items` may be NULL. O(n).
+ */
 int uc_feed_set_attributes(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
                            const int64_t *attributes, size_t attribute_count, uint64_t *items);
 
 #define UC_FEED_LEFT 0
 #define UC_FEED_RIGHT 1
 
-/* Takes up to `count` visible items from one end, UC_FEED_LEFT or UC_FEED_RIGHT, into a buffer of
- * count * value_size bytes, starting with the item at that end. *found receives their number.
- * UC_NONE: there was no such item. O(log n + count). */
+/*
+ * Removes up to `count` visible items from one end, UC_FEED_LEFT or UC_FEED_RIGHT, and copies their
+ * values into a buffer of count * value_size bytes, starting with the item at that end. *found
+ * receives the number of removed items. UC_NONE: the feed has no visible items. O(log n + count).
+ */
 int uc_feed_pop(uc_store *store, const void *key, size_t key_length, int end, size_t count, void *values,
                 size_t value_size, size_t *found);
 
@@ -424,19 +463,25 @@ typedef struct uc_feed_facts {
     uint64_t leaves;             /* leaf nodes of the tree */
     uint64_t nodes;              /* inner nodes of the tree */
     uint64_t bytes;              /* memory in bytes */
-    uint64_t fill_percent;       /* how full the leaves are */
-    uint32_t value_size;         /* in bytes */
-    uint32_t attribute_count;    /* 0 to 16 */
-    uint8_t attribute_bits[16];  /* width of each attribute; the rest is 0 */
-    char order[16];              /* null-terminated, such as "list" */
-    char value_type[16];         /* of a sorted feed, such as "int64"; otherwise empty */
+    uint64_t fill_percent;       /* how full the leaves are, in percent */
+    uint32_t value_size;         /* size of a value in bytes */
+    uint32_t attribute_count;    /* number of attributes, 0 to 16 */
+    uint8_t attribute_bits[16];  /* width of each attribute in bits; unused elements are 0 */
+    char order[16];              /* null-terminated name of the order, such as "list" */
+    char value_type[16];         /*
+                                  * the values' type in a sorted feed, such as "int64"; otherwise
+                                  * empty
+                                  */
     uint32_t unique;             /* 1: no two items have the same value */
-    uint32_t indexed;            /* 1: an index finds values */
+    uint32_t indexed;            /* 1: an index speeds up searches by value */
 } uc_feed_facts;
 
 #define UC_FEED_INFO_INIT { sizeof(uc_feed_facts), 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 }, { 0 }, { 0 }, 0, 0 }
 
-/* Fills *info. UC_NONE: the key does not exist. O(number of inner nodes), which are few. */
+/*
+ * Writes the properties of a feed to *info. UC_NONE: the key does not exist. O(number of inner
+ * nodes), which is small.
+ */
 int uc_feed_info(uc_store *store, const void *key, size_t key_length, uc_feed_facts *info);
 
 /* Rewrites the items into as little memory as possible. UC_NONE: the key does not exist. O(n). */
@@ -453,59 +498,73 @@ int uc_session_open(uc_store *store, uc_session **session);
 /* Closes a session and discards its unfinished transaction. */
 int uc_session_close(uc_session *session);
 
-/* Runs any Redis command that docs/commands.md lists. The first word is its name, as in { "LPUSH",
- * "queue", "job" }. The reply has the types of RESP3, or those of RESP2 after HELLO 2. If the reply
- * is an error, the call fails with a matching status (UC_WRONG_TYPE, UC_FULL, UC_ERROR, ...), the
- * message is the error's text, and the reply is that error. A blocking command (BLPOP, WAIT) waits
- * here, and its reply is nil with UC_OK if it times out. SUBSCRIBE and related commands fail; use
- * uc_subscription_open() instead. */
+/*
+ * Runs any Redis command that docs/commands.md lists. The first word is its name, as in { "LPUSH",
+ * "queue", "job" }. The reply has the types of RESP3, or of RESP2 after HELLO 2. If the reply is an
+ * error, the call fails with a matching status (UC_WRONG_TYPE, UC_FULL, UC_ERROR, ...), the message
+ * is the error's text, and the reply is that error. A blocking command (BLPOP, WAIT) blocks this
+ * call, and its reply is nil with UC_OK if it times out. SUBSCRIBE and related commands fail; use
+ * uc_subscription_open() instead.
+ */
 int uc_command(uc_session *session, size_t count, const uc_bytes *words, uc_reply *reply);
 
-/* The words of one command among several. */
+/* The words of one command in a pipeline or transaction. */
 typedef struct uc_words {
     size_t count;
     const uc_bytes *words;
 } uc_words;
 
-/* Runs commands one after the other. The reply is the array of their replies. An error reply does
- * not stop the pipeline: the error is among the replies, and the result is UC_OK. If a command
- * cannot run at all (UC_BUSY, UC_INTERRUPTED, UC_MISUSE), the call fails, and the reply has the
- * replies of the commands before it, which did run. */
+/*
+ * Runs commands one after the other. The reply is the array of their replies. An error reply does
+ * not stop the pipeline: the array contains the error, and the result is UC_OK. If a command cannot
+ * run at all (UC_BUSY, UC_INTERRUPTED, UC_MISUSE), the call fails, and the array contains the
+ * replies of the preceding commands, which did run.
+ */
 int uc_pipeline(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
 
-/* Runs commands as one transaction, like MULTI, the commands and EXEC. It is atomic, even if this
- * process dies. The reply is the array of their replies. UC_NONE: a key that the session watches
- * (WATCH through uc_command()) was changed, so nothing was done and the reply is nil. If a command
- * cannot be queued (unknown command, wrong number of words), the call fails with its error and
- * nothing was done. The session's watched keys are forgotten unless the result is UC_MISUSE, as it
- * is in a session after MULTI. */
+/*
+ * Runs commands as one transaction, like MULTI, the commands and EXEC. The transaction is atomic,
+ * even if this process dies. The reply is the array of the commands' replies. UC_NONE: a key that
+ * the session watches (WATCH through uc_command()) was changed, so the transaction did nothing and
+ * the reply is nil. If a command cannot be queued (unknown command, wrong number of words), the
+ * call fails with its error and does nothing. The session then watches no keys, unless the result
+ * is UC_MISUSE, for example in a session after MULTI.
+ */
 int uc_transaction(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
 
-/* For bindings of languages whose signal handlers may throw between a call and the delivery of its
- * result. After UC_TAKEN_KEEP, the session records what its last uc_command(), uc_pipeline() or
- * uc_transaction() took out of the store and returned (LPOP, SPOP, GETDEL, ...). It does not record
- * what a script took. */
+/*
+ * For bindings of languages whose signal handlers may throw between a call and the delivery of its
+ * result. After UC_TAKEN_KEEP, the session records the items that its last uc_command(),
+ * uc_pipeline() or uc_transaction() removed from the store and returned (LPOP, SPOP, GETDEL, ...).
+ * It does not record the items that a script removed.
+ */
 #define UC_TAKEN_KEEP 0
-/* Sets aside the record of what the last call took, so that a signal handler may use the session.
- * Follow it with UC_TAKEN_RESUME or UC_TAKEN_GIVE_BACK. */
+/*
+ * Sets aside the record of the items that the last call removed, so that a signal handler may use
+ * the session. Follow it with UC_TAKEN_RESUME or UC_TAKEN_GIVE_BACK.
+ */
 #define UC_TAKEN_HOLD 1
 /* Restores the record that UC_TAKEN_HOLD set aside, because the result will still be delivered. */
 #define UC_TAKEN_RESUME 2
-/* Puts back what the call took, because its result will not be delivered. UC_ERROR: it could not be
- * put back. */
+/*
+ * Puts back the items that the call removed, because its result will not be delivered. UC_ERROR:
+ * the items could not be put back.
+ */
 #define UC_TAKEN_GIVE_BACK 3
 int uc_taken(uc_session *session, int what);
 
 /* ---- Replies ---------------------------------------------------------------------------------------------------- */
 
-/* Creates a reply, which is nil until a call fills it. A reply keeps the memory of its largest
- * content, so reusing it avoids allocations. Free *reply with uc_reply_free(). */
+/*
+ * Creates a reply, which is nil until a call fills it. A reply retains the memory of its largest
+ * contents, so reusing a reply avoids allocations. Free *reply with uc_reply_free().
+ */
 int uc_reply_new(uc_reply **reply);
 
 /* Frees a reply with all its values. */
 int uc_reply_free(uc_reply *reply);
 
-/* The types of values. */
+/* The type of a value in a reply. */
 typedef enum uc_type {
     UC_TYPE_NIL = 0,
     UC_TYPE_STATUS = 1,   /* text, such as OK */
@@ -553,31 +612,43 @@ const uc_value *uc_value_key(const uc_value *value, size_t index);
 
 /* ---- Messages --------------------------------------------------------------------------------------------------- */
 
-/* Publishes a message to the subscribers of a channel, in all processes and over sockets.
- * *receivers is set to their number, and `receivers` may be NULL. */
+/*
+ * Publishes a message to the subscribers of a channel, in all processes and over sockets.
+ * *receivers is set to the number of subscribers, and `receivers` may be NULL.
+ */
 int uc_publish(uc_store *store, const void *channel, size_t channel_length, const void *message, size_t message_length,
                uint64_t *receivers);
 
-/* The kinds of subscriptions. */
+/*
+ * The kind of a subscription, which determines whether its names are channels, patterns or shard
+ * channels.
+ */
 typedef enum uc_topic {
     UC_CHANNEL = 0,
     UC_PATTERN = 1,  /* channels that match, as in "news.*" */
     UC_SHARD = 2     /* shard channels */
 } uc_topic;
 
-/* Opens a receiver of messages, which keeps the store open. Close *subscription with
- * uc_subscription_close(). It is NULL after a failure. A process can have 512 receivers. */
+/*
+ * Opens a receiver of messages, which keeps the store open. Close *subscription with
+ * uc_subscription_close(). It is NULL after a failure. A process can have up to 512 receivers.
+ */
 int uc_subscription_open(uc_store *store, uc_subscription **subscription);
 
 /* Closes a receiver and ends its subscriptions. */
 int uc_subscription_close(uc_subscription *subscription);
 
-/* Subscribes to all of the names or to none. Messages published after the call returns are
- * received. Names that are already subscribed to stay so. `topic` is a uc_topic. */
+/*
+ * Subscribes to all of the names, or to none if the call fails. Messages published after the call
+ * returns are received. Names that are already subscribed to stay subscribed. `topic` is a
+ * uc_topic.
+ */
 int uc_subscribe(uc_subscription *subscription, int topic, size_t count, const uc_bytes *names);
 
-/* Ends subscriptions. Names that are not subscribed to are ignored. Messages that were not taken
- * are discarded. */
+/*
+ * Ends subscriptions. Names that are not subscribed to are ignored. Messages that were not yet
+ * received are discarded.
+ */
 int uc_unsubscribe(uc_subscription *subscription, int topic, size_t count, const uc_bytes *names);
 
 /* Receives the next message, waiting up to `timeout_ms`: not at all if 0, and forever if negative.
@@ -587,56 +658,74 @@ int uc_unsubscribe(uc_subscription *subscription, int topic, size_t count, const
  * receiver then continues with the newest messages. */
 int uc_subscription_next(uc_subscription *subscription, int64_t timeout_ms, uc_reply *message);
 
-/* Gets a descriptor that becomes readable when there may be a message, for poll(), epoll and event
- * loops. When it is readable, call uc_subscription_next() with a timeout of 0 until it returns
- * UC_NONE. The library owns the descriptor: do not read, write or close it. It is closed with the
- * subscription and changes after a fork. */
+/*
+ * Gets a descriptor that becomes readable when a message may have arrived, for poll(), epoll and
+ * event loops. When it is readable, call uc_subscription_next() with a timeout of 0 until it
+ * returns UC_NONE. The library owns the descriptor: do not read, write or close it. It is closed
+ * with the subscription and changes after a fork.
+ */
 int uc_subscription_descriptor(uc_subscription *subscription, int *descriptor);
 
-/* Gets the number of messages that were overwritten before they were taken, since the receiver was
- * opened. */
+/*
+ * Gets the number of messages that were overwritten before they were received, since the receiver
+ * was opened.
+ */
 int uc_subscription_lost(uc_subscription *subscription, uint64_t *lost);
 
 /* ---- Objects ---------------------------------------------------------------------------------------------------- */
 
-/* Objects are bytes and arrays that processes exchange by an id, which can be passed through any
- * queue. They are the same objects as those of Python's undercroft.Objects, of Rust and of PHP. A
- * uc_object is read in place in shared memory. Its contents do not change and stay until
- * uc_object_close() or the end of the process, even if its key is deleted. A process can read up to
- * 126 objects from uc_object_get() in place at the same time. Further objects, and objects shorter
- * than 32 KiB, are copied. In a forked child, an object that the parent opened is empty. */
+/*
+ * Objects are bytes and arrays that processes exchange by an id, which can be passed through any
+ * queue. Python's undercroft.Objects, Rust and PHP use the same objects. A uc_object is read in
+ * place in shared memory. Its contents do not change and remain valid until uc_object_close() or
+ * the end of the process, even if its key is deleted. A process can read up to 126 objects from
+ * uc_object_get() in place at the same time. Further objects, and objects shorter than 32 KiB, are
+ * copied. In a forked child, an object that the parent opened is empty.
+ */
 
-/* Room for an id and its terminating zero. */
+/* The size of a buffer for an id and its terminating zero. */
 #define UC_OBJECT_ID 80
 
-/* Stores bytes for `ttl_ms`, or forever if that is 0. Their id, a text, is written to `id`, which
- * must have room for UC_OBJECT_ID bytes. UC_FULL: the store has no room. UC_ERROR: the bytes are
- * longer than 512 MiB. O(length), with a single copy. */
+/*
+ * Stores bytes for `ttl_ms`, or forever if that is 0. The object's id is written to `id` as text,
+ * which must have room for UC_OBJECT_ID bytes. UC_FULL: the store has no room. UC_ERROR: the bytes
+ * are longer than 512 MiB. O(length), with a single copy.
+ */
 int uc_object_put(uc_store *store, const void *data, size_t length, int64_t ttl_ms, char *id);
 
-/* Stores an array in C order, given its numpy type such as "<f8", the length of each dimension, and
- * the bytes of its items. The other arguments and results are those of uc_object_put(). */
+/*
+ * Stores an array in C order, given its numpy type such as "<f8", the length of each dimension, and
+ * the bytes of its items. The other arguments and the results are the same as for uc_object_put().
+ */
 int uc_object_put_array(uc_store *store, const char *dtype, size_t dimensions, const uint64_t *shape, const void *items,
                         size_t length, int64_t ttl_ms, char *id);
 
-/* Gets the object with an id. Close *object with uc_object_close(). It is NULL unless the result is
- * UC_OK. UC_NONE: there is no such object. UC_WRONG_TYPE: the key "object:" + id has another value.
- * O(1) from 32 KiB on. */
+/*
+ * Gets the object with an id. Close *object with uc_object_close(). It is NULL unless the result is
+ * UC_OK. UC_NONE: no object has this id. UC_WRONG_TYPE: the key "object:" + id has a value that is
+ * not an object. O(1) for objects of 32 KiB or more.
+ */
 int uc_object_get(uc_store *store, const void *id, size_t id_length, uc_object **object);
 
-/* Gets an object like uc_object_get() and deletes it. If several callers take the same object, only
- * one gets it. A value that is not an object is left unchanged. */
+/*
+ * Gets an object like uc_object_get() and deletes it. If several callers take the same object, only
+ * one of them gets it. A value that is not an object is left unchanged.
+ */
 int uc_object_take(uc_store *store, const void *id, size_t id_length, uc_object **object);
 
-/* Deletes an object. UC_NONE: there is no such object. Callers that are reading it are not
- * affected. */
+/*
+ * Deletes an object. UC_NONE: no object has this id. Programs that are reading the object are not
+ * affected.
+ */
 int uc_object_delete(uc_store *store, const void *id, size_t id_length);
 
 /* Closes an object. Its memory is freed if its key was deleted and no other reader has it open. */
 int uc_object_close(uc_object *object);
 
-/* Returns an object's bytes, which are aligned to 8 bytes and must not be written to. *length
- * receives their number, and `length` may be NULL. */
+/*
+ * Returns an object's bytes, which are aligned to 8 bytes and must not be modified. *length
+ * receives the number of bytes, and `length` may be NULL.
+ */
 const void *uc_object_data(const uc_object *object, size_t *length);
 
 /* Returns the kind of an object: 'b' for bytes, 'a' for an array, or the letter of another kind

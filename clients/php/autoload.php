@@ -4,9 +4,9 @@ declare(strict_types=1);
 
 // Loads this package's classes without Composer.
 //
-// The classes are listed here, because checking the file system for a class takes longer than
-// loading it from opcache. The list is one string, because without opcache PHP parses a string
-// faster than an array. A test compares the list with the files.
+// The classes are listed here because checking the file system for a class takes longer than
+// loading the class from opcache. The list is one string because PHP without opcache parses a
+// string faster than an array. A test compares the list with the files.
 spl_autoload_register(static function (string $class): void {
     static $files = '
         |ArgumentException|Cache/InvalidKey|Cache/Item|Cache/Pool|Cache/SimpleCache|Cache/Store|Cache/SymfonyAdapter|

@@ -3,9 +3,9 @@
 declare(strict_types=1);
 
 /**
- * A script for `opcache.preload`, which loads the classes that most requests use. Framework
- * integrations are not included. A program without opcache may require this file to load all these
- * classes at once.
+ * A script for `opcache.preload` that loads the classes that most requests use. Framework
+ * integrations are not included. A program without opcache can require this file to load all of
+ * these classes together.
  */
 
 require_once __DIR__ . '/autoload.php';
@@ -21,7 +21,7 @@ if (extension_loaded('undercroft')) {
 foreach ($names as $name) {
     class_exists('Undercroft\\' . strtr($name, '/', '\\'));
 }
-// Without opcache the family classes are loaded on first use, so load them here.
+// Without opcache, the family classes are loaded on first use, so load them here.
 foreach (Undercroft\Commands\Families::NAMES as $family) {
     Undercroft\Commands\Families::make($family, '', null);
 }

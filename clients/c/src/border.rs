@@ -1,4 +1,4 @@
-//! Conversions from C arguments to Rust values, and from results to a status.
+//! Converts C arguments to Rust values, and Rust results to a `uc_status`.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -10,10 +10,10 @@ use smallvec::SmallVec;
 
 use crate::status::{Outcome, Refused, Status};
 
-/// Up to this many words or keys are handled without an allocation.
+/// The number of words or keys that a call handles without an allocation.
 const FEW: usize = 8;
 
-/// The C type `uc_bytes`.
+/// The C type `uc_bytes`: bytes that the caller owns.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Bytes {
@@ -32,10 +32,11 @@ pub(crate) struct Words {
 /// A list of byte strings borrowed from the caller.
 pub(crate) type List<'a> = SmallVec<[&'a [u8]; FEW]>;
 
-/// Runs a call and stops panics, which must not unwind into C.
+/// Runs the body of a C function and catches its panics, which must not unwind into C.
 #[inline(always)]
 pub(crate) fn call(body: impl FnOnce() -> Outcome) -> c_int {
-    // A handle that a panic left inconsistent is refused by later calls; see `handle`.
+    // Later calls refuse a handle that a panic left inconsistent (see `handle`), so the body counts
+    // as unwind-safe.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status) | Err(Refused(status))) => status as c_int,
         Err(panic) => internal(&*panic),
@@ -56,7 +57,7 @@ fn internal(panic: &(dyn Any + Send)) -> c_int {
     status as c_int
 }
 
-/// Borrows the caller's bytes.
+/// Borrows `length` bytes of the caller's memory.
 ///
 /// # Safety
 /// `data` must be null or valid for `length` bytes, which must not change before the call returns.
@@ -74,7 +75,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, length: usize) -> Outcome<&'
     Ok(unsafe { slice::from_raw_parts(data.cast(), length) })
 }
 
-/// Borrows the caller's buffer.
+/// Borrows the caller's output buffer of `capacity` bytes.
 ///
 /// # Safety
 /// `data` must be null or writable for `capacity` bytes, which no other code may use before the
@@ -96,7 +97,7 @@ pub(crate) unsafe fn memory<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(data.cast(), capacity) })
 }
 
-/// Borrows a list of at least one byte string.
+/// Borrows a list of one or more byte strings from the caller.
 ///
 /// # Safety
 /// `items` must be null or valid for `count` items, each of which must meet the requirements of
@@ -113,7 +114,7 @@ pub(crate) unsafe fn list<'a>(count: usize, items: *const Bytes) -> Outcome<List
     Ok(list)
 }
 
-/// Borrows an array of at least one value.
+/// Borrows an array of one or more values from the caller.
 ///
 /// # Safety
 /// `items` must be null or valid for `count` values, which must not change before the call returns.
@@ -132,7 +133,7 @@ pub(crate) unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a 
     Ok(unsafe { slice::from_raw_parts(items, count) })
 }
 
-/// Borrows the caller's array for `count` numbers. Null is accepted if `count` is 0.
+/// Borrows the caller's output array of `count` numbers. Null is accepted if `count` is 0.
 ///
 /// # Safety
 /// `items` must be null or writable for `count` numbers, which no other code may use before the
@@ -164,7 +165,7 @@ fn check_aligned<T>(items: *const T) -> Outcome<()> {
     }
 }
 
-/// Borrows the words of several commands.
+/// Borrows the words of one or more commands from the caller.
 ///
 /// # Safety
 /// `commands` must be null or valid for `count` commands, each of which must meet the requirements
@@ -181,7 +182,8 @@ pub(crate) unsafe fn commands<'a>(
     }))
 }
 
-/// Borrows the caller's text.
+/// Borrows a null-terminated UTF-8 string from the caller. `what` names the argument in error
+/// messages.
 ///
 /// # Safety
 /// `text` must be null or a null-terminated string that does not change before the call returns.
@@ -196,7 +198,7 @@ pub(crate) unsafe fn text<'a>(what: &str, text: *const c_char) -> Outcome<&'a st
         .map_err(|error| Refused::misuse(&format!("expected {what} in UTF-8: {error}")))
 }
 
-/// Stores a result unless `place` is null.
+/// Writes a result to `place` unless `place` is null.
 ///
 /// # Safety
 /// `place` must be null or writable.

@@ -1,6 +1,8 @@
-//! The most frequently used feed calls, which work on the store directly.
+//! Implements the most frequently used feed functions, which call the engine without running a
+//! command.
 //!
-//! If a feed rejects its items, the command of the same name runs and reports the error.
+//! If a feed rejects the items of a call, the call runs the equivalent command, whose error it
+//! reports.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -42,30 +44,30 @@ pub(crate) struct Query {
 
 const _: () = assert!(size_of::<Query>() == 64);
 
-// SAFETY: the structure has only numbers and pointers, and the first field is its size.
+// SAFETY: all fields are numbers or pointers, and the first field is the structure's size.
 unsafe impl Growing for Query {
     const NAME: &'static str = "uc_feed_query";
     const FIRST: usize = 32;
 }
 
-/// A [`Query`] after parsing.
+/// A parsed [`Query`].
 pub(crate) struct Asked<'a> {
-    /// The query. Its filter is None if the caller's is empty.
+    /// The query, whose filter is `None` if the caller's filter is empty.
     pub(crate) query: FeedQuery<'a>,
     pub(crate) reverse: bool,
 }
 
-/// Reads a query. Null means all visible items.
+/// Reads a query. A null pointer selects all visible items.
 ///
 /// # Safety
-/// `query` must be null or point to a `uc_feed_query` of as many bytes as its `size` field says,
-/// with valid pointers.
+/// `query` must be null or point to a `uc_feed_query` whose `size` field is its length in bytes,
+/// and whose pointers are valid.
 pub(crate) unsafe fn read_query<'a>(query: *const Query) -> Outcome<Asked<'a>> {
     if query.is_null() {
         return read_flags(0, 0);
     }
-    // SAFETY: the pointer is not null, and the caller guarantees a structure of as many bytes as
-    // its `size` field says.
+    // SAFETY: the pointer is not null, and the caller guarantees a structure whose `size` field is
+    // its length in bytes.
     let query = unsafe { Query::read_from(query) }?;
     // SAFETY: the caller guarantees that each pointer is null or valid for its length.
     let (filter, low, high) = unsafe {
@@ -83,8 +85,8 @@ pub(crate) unsafe fn read_query<'a>(query: *const Query) -> Outcome<Asked<'a>> {
     Ok(asked)
 }
 
-/// Parses `UC_FEED_*` flags. `more` has the flags that are allowed in addition to the two for
-/// visibility.
+/// Parses `UC_FEED_*` flags. `more` contains the flags that are allowed in addition to the two
+/// visibility flags.
 pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
     let seen = match flags & (HIDDEN | ALL) {
         0 => Seen::Visible,
@@ -109,14 +111,14 @@ pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
     })
 }
 
-/// Returns the error for values of the wrong size, worded as the feed commands do.
+/// Returns the error for values of the wrong size, in the wording of the feed commands.
 #[cold]
 pub(crate) fn other_size(schema: &Schema, given: usize) -> Failure {
     let expected = schema.value_size();
     CommandError::new(format!("ERR value has {given} bytes, expected {expected}")).into()
 }
 
-/// The size of a value in bytes, and the number of attributes.
+/// The layout of a feed's items: the size of a value in bytes, and the number of attributes.
 pub(crate) type Form = (usize, usize);
 
 /// Returns the error for buffers whose layout differs from the feed's items.
@@ -137,7 +139,7 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Copies items of the same layout into the buffers. Returns the number of items.
+    /// Copies items into the buffers, which must have the same layout. Returns the number of items.
     fn take(&mut self, items: &FoundItems) -> usize {
         write(self.values, items.values());
         if self.form.1 > 0 {
@@ -159,12 +161,13 @@ fn form_of(schema: &Schema) -> Form {
     (schema.value_size(), schema.widths().len())
 }
 
-/// Whether a feed's items fit the caller's buffers. The caller may omit attributes.
+/// Returns whether a feed's items match the layout of the caller's buffers. The caller can omit the
+/// attributes.
 fn fits(feed: Form, given: Form) -> bool {
     feed.0 == given.0 && (feed.1 == given.1 || given.1 == 0)
 }
 
-/// The arguments of a call that reads items.
+/// The arguments of a call that reads items from a feed.
 struct Items {
     from: i64,
     count: usize,
@@ -179,7 +182,7 @@ impl Items {
     /// Copies the selected items into the caller's buffers.
     ///
     /// # Safety
-    /// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
+    /// Each pointer must be null or valid for the length that `undercroft.h` specifies for
     /// `uc_feed_range`.
     unsafe fn read(&self, on: &Database<'_>, key: &[u8], asked: Asked<'_>) -> Outcome {
         check_place(self.found)?;
@@ -219,16 +222,16 @@ impl Items {
                 _ => Ok(room.take(items)),
             }
         })?;
-        // SAFETY: `found` is not null, as `check_place` verified, and the caller guarantees that it
-        // is writable.
+        // SAFETY: `check_place` verified that `found` is not null, and the caller guarantees that
+        // it is writable.
         unsafe { self.found.write(taken) };
         Ok(Status::Ok)
     }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_range(
     store: *const StoreHandle,
@@ -253,21 +256,21 @@ unsafe extern "C" fn uc_feed_range(
         found,
     };
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
-        // structure for its `size`.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and that
+        // the structure is valid for the length in its `size` field.
         unsafe {
             let asked = read_query(query)?;
             items.read(on, bytes(key, key_length)?, asked)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_between(
     store: *const StoreHandle,
@@ -287,7 +290,7 @@ unsafe extern "C" fn uc_feed_between(
     found: *mut usize,
 ) -> c_int {
     let items = Items {
-        // No feed has more than `i64::MAX` items, so a larger `from` is past the end too.
+        // No feed has more than `i64::MAX` items, so a larger `from` is also past the end.
         from: i64::try_from(from).unwrap_or(i64::MAX),
         count,
         values,
@@ -297,22 +300,22 @@ unsafe extern "C" fn uc_feed_between(
         found,
     };
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
-        // structure for its `size`.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and that
+        // the structure is valid for the length in its `size` field.
         unsafe {
             let mut asked = read_query(query)?;
             asked.query.between = Some((bytes(low, low_length)?, bytes(high, high_length)?));
             items.read(on, bytes(key, key_length)?, asked)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_count(
     store: *const StoreHandle,
@@ -323,24 +326,24 @@ unsafe extern "C" fn uc_feed_count(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(count)?;
-        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
-        // structure for its `size`.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and that
+        // the structure is valid for the length in its `size` field.
         let (key, asked) = unsafe { (bytes(key, key_length)?, read_query(query)?) };
         let counted = on.shared.feed_count((on.number, key), asked.query);
         let counted = counted.map_err(|failure| Refused::failure(&on.shared.store, failure))?;
-        // SAFETY: `count` is not null, as `check_place` verified, and the caller guarantees that it
-        // is writable.
+        // SAFETY: `check_place` verified that `count` is not null, and the caller guarantees that
+        // it is writable.
         unsafe { count.write(counted) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_add(
     store: *const StoreHandle,
@@ -389,13 +392,13 @@ unsafe extern "C" fn uc_feed_add(
         unsafe { give(items, added) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
-/// Returns the error for items that a feed rejects at the position of their values. The command
-/// cannot report it, because commands write the values of sorted feeds as text.
+/// Returns the error for items that a sorted feed rejects. FEED.ADD cannot report the error,
+/// because it expects the values as text, and this call has them in binary form.
 #[cold]
 fn refused_by_value(on: &Database<'_>, key: &[u8], items: &FeedItems<'_>) -> Outcome<u64> {
     let store = &on.shared.store;
@@ -451,8 +454,8 @@ pub(crate) unsafe fn values_of<'a>(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_pop(
     store: *const StoreHandle,
@@ -494,7 +497,7 @@ unsafe extern "C" fn uc_feed_pop(
                 let Some(feed) = writer.feed(on.number, &key)? else {
                     return Ok::<_, Error>(None);
                 };
-                // Items that do not fit the buffer stay in the feed.
+                // Items whose layout does not match the buffer stay in the feed.
                 let form = form_of(feed.schema());
                 if fits(form, (value_size, 0)) {
                     writer.feed_pop(on.number, &key, end, count as u64, items)?;
@@ -509,21 +512,21 @@ unsafe extern "C" fn uc_feed_pop(
             }
         })?;
         store.note_use(&key);
-        // SAFETY: `found` is not null, as `check_place` verified, and the caller guarantees that it
-        // is writable.
+        // SAFETY: `check_place` verified that `found` is not null, and the caller guarantees that
+        // it is writable.
         unsafe { found.write(taken) };
         Ok(match taken {
             0 if count > 0 => Status::None,
             _ => Status::Ok,
         })
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 impl Heard {
-    /// Returns the nonnegative integer that a command replied.
+    /// Returns the integer reply of a command, which is never negative.
     pub(crate) fn number(&self) -> u64 {
         self.integer.unwrap_or(0).unsigned_abs()
     }

@@ -1,4 +1,5 @@
-//! The feed calls that identify items by value. They work on the store directly.
+//! Implements the feed functions that identify items by value. They call the engine without running
+//! a command.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,8 +16,9 @@ use crate::store::{Database, StoreHandle, call_on};
 /// The C constant `UC_FEED_KEEP`.
 const KEEP: i64 = -1;
 
-/// Changes a feed, if it exists and its values have this size. Returns the number of affected
-/// items. With `removes`, the call also works in a full store, as the command does.
+/// Changes a feed if it exists, and returns the number of affected items. Fails if the feed's
+/// values do not have `value_size` bytes. If `removes` is true, the change is allowed even when the
+/// store is full, as in the equivalent command.
 fn change(
     on: &Database<'_>,
     key: &[u8],
@@ -44,17 +46,17 @@ fn change(
     Ok(changed)
 }
 
-/// A change to items.
+/// A change to all items with given values.
 #[derive(Clone, Copy)]
 enum Change {
     Remove,
     Hide(bool),
 }
 
-/// Changes the items with the given values, and stores their number in `place`.
+/// Changes the items with the given values, and writes the number of affected items to `place`.
 ///
 /// # Safety
-/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
+/// Each pointer must be null or valid for the length that `undercroft.h` specifies for
 /// `uc_feed_del`.
 unsafe fn change_all(
     what: Change,
@@ -84,14 +86,14 @@ unsafe fn change_all(
         unsafe { give(place, changed) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_del(
     store: *const StoreHandle,
@@ -108,8 +110,8 @@ unsafe extern "C" fn uc_feed_del(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_hide(
     store: *const StoreHandle,
@@ -126,8 +128,8 @@ unsafe extern "C" fn uc_feed_hide(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_show(
     store: *const StoreHandle,
@@ -144,8 +146,8 @@ unsafe extern "C" fn uc_feed_show(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_set_attributes(
     store: *const StoreHandle,
@@ -184,12 +186,12 @@ unsafe extern "C" fn uc_feed_set_attributes(
         unsafe { give(items, changed) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
-/// Rejects attributes that do not match the feed's, worded as the feed commands do.
+/// Rejects attributes that do not match the feed's attributes, in the wording of the feed commands.
 pub(crate) fn check_attributes(schema: &Schema, own: &[Option<u32>]) -> Result<(), CommandError> {
     let (given, expected) = (own.len(), schema.widths().len());
     if given != expected {
@@ -207,8 +209,8 @@ pub(crate) fn check_attributes(schema: &Schema, own: &[Option<u32>]) -> Result<(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_position(
     store: *const StoreHandle,
@@ -240,12 +242,12 @@ unsafe extern "C" fn uc_feed_position(
         let Some(found) = found.flatten() else {
             return Ok(Status::None);
         };
-        // SAFETY: `position` is not null, as `check_place` verified, and the caller guarantees that
-        // it is writable.
+        // SAFETY: `check_place` verified that `position` is not null, and the caller guarantees
+        // that it is writable.
         unsafe { position.write(found) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }

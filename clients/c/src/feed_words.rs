@@ -1,4 +1,4 @@
-//! The feed calls that run one command each.
+//! Implements the feed functions that run one command each.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -13,7 +13,7 @@ use crate::options::Growing;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// The error reply of a command for a missing key.
+/// The error reply of a feed command whose key does not exist.
 const NO_SUCH_KEY: &str = "ERR no such key";
 
 /// The C type `uc_feed_facts`.
@@ -39,13 +39,13 @@ pub(crate) struct Info {
 
 const _: () = assert!(size_of::<Info>() == 128);
 
-// SAFETY: the structure has only numbers, and the first is its size.
+// SAFETY: all fields are numbers, and the first field is the structure's size.
 unsafe impl Growing for Info {
     const NAME: &'static str = "uc_feed_facts";
     const FIRST: usize = 104;
 }
 
-/// The words of a command.
+/// The words of a command, beginning with its name.
 pub(crate) struct Words(Vec<Vec<u8>>);
 
 impl Words {
@@ -71,11 +71,11 @@ impl Words {
     }
 }
 
-/// The reply of a command.
+/// The reply to a command.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) integer: Option<i64>,
-    /// Strings, and the numbers in maps, in the order of the reply.
+    /// The strings of the reply, and the numbers in its maps, in their original order.
     pub(crate) items: Ranges,
     is_null: bool,
     error: Option<String>,
@@ -141,7 +141,8 @@ impl Reply for Heard {
     }
 }
 
-/// Runs a command on the database of a `uc_store`. An error reply is part of the result.
+/// Runs a command on the database of a `uc_store`. An error reply is returned in [`Heard`] and does
+/// not fail the call.
 fn hear(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     let words: Vec<&[u8]> = words.0.iter().map(Vec::as_slice).collect();
     let mut session = on.shared.session();
@@ -161,7 +162,7 @@ pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
     }
 }
 
-/// Runs a command for which a missing key is not an error. Returns None for a missing key.
+/// Runs a command and returns its reply, or `None` if the key does not exist.
 fn ask_there(on: &Database<'_>, words: &Words) -> Outcome<Option<Heard>> {
     let heard = hear(on, words)?;
     match heard.error.as_deref() {
@@ -176,7 +177,7 @@ fn joined(numbers: impl Iterator<Item = Option<u32>>) -> Vec<u8> {
     parts.collect::<Vec<_>>().join(":").into()
 }
 
-/// Runs FEED.ADD with items that the feed has rejected, so that the command reports the error.
+/// Runs FEED.ADD with items that the feed rejected, so that the command reports the error.
 pub(crate) fn add_words(
     on: &Database<'_>,
     key: &[u8],
@@ -202,8 +203,8 @@ pub(crate) fn add_words(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_create(
     store: *const StoreHandle,
@@ -234,14 +235,14 @@ unsafe extern "C" fn uc_feed_create(
         ask(on, &words)?;
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_del_where(
     store: *const StoreHandle,
@@ -252,8 +253,8 @@ unsafe extern "C" fn uc_feed_del_where(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(query.cast_mut())?;
-        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
-        // structure for its `size`.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and that
+        // the structure is valid for the length in its `size` field.
         let (key, asked) = unsafe { (bytes(key, key_length)?, read_query(query)?) };
         if asked.reverse {
             return Err(Refused::misuse(
@@ -270,14 +271,14 @@ unsafe extern "C" fn uc_feed_del_where(
         unsafe { give(removed, items) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_move(
     store: *const StoreHandle,
@@ -293,8 +294,8 @@ unsafe extern "C" fn uc_feed_move(
         let moved = on.shared.feed_move((on.number, key), value, position);
         let moved = match moved.map_err(|error| Refused::engine(&on.shared.store, error))? {
             Some(moved) => moved,
-            // The feed could not be changed directly. FEED.MOVE returns the result or reports the
-            // error.
+            // The direct call could not change the feed. FEED.MOVE returns the result or reports
+            // the error.
             None => {
                 let words = Words::new("FEED.MOVE", key).with(value);
                 ask(on, &words.with_number(position))?.number() != 0
@@ -302,14 +303,14 @@ unsafe extern "C" fn uc_feed_move(
         };
         Ok(if moved { Status::Ok } else { Status::None })
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_info(
     store: *const StoreHandle,
@@ -319,8 +320,8 @@ unsafe extern "C" fn uc_feed_info(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(info)?;
-        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
-        // structure for its `size`.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and that
+        // the structure is valid for the length in its `size` field.
         let key = unsafe {
             Info::common(info)?;
             bytes(key, key_length)?
@@ -328,17 +329,17 @@ unsafe extern "C" fn uc_feed_info(
         let Some(heard) = ask_there(on, &Words::new("FEED.INFO", key))? else {
             return Ok(Status::None);
         };
-        // SAFETY: `info` is not null, as `check_place` verified, and the caller guarantees that it
+        // SAFETY: `check_place` verified that `info` is not null, and the caller guarantees that it
         // is writable.
         unsafe { read_info(&heard.items).write_to(info) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
-/// Copies a name, leaving a zero byte after it.
+/// Copies up to 15 bytes of a name, so that a zero byte terminates it.
 fn copy_name(place: &mut [u8; 16], name: &[u8]) {
     let places = place[..15].iter_mut();
     places.zip(name).for_each(|(place, &byte)| *place = byte);
@@ -384,8 +385,8 @@ fn read_info(items: &Ranges) -> Info {
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_compact(
     store: *const StoreHandle,
@@ -400,7 +401,7 @@ unsafe extern "C" fn uc_feed_compact(
             None => Ok(Status::None),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }

@@ -1,8 +1,8 @@
-//! Handles: the objects that C programs hold.
+//! Manages handles, which are the library's objects that C programs refer to by address.
 //!
-//! The memory of a handle is never freed, so a call with a closed handle detects that and accesses
-//! no freed memory. A closed handle is reused only after [`KEPT`] more handles of its kind were
-//! closed.
+//! The memory of a handle is never freed, so a call with a closed handle detects the mistake and
+//! accesses no freed memory. A closed handle is reused only after [`KEPT`] more handles of the same
+//! kind were closed.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -21,9 +21,9 @@ const KEPT: usize = 64;
 /// The state of a closed handle of any kind.
 const CLOSED: u32 = 0;
 
-/// A kind of handle.
+/// A kind of handle, such as a store or a session.
 pub(crate) trait Kind: Sized + 'static {
-    /// The name of the type in the header.
+    /// The name of the C type in `undercroft.h`.
     const NAME: &'static str;
     /// The state of an open handle, unique to this kind. `OPEN + 1` means that a thread is using
     /// the handle, and `OPEN + 2` that a panic left it inconsistent.
@@ -32,25 +32,25 @@ pub(crate) trait Kind: Sized + 'static {
     /// Returns the pool of closed handles of this kind.
     fn pool() -> &'static Pool<Self>;
 
-    /// Returns the address of the part that any thread may read while no call uses the handle, or
-    /// null if there is none.
+    /// Returns the address of the data that any thread may read while no call uses the handle, or
+    /// null if this kind has no such data.
     fn readable(&self) -> *const c_void {
         ptr::null()
     }
 }
 
-/// A handle, whose address C programs hold.
+/// A handle. C programs refer to it by its address.
 #[repr(C)]
 pub(crate) struct Handle<T> {
-    /// The first word of every kind of handle, which distinguishes the kinds.
+    /// The state, which is the first word of every handle and also identifies the handle's kind.
     state: AtomicU32,
-    /// The result of [`Kind::readable`] while no call uses the handle, and otherwise null.
+    /// The result of [`Kind::readable`], or null while a call uses the handle.
     readable: AtomicPtr<c_void>,
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: threads access the value only through shared references from `shared`, or exclusively, as
-// `state` records.
+// SAFETY: threads access the value either through shared references from `shared` or exclusively,
+// and `state` records exclusive access.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
 /// Closed handles of a kind, oldest first.
@@ -67,7 +67,7 @@ impl<T> Pool<T> {
 }
 
 impl<T: Kind> Handle<T> {
-    /// Creates a handle for C.
+    /// Creates a handle, reusing the oldest closed handle if [`KEPT`] closed handles exist.
     pub(crate) fn open(value: T) -> *mut Handle<T> {
         let used = T::pool().with(|pool| match pool.len() {
             0..KEPT => None,
@@ -90,7 +90,7 @@ impl<T: Kind> Handle<T> {
         std::ptr::from_ref(handle).cast_mut()
     }
 
-    /// Returns the value, which several threads may use at the same time.
+    /// Returns the value of a handle for use by several threads at the same time.
     ///
     /// # Safety
     /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind. The
@@ -100,8 +100,8 @@ impl<T: Kind> Handle<T> {
         // SAFETY: the pointer is null or points to a handle, whose memory is never freed.
         if let Some(handle) = unsafe { handle.as_ref() }
             && handle.state.load(Ordering::Acquire) == T::OPEN
-            // SAFETY: the handle is open and stays open. Values of this kind are only accessed
-            // through shared references.
+            // SAFETY: the handle is open, and the caller guarantees that it stays open. Values of
+            // this kind are only accessed through shared references.
             && let Some(value) = unsafe { &*handle.value.get() }
         {
             return Ok(value);
@@ -110,7 +110,7 @@ impl<T: Kind> Handle<T> {
         Err(unsafe { Handle::refuse(handle) })
     }
 
-    /// Returns the value for exclusive use by this thread.
+    /// Returns the value of a handle for exclusive use by this thread.
     ///
     /// # Safety
     /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind.
@@ -127,7 +127,8 @@ impl<T: Kind> Handle<T> {
         Err(unsafe { Handle::refuse(handle) })
     }
 
-    /// Returns the part that any thread may read, or null if the handle cannot be used.
+    /// Returns the address of the data that any thread may read, or null if the handle is closed,
+    /// in use or inconsistent.
     ///
     /// # Safety
     /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind.
@@ -156,7 +157,7 @@ impl<T: Kind> Handle<T> {
             return Err(unsafe { Handle::refuse(handle) });
         }
         known.readable.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: the state grants this thread exclusive access.
+        // SAFETY: the handle's state grants this thread exclusive access to the value.
         let value = unsafe { (*known.value.get()).take() };
         known.state.store(CLOSED, Ordering::Release);
         T::pool().with(|pool| pool.push_back(known));
@@ -196,7 +197,7 @@ impl<T: Kind> Handle<T> {
     }
 }
 
-/// A value that this thread uses exclusively until the guard is dropped.
+/// Grants this thread exclusive use of a handle's value until it is dropped.
 pub(crate) struct InUse<'a, T: Kind>(&'a Handle<T>);
 
 impl<T: Kind> Deref for InUse<'_, T> {
@@ -204,7 +205,7 @@ impl<T: Kind> Deref for InUse<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: the state grants this thread exclusive access.
+        // SAFETY: the handle's state grants this thread exclusive access to the value.
         let value = unsafe { &*self.0.value.get() };
         value.as_ref().expect("an open handle has a value")
     }
@@ -213,7 +214,7 @@ impl<T: Kind> Deref for InUse<'_, T> {
 impl<T: Kind> DerefMut for InUse<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the state grants this thread exclusive access.
+        // SAFETY: the handle's state grants this thread exclusive access to the value.
         let value = unsafe { &mut *self.0.value.get() };
         value.as_mut().expect("an open handle has a value")
     }

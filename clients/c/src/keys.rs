@@ -1,4 +1,4 @@
-//! The calls on keys of any type, and publishing.
+//! Implements the functions for keys of any type, and `uc_publish`.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,12 +9,12 @@ use crate::border::{Bytes, bytes, check_place, give, list};
 use crate::status::{Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// A function that works on keys and returns a count.
+/// A store function that takes keys and returns the number of keys that it found or removed.
 type Count = fn(&Store, usize, &[&[u8]]) -> Result<u64, Error>;
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_del(
     store: *const StoreHandle,
@@ -27,8 +27,8 @@ unsafe extern "C" fn uc_del(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_exists(
     store: *const StoreHandle,
@@ -40,10 +40,10 @@ unsafe extern "C" fn uc_exists(
     unsafe { counted(store, count, keys, found, Store::exists) }
 }
 
-/// Works on keys and stores the resulting count in `place`.
+/// Calls a store function with keys and writes its count to `place`.
 ///
 /// # Safety
-/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for `uc_del`.
+/// Each pointer must be null or valid for the length that `undercroft.h` specifies for `uc_del`.
 unsafe fn counted(
     store: *const StoreHandle,
     count: usize,
@@ -60,14 +60,14 @@ unsafe fn counted(
         unsafe { give(place, counted) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_expire(
     store: *const StoreHandle,
@@ -90,14 +90,14 @@ unsafe extern "C" fn uc_expire(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_ttl(
     store: *const StoreHandle,
@@ -116,19 +116,19 @@ unsafe extern "C" fn uc_ttl(
             Ok(Some(Some(at))) => at.saturating_sub(store.now()) as i64,
             Err(error) => return Err(Refused::engine(store, error)),
         };
-        // SAFETY: `milliseconds` is not null, as `check_place` verified, and the caller guarantees
+        // SAFETY: `check_place` verified that `milliseconds` is not null, and the caller guarantees
         // that it is writable.
         unsafe { milliseconds.write(left) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_publish(
     store: *const StoreHandle,
@@ -154,7 +154,7 @@ unsafe extern "C" fn uc_publish(
         unsafe { give(receivers, reached) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }

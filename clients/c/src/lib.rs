@@ -1,27 +1,28 @@
-//! The C interface. `undercroft.h` documents every function, and this crate implements them.
+//! Implements the C interface, whose functions are documented in `undercroft.h`.
 //!
 //! No panic crosses the C boundary (`border`). Every pointer from C is checked before use, and a
-//! closed handle is recognized (`handle`). The string calls (`strings`) and the hot feed calls
-//! (`feed`) work on the store directly. Every other command runs through the shared command table
-//! (`session`), and its reply becomes a tree that C reads (`reply`).
+//! closed handle is recognized (`handle`). The string functions (`strings`) and the most frequently
+//! used feed functions (`feed`) call the engine directly. Every other command runs through the
+//! command table that all clients share (`session`), and its reply becomes a tree that C reads
+//! (`reply`).
 //!
-//! - `border`: conversions from C arguments, and from results to a status.
-//! - `feed`: the most frequently used feed calls.
-//! - `feed_values`: the feed calls that identify items by value.
-//! - `feed_words`: the feed calls that run one command each.
-//! - `handle`: the objects that C programs hold.
-//! - `keys`: the calls on keys of any type.
-//! - `objects`: the calls on objects.
+//! - `border`: converts C arguments to Rust values, and results to a status.
+//! - `feed`: the most frequently used feed functions.
+//! - `feed_values`: the feed functions that identify items by value.
+//! - `feed_words`: the feed functions that run one command each.
+//! - `handle`: the objects that C programs refer to by address.
+//! - `keys`: the functions for keys of any type.
+//! - `objects`: the object functions.
 //! - `options`: options for opening a store and for setting a string.
-//! - `race`: changes during reads, and a panic, only in test builds.
-//! - `reply`: replies as trees, in reused memory.
+//! - `race`: hooks for tests that change data during reads or panic.
+//! - `reply`: replies as trees, in memory that is reused.
 //! - `session`: commands, pipelines and transactions.
 //! - `status`: the results of calls, and error messages.
 //! - `store`: opening and closing stores.
-//! - `strings`: the calls on strings.
-//! - `subscription`: receiving messages.
+//! - `strings`: the string functions.
+//! - `subscription`: receivers of messages.
 //! - `value`: access to the values of a reply.
-//! - `waiting`: how a thread waits, and what interrupts a wait.
+//! - `waiting`: the interruption of waits by the program's callback.
 
 mod border;
 mod feed;

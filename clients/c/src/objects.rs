@@ -1,4 +1,4 @@
-//! The object calls.
+//! Implements the object functions.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::handle::{Handle, Kind, Pool};
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// The C constant `UC_OBJECT_ID`: room for an id and its terminating zero.
+/// The C constant `UC_OBJECT_ID`: the size of a buffer for an id and its terminating zero.
 const ID_ROOM: usize = 80;
 
-/// The C type `uc_object`: an object that C reads, with its description.
+/// The C type `uc_object`: an object that a C program reads, with its description.
 pub(crate) struct Reading {
     object: Object,
     letter: u8,
-    /// The type of an array, or empty for other objects.
+    /// The numpy type of an array's items, or an empty string for other objects.
     dtype: CString,
     shape: Vec<u64>,
 }
@@ -51,7 +51,7 @@ impl Reading {
     }
 }
 
-/// Stores an object and writes its null-terminated id.
+/// Stores an object and writes its null-terminated id to `id`.
 ///
 /// # Safety
 /// `id` must be null or writable for [`ID_ROOM`] bytes.
@@ -74,8 +74,8 @@ unsafe fn put(
     let put = on.shared.put_object(on.number, head, buffer, ttl);
     let made = put.map_err(|error| Refused::engine(&on.shared.store, error))?;
     let length = made.len().min(ID_ROOM - 1);
-    // SAFETY: `check_place` rejected null, and the caller guarantees room for [`ID_ROOM`] bytes. At
-    // most that many are written.
+    // SAFETY: `check_place` rejected a null `id`, and the caller guarantees room for [`ID_ROOM`]
+    // bytes, which the copy does not exceed.
     unsafe {
         std::ptr::copy_nonoverlapping(made.as_ptr().cast(), id, length);
         id.add(length).write(0);
@@ -84,8 +84,8 @@ unsafe fn put(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_put(
     store: *const StoreHandle,
@@ -101,14 +101,14 @@ unsafe extern "C" fn uc_object_put(
             put(on, &ObjectHead::bytes(), buffer, ttl, id)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_put_array(
     store: *const StoreHandle,
@@ -134,15 +134,15 @@ unsafe extern "C" fn uc_object_put_array(
             put(on, &head, items, ttl, id)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
-/// Gives C the object with an id.
+/// Finds the object with an id and writes a handle for it to `place`.
 ///
 /// # Safety
-/// Each pointer must be null or valid for its length, as `undercroft.h` specifies for
+/// Each pointer must be null or valid for the length that `undercroft.h` specifies for
 /// `uc_object_get`.
 unsafe fn find(
     store: *const StoreHandle,
@@ -153,8 +153,8 @@ unsafe fn find(
 ) -> c_int {
     let body = |on: &Database<'_>| {
         check_place(place)?;
-        // SAFETY: `place` is not null, as `check_place` verified, and the caller guarantees that it
-        // is writable.
+        // SAFETY: `check_place` verified that `place` is not null, and the caller guarantees that
+        // it is writable.
         unsafe { place.write(std::ptr::null_mut()) };
         // SAFETY: the caller guarantees that `id` is null or valid for `length` bytes.
         let id = unsafe { bytes(id, length)? };
@@ -166,21 +166,21 @@ unsafe fn find(
             )),
             FoundObject::Object(object) => {
                 let opened = Handle::open(Reading::new(object));
-                // SAFETY: `place` is not null, as `check_place` verified, and the caller guarantees
-                // that it is writable.
+                // SAFETY: `check_place` verified that `place` is not null, and the caller
+                // guarantees that it is writable.
                 unsafe { place.write(opened) };
                 Ok(Status::Ok)
             }
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_get(
     store: *const StoreHandle,
@@ -194,8 +194,8 @@ unsafe extern "C" fn uc_object_get(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_take(
     store: *const StoreHandle,
@@ -209,8 +209,8 @@ unsafe extern "C" fn uc_object_take(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_delete(
     store: *const StoreHandle,
@@ -226,14 +226,14 @@ unsafe extern "C" fn uc_object_delete(
             _ => Ok(Status::Ok),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// `object` must be null or a handle that this library returned, and no other thread may be using
-/// it.
+/// `object` must be null or a handle that this library returned, and no other thread may use it
+/// during the call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_close(object: *mut ObjectHandle) -> c_int {
     call(|| {
@@ -244,8 +244,8 @@ unsafe extern "C" fn uc_object_close(object: *mut ObjectHandle) -> c_int {
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_data(
     object: *const ObjectHandle,
@@ -273,8 +273,8 @@ unsafe extern "C" fn uc_object_kind(object: *const ObjectHandle) -> c_int {
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_array(
     object: *const ObjectHandle,
@@ -285,7 +285,7 @@ unsafe extern "C" fn uc_object_array(
     call(|| {
         // SAFETY: the caller guarantees that `object` is null or a handle of this library.
         let reading = unsafe { Handle::shared(object) }?;
-        // SAFETY: the caller guarantees that each place is null or writable.
+        // SAFETY: the caller guarantees that each result pointer is null or writable.
         unsafe {
             give(dtype, reading.dtype.as_ptr());
             give(dimensions, reading.shape.len());

@@ -1,4 +1,4 @@
-//! Options for opening a store and for setting a string.
+//! Reads the C structures with options for opening a store and for setting a string.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -30,7 +30,7 @@ pub(crate) struct Options {
 
 const _: () = assert!(size_of::<Options>() == 56 && size_of::<SetOptions>() == 32);
 
-/// [`Options`] after parsing.
+/// Parsed [`Options`].
 #[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) terms: Terms,
@@ -38,17 +38,17 @@ pub(crate) struct Wanted {
     pub(crate) database: usize,
 }
 
-/// Reads options. Null means the defaults.
+/// Reads the options for opening a store. A null pointer selects the defaults.
 ///
 /// # Safety
-/// `options` must be null or point to a `uc_options` of as many bytes as its `size` field says,
-/// with valid pointers.
+/// `options` must be null or point to a `uc_options` whose `size` field is its length in bytes, and
+/// whose pointers are valid.
 pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
     if options.is_null() {
         return Ok(Wanted::default());
     }
-    // SAFETY: the pointer is not null, and the caller guarantees a structure of as many bytes as
-    // its `size` field says.
+    // SAFETY: the pointer is not null, and the caller guarantees a structure whose `size` field is
+    // its length in bytes.
     let options = unsafe { Options::read_from(options) }?;
     let given = |value: u64| (value != 0).then_some(value);
     let policy = match options.policy.is_null() {
@@ -79,28 +79,28 @@ pub(crate) unsafe fn read_options(options: *const Options) -> Outcome<Wanted> {
     })
 }
 
-/// A C structure that begins with its size and only ever grows at its end.
+/// A C structure that begins with its size and grows only at its end.
 ///
 /// # Safety
 /// The first field must be a `usize`, and zero must be a valid value of every field.
 pub(crate) unsafe trait Growing: Copy {
-    /// The name of the type in the header.
+    /// The name of the C type in `undercroft.h`.
     const NAME: &'static str;
-    /// The size in bytes of the first version.
+    /// The size in bytes of the structure's first version.
     const FIRST: usize;
 
-    /// Returns how many bytes both the program and this library know. The program may have been
-    /// built with an older header, whose structure lacks the last fields, or with a newer one.
+    /// Returns the number of bytes that both the program's and this library's version of the
+    /// structure have. The program may have been built with an older header, which lacks the last
+    /// fields, or with a newer header.
     ///
     /// # Safety
-    /// `at` must point to a structure of as many bytes as its `size` field says.
+    /// `at` must point to a structure whose `size` field is its length in bytes.
     unsafe fn common(at: *const Self) -> Outcome<usize> {
         // SAFETY: the caller guarantees that the structure exists, and every version of it begins
         // with its size.
         let size = unsafe { at.cast::<usize>().read() };
         let known = size_of::<Self>();
-        // Fields of a newer header that this library does not know must be zero, because they
-        // cannot be ignored.
+        // Fields that only a newer header has must be zero, because this library would ignore them.
         let most = known + NEWER;
         let is_sound = (Self::FIRST..=most).contains(&size) && size.is_multiple_of(8);
         // SAFETY: the caller guarantees that the structure has `size` bytes, and `byte` is less
@@ -117,12 +117,12 @@ pub(crate) unsafe trait Growing: Copy {
         )))
     }
 
-    /// Reads a structure. Fields that the caller's version lacks are zero.
+    /// Reads a structure. Fields that the program's version lacks are zero.
     ///
     /// # Safety
-    /// `at` must point to a structure of as many bytes as its `size` field says.
+    /// `at` must point to a structure whose `size` field is its length in bytes.
     unsafe fn read_from(at: *const Self) -> Outcome<Self> {
-        // SAFETY: the caller guarantees a structure of as many bytes as its `size` field says.
+        // SAFETY: the caller guarantees a structure whose `size` field is its length in bytes.
         let size = unsafe { Self::common(at) }?;
         let mut read = MaybeUninit::<Self>::zeroed();
         // SAFETY: the caller's structure has at least `size` bytes and so does the destination.
@@ -133,10 +133,10 @@ pub(crate) unsafe trait Growing: Copy {
         }
     }
 
-    /// Writes the fields that the caller's version has, leaving its size unchanged.
+    /// Writes the fields that the program's version has, except its `size` field.
     ///
     /// # Safety
-    /// `at` must point to a writable structure of as many bytes as its `size` field says.
+    /// `at` must point to a writable structure whose `size` field is its length in bytes.
     unsafe fn write_to(&self, at: *mut Self) -> Outcome<()> {
         let begins = size_of::<usize>();
         // SAFETY: the caller guarantees a writable structure, and neither structure is shorter than
@@ -150,16 +150,16 @@ pub(crate) unsafe trait Growing: Copy {
     }
 }
 
-/// Maximum number of additional bytes in a newer structure.
+/// The maximum number of bytes that a newer version may add to a structure.
 const NEWER: usize = 1024;
 
-// SAFETY: the structure has only numbers and pointers, and the first field is its size.
+// SAFETY: all fields are numbers or pointers, and the first field is the structure's size.
 unsafe impl Growing for Options {
     const NAME: &'static str = "uc_options";
     const FIRST: usize = 48;
 }
 
-// SAFETY: the structure has only numbers, and the first is its size.
+// SAFETY: all fields are numbers, and the first field is the structure's size.
 unsafe impl Growing for SetOptions {
     const NAME: &'static str = "uc_set_options";
     const FIRST: usize = 32;
@@ -186,7 +186,7 @@ pub(crate) struct SetOptions {
     expire_at_ms: i64,
 }
 
-/// [`SetOptions`] after parsing.
+/// Parsed [`SetOptions`].
 pub(crate) struct Setting {
     pub(crate) condition: Condition,
     pub(crate) time: Time,
@@ -197,16 +197,16 @@ pub(crate) struct Setting {
 pub(crate) enum Time {
     Never,
     Keep,
-    /// After this many milliseconds.
+    /// The key expires after this number of milliseconds.
     After(i64),
-    /// At this Unix time in milliseconds.
+    /// The key expires at this Unix time in milliseconds.
     At(i64),
 }
 
-/// Reads the options for setting a string. Null means the defaults.
+/// Reads the options for setting a string. A null pointer selects the defaults.
 ///
 /// # Safety
-/// `options` must be null or point to a `uc_set_options` of as many bytes as its `size` field says.
+/// `options` must be null or point to a `uc_set_options` whose `size` field is its length in bytes.
 pub(crate) unsafe fn read_set_options(options: *const SetOptions) -> Outcome<Setting> {
     if options.is_null() {
         return Ok(Setting {
@@ -214,8 +214,8 @@ pub(crate) unsafe fn read_set_options(options: *const SetOptions) -> Outcome<Set
             time: Time::Never,
         });
     }
-    // SAFETY: the pointer is not null, and the caller guarantees a structure of as many bytes as
-    // its `size` field says.
+    // SAFETY: the pointer is not null, and the caller guarantees a structure whose `size` field is
+    // its length in bytes.
     let options = unsafe { SetOptions::read_from(options) }?;
     let condition = match options.flags & (IF_MISSING | IF_PRESENT) {
         0 => Condition::Always,

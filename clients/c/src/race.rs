@@ -1,5 +1,5 @@
-//! Test hooks that change data during reads, or panic during a call, to test what a caller
-//! observes. Only in builds with the feature `races`.
+//! Test hooks that change data during reads or panic during a call. They are only compiled with the
+//! feature `races`.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +19,8 @@ use crate::store::{Database, StoreHandle, call_on};
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// Schedules commands that change data during reads. After the body of each read has run and before
-/// the read is validated, a separate handle runs the next command. Stores in `made` how many such
-/// commands this process has run so far.
+/// the read is validated, a separate handle runs the next command. Writes to `made` the number of
+/// such commands that this process has run so far.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_test_change_reads(
     store: *const StoreHandle,
@@ -55,12 +55,12 @@ unsafe extern "C" fn uc_test_change_reads(
         unsafe { give(made, MADE.load(Ordering::Relaxed)) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
-/// Panics while it uses a session.
+/// Panics while it uses a session, so that a test can check the session's later calls.
 ///
 /// # Safety
 /// `session` must be null or a handle that this library returned.

@@ -1,4 +1,4 @@
-//! Replies as trees, in reused memory.
+//! Builds replies as trees, in memory that later replies reuse.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::border::{call, check_place};
 use crate::handle::{Handle, Kind, Pool};
 use crate::status::{Outcome, Refused, Status};
 
-/// The types of values. The numbers are those of `uc_type` in the header.
+/// The type of a value, with the numbers of `uc_type` in `undercroft.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Type {
@@ -39,7 +39,7 @@ pub(crate) struct Value {
 pub(crate) union Content {
     pub(crate) integer: i64,
     pub(crate) double: f64,
-    /// The offset of the bytes or items until the reply is finished.
+    /// The offset of the bytes or items while the reply is unfinished.
     start: usize,
     /// The null-terminated bytes.
     pub(crate) text: *const u8,
@@ -75,24 +75,25 @@ pub(crate) struct Tree {
     bytes: Vec<u8>,
     /// Incomplete arrays, sets and maps, innermost last.
     open: Vec<Gap>,
-    /// Whether values have only the types of RESP2.
+    /// Whether the reply is limited to the types of RESP2.
     is_flat: bool,
-    /// The number of bytes of the reply that could not be allocated.
+    /// The number of bytes that the reply needed when an allocation failed.
     lacking: Option<usize>,
-    /// Reused memory for the values of several keys.
+    /// A buffer for the values of several keys, which later calls reuse.
     pub(crate) scratch: Vec<u8>,
 }
 
-/// An incomplete array, set or map: the index of its next item, and the number of items still to
-/// come.
+/// An incomplete array, set or map: the index of its next item, and the number of items that are
+/// not written yet.
 struct Gap {
     next: usize,
     missing: usize,
 }
 
-// SAFETY: the pointers lead into the tree's own vectors, which move with it.
+// SAFETY: the tree's pointers lead into its own vectors, which move with the tree.
 unsafe impl Send for Tree {}
-// SAFETY: the pointers lead into the tree's own vectors, and shared references change nothing.
+// SAFETY: the tree's pointers lead into its own vectors, and nothing changes a tree through a
+// shared reference.
 unsafe impl Sync for Tree {}
 
 impl Kind for Tree {
@@ -125,7 +126,7 @@ impl Tree {
         tree
     }
 
-    /// Clears the reply. A value that is not written is nil.
+    /// Clears the reply, which is nil until a value is written.
     pub(crate) fn begin(&mut self, protocol: Protocol) {
         self.lacking = None;
         self.values.clear();
@@ -144,18 +145,18 @@ impl Tree {
         &self.values[0]
     }
 
-    /// Returns the text of an unfinished error reply.
+    /// Returns the text of the unfinished reply if it is an error.
     pub(crate) fn error_text(&self) -> Option<String> {
         let root = self.root();
         (root.kind == Type::Error).then(|| {
-            // SAFETY: the reply is unfinished, so a text has its start offset.
+            // SAFETY: the reply is unfinished, so a text's content is its start offset.
             let start = unsafe { root.content.start };
             String::from_utf8_lossy(&self.bytes[start..start + root.length]).into_owned()
         })
     }
 
-    /// Replaces the offsets of texts and items by addresses, after which nothing may move. If
-    /// memory for the reply ran out, the reply becomes nil and the call fails.
+    /// Replaces the offsets of texts and items with their addresses, after which the reply's memory
+    /// must not move. If memory for the reply ran out, the reply becomes nil and the call fails.
     pub(crate) fn finish(&mut self) -> Outcome<()> {
         if let Some(bytes) = self.lacking {
             (self.values, self.bytes) = (Vec::new(), Vec::new());
@@ -171,19 +172,20 @@ impl Tree {
         let items = self.values.as_ptr();
         for value in &mut self.values {
             if value.is_text() {
-                // SAFETY: an unfinished text has its start offset, which lies within `bytes`.
+                // SAFETY: the content of an unfinished text is its start offset, which lies within
+                // `bytes`.
                 value.content.text = unsafe { self.bytes.as_ptr().add(value.content.start) };
             } else if value.items() > 0 {
-                // SAFETY: an unfinished array, set or map has its start offset, which lies within
-                // `values`.
+                // SAFETY: the content of an unfinished array, set or map is its start offset, which
+                // lies within `values`.
                 value.content.items = unsafe { items.add(value.content.start) };
             }
         }
         Ok(())
     }
 
-    /// Reserves memory for more bytes of text and more values. Returns false if the process has no
-    /// memory.
+    /// Reserves memory for more bytes of text and more values. Returns false if the allocation
+    /// fails.
     #[inline]
     fn make_room(&mut self, bytes: usize, values: usize) -> bool {
         if self.lacking.is_some() {
@@ -197,7 +199,8 @@ impl Tree {
         has_room
     }
 
-    /// Truncates the outermost array to the commands that were answered.
+    /// Truncates the outermost array to its first `items` replies, because the remaining commands
+    /// did not run.
     pub(crate) fn cut(&mut self, items: usize) {
         self.values[0].length = items;
         self.open.clear();
@@ -213,7 +216,7 @@ impl Tree {
         self.close();
     }
 
-    /// Closes the arrays, sets and maps that are complete.
+    /// Closes the innermost arrays, sets and maps that are complete.
     fn close(&mut self) {
         while self.open.last().is_some_and(|gap| gap.missing == 0) {
             self.open.pop();
@@ -367,8 +370,8 @@ unsafe extern "C" fn uc_reply_new(reply: *mut *mut ReplyHandle) -> c_int {
         check_place(reply)?;
         let mut tree = Tree::new();
         tree.finish()?;
-        // SAFETY: `reply` is not null, as `check_place` verified, and the caller guarantees that it
-        // is writable.
+        // SAFETY: `check_place` verified that `reply` is not null, and the caller guarantees that
+        // it is writable.
         unsafe { reply.write(Handle::open(tree)) };
         Ok(Status::Ok)
     })

@@ -1,4 +1,4 @@
-//! Commands by their words, pipelines and transactions.
+//! Runs commands that C passes as words, alone, in pipelines or in transactions.
 
 use std::ffi::c_int;
 
@@ -14,22 +14,23 @@ use crate::reply::{ReplyHandle, Tree, Type};
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{StoreHandle, opened};
 
-/// The C type `uc_session`: the state of a connection.
+/// The C type `uc_session`: the state of a connection to the store, and the records of removed
+/// items.
 pub(crate) struct Client(SessionByName, Option<Box<Kept>>);
 
-/// Records of what the last call took out of the store, for a language binding that may have to
-/// give it back.
+/// Records of the items that calls removed from the store, so that a language binding can put them
+/// back.
 #[derive(Default)]
 pub(crate) struct Kept {
     last: Vec<Taken>,
-    /// Tickets of the commands queued after MULTI, with their positions.
+    /// The records for the commands queued after MULTI, each with the command's position.
     queued: Vec<(usize, Taken)>,
-    /// Records of earlier calls that were interrupted.
+    /// The records of earlier calls, set aside while a signal handler uses the session.
     held: Vec<Vec<Taken>>,
 }
 
-/// The tickets for a command that takes elements, made before it runs (see [`Kept::begin`]): the
-/// command's own ticket, or for EXEC the tickets of the queued commands with their positions.
+/// The records for a command that removes items, made before it runs (see [`Kept::begin`]): the
+/// command's own record, or for EXEC the records of the queued commands with their positions.
 enum Tickets {
     One(Taken),
     Many(Vec<(usize, Taken)>),
@@ -69,7 +70,7 @@ impl Kept {
     }
 }
 
-/// Runs a command and records what it takes, if records are kept.
+/// Runs a command and records the items that it removes from the store, if records are enabled.
 fn run_keeping<E>(
     kept: Option<&mut Kept>,
     tickets: Option<Tickets>,
@@ -81,7 +82,7 @@ fn run_keeping<E>(
     };
     let mut recorder = Recorder::new();
     if let Err(error) = run(&mut recorder) {
-        // Keep the tickets, because EXEC may be retried while the transaction is still open.
+        // Keep the records, because EXEC may be retried while the transaction is still open.
         if let Tickets::Many(all) = tickets {
             kept.queued = all;
         }
@@ -106,7 +107,8 @@ impl Kind for Client {
 
 pub(crate) type SessionHandle = Handle<Client>;
 
-/// Runs one command. An error reply fails the call and is also the reply.
+/// Runs one command. If the command replies with an error, the call fails, and `reply` is that
+/// error.
 pub(crate) fn run(
     shared: &OpenStore,
     session: &mut Session,
@@ -135,7 +137,7 @@ pub(crate) fn run(
     }
 }
 
-/// Runs commands and appends their replies to the open array.
+/// Runs commands and appends their replies to the outermost array.
 fn run_all<'a>(
     shared: &OpenStore,
     session: &mut Session,
@@ -174,8 +176,8 @@ fn transact<'a>(
         ask(shared, &mut context, &[b"EXEC"], reply, kept)
     });
     if ran.is_err() && context.session.queued().is_some() {
-        // DISCARD does not use the store, so it cannot be blocked, and the original error is
-        // already reported.
+        // The result is ignored: DISCARD does not access the store, so no lock can block it, and
+        // the caller receives the original error.
         let _ = execute(&mut context, &[b"DISCARD"], &mut Recorder::new());
     }
     ran?;
@@ -206,7 +208,7 @@ fn queue_all<'a>(
     Ok(())
 }
 
-/// Runs one of several commands.
+/// Runs one command of a pipeline or transaction.
 fn ask(
     shared: &OpenStore,
     context: &mut Context<'_>,
@@ -231,7 +233,7 @@ fn ask(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned, and each place for a result must be
+/// Each handle must be null or have been returned by this library. Every result pointer must be
 /// null or writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_session_open(
@@ -240,7 +242,7 @@ unsafe extern "C" fn uc_session_open(
 ) -> c_int {
     call(|| {
         check_place(session)?;
-        // SAFETY: `session` is not null, as `check_place` verified, and the caller guarantees that
+        // SAFETY: `check_place` verified that `session` is not null, and the caller guarantees that
         // it is writable.
         unsafe { session.write(std::ptr::null_mut()) };
         // SAFETY: the caller guarantees that `store` is null or a store handle.
@@ -249,7 +251,7 @@ unsafe extern "C" fn uc_session_open(
         let state = client.0.session();
         state.database = number as u32;
         state.protocol = Protocol::Resp3;
-        // SAFETY: `session` is not null, as `check_place` verified, and the caller guarantees that
+        // SAFETY: `check_place` verified that `session` is not null, and the caller guarantees that
         // it is writable.
         unsafe { session.write(Handle::open(client)) };
         Ok(Status::Ok)
@@ -268,8 +270,8 @@ unsafe extern "C" fn uc_session_close(session: *mut SessionHandle) -> c_int {
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_command(
     session: *mut SessionHandle,
@@ -278,8 +280,8 @@ unsafe extern "C" fn uc_command(
     reply: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that each handle is null or from this library, and each
-        // other pointer is null or valid for its length.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and that
+        // every other pointer is null or valid for its length.
         let (words, mut client, mut reply) = unsafe {
             (
                 list(count, words)?,
@@ -295,8 +297,8 @@ unsafe extern "C" fn uc_command(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_pipeline(
     session: *mut SessionHandle,
@@ -305,8 +307,8 @@ unsafe extern "C" fn uc_pipeline(
     reply: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that each handle is null or from this library, and each
-        // other pointer is null or valid for its length.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and that
+        // every other pointer is null or valid for its length.
         let (commands, mut client, mut reply) = unsafe {
             (
                 border::commands(count, commands)?,
@@ -328,8 +330,8 @@ unsafe extern "C" fn uc_pipeline(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_transaction(
     session: *mut SessionHandle,
@@ -338,8 +340,8 @@ unsafe extern "C" fn uc_transaction(
     reply: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that each handle is null or from this library, and each
-        // other pointer is null or valid for its length.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and that
+        // every other pointer is null or valid for its length.
         let (commands, mut client, mut reply) = unsafe {
             (
                 border::commands(count, commands)?,
@@ -388,7 +390,7 @@ unsafe extern "C" fn uc_taken(session: *mut SessionHandle, what: c_int) -> c_int
     })
 }
 
-// The values of `UC_TAKEN_*` in the header.
+// The C constants `UC_TAKEN_*`.
 const KEEP: c_int = 0;
 const HOLD: c_int = 1;
 const RESUME: c_int = 2;

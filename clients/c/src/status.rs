@@ -1,4 +1,4 @@
-//! The results of calls, and error messages.
+//! Defines the results of calls and stores error messages.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
@@ -7,7 +7,7 @@ use undercroft_commands::{Blocked, Failure};
 use undercroft_embedded::removed_text;
 use undercroft_engine::{Error, Store};
 
-/// The result of a call. The numbers are those of `uc_status` in the header.
+/// The result of a call, with the numbers of `uc_status` in `undercroft.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Status {
@@ -61,7 +61,7 @@ impl Refused {
     #[cold]
     #[inline(never)]
     pub(crate) fn new(status: Status, text: &str) -> Refused {
-        // A thread whose local storage is destroyed has no message.
+        // A thread stores no message once its thread-local storage has been destroyed.
         let _ = MESSAGE.try_with(|message| {
             if let Ok(mut message) = message.try_borrow_mut() {
                 message.clear();
@@ -94,7 +94,8 @@ impl Refused {
         Refused::failure(store, error.into())
     }
 
-    /// Returns the failure for a command that ended without a reply.
+    /// Returns the failure for a command that failed, either with an error reply or without a
+    /// reply.
     #[cold]
     pub(crate) fn failure(store: &Store, failure: Failure) -> Refused {
         match failure {
@@ -103,7 +104,7 @@ impl Refused {
         }
     }
 
-    /// Returns the failure for a wait that did not succeed.
+    /// Returns the failure for a wait that was interrupted or timed out.
     #[cold]
     pub(crate) fn blocked(blocked: &Blocked) -> Refused {
         let status = match blocked {

@@ -1,4 +1,4 @@
-//! Opening and closing stores.
+//! Opens and closes stores.
 
 use std::ffi::{CString, c_char, c_int};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::options::{Options, read_options};
 use crate::status::{Outcome, Refused, Status};
 use crate::waiting::Program;
 
-/// The C constant `UC_ABI_VERSION`. An addition to the interface raises the lower half. A change
-/// raises the upper half, and with it the name of the shared library.
+/// The C constant `UC_ABI_VERSION`. Additions to the interface increase the lower 16 bits.
+/// Incompatible changes increase the upper 16 bits and change the name of the shared library.
 const ABI_VERSION: u32 = 5;
 
-/// The C type `uc_store`: a store that this process has open, and a database number. Calls reach
-/// the store only through [`call_on`], which switches to the store that the name refers to now if
-/// the file was removed.
+/// The C type `uc_store`: an open store and a database number. Calls access the store only through
+/// [`call_on`]. If the file was removed, `call_on` switches to the store that the name refers to
+/// now.
 pub(crate) struct Opened {
     by_name: StoreByName,
     number: usize,
@@ -43,8 +43,8 @@ impl Kind for Opened {
 
 pub(crate) type StoreHandle = Handle<Opened>;
 
-/// Makes a call on a store. Retries it once if the file was removed and the client switches to the
-/// store that the name refers to now.
+/// Runs `body` on a store. If the store's file was removed, runs `body` once more on the store that
+/// the name refers to now.
 ///
 /// # Safety
 /// `store` must be null or a handle that this library returned. It must be sound to run `body`
@@ -87,7 +87,7 @@ extern "C" fn uc_version() -> *const c_char {
 }
 
 /// # Safety
-/// Each pointer must be null or valid for its length, as `undercroft.h` specifies.
+/// Each pointer must be null or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_open(
     url: *const c_char,
@@ -96,11 +96,11 @@ unsafe extern "C" fn uc_open(
 ) -> c_int {
     call(|| {
         check_place(store)?;
-        // SAFETY: `store` is not null, as `check_place` verified, and the caller guarantees that it
-        // is writable.
+        // SAFETY: `check_place` verified that `store` is not null, and the caller guarantees that
+        // it is writable.
         unsafe { store.write(std::ptr::null_mut()) };
-        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
-        // structure for its `size`.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and that
+        // the structure is valid for the length in its `size` field.
         let (url, wanted) = unsafe { (text("a store's name", url)?, read_options(options)?) };
         let place = Place::new(url, wanted.terms).map_err(|error| Refused::opening(&error))?;
         let number = place.database().unwrap_or(wanted.database);
@@ -113,11 +113,11 @@ unsafe extern "C" fn uc_open(
         let opened = Handle::open(Opened {
             by_name,
             number,
-            // Paths with a zero byte cannot be opened, so the conversion succeeds.
+            // The conversion cannot fail, because a path with a zero byte cannot be opened.
             warning: warning.and_then(|text| CString::new(text.into_string()).ok()),
         });
-        // SAFETY: `store` is not null, as `check_place` verified, and the caller guarantees that it
-        // is writable.
+        // SAFETY: `check_place` verified that `store` is not null, and the caller guarantees that
+        // it is writable.
         unsafe { store.write(opened) };
         Ok(Status::Ok)
     })
@@ -138,8 +138,8 @@ unsafe extern "C" fn uc_store_warning(store: *const StoreHandle) -> *const c_cha
 }
 
 /// # Safety
-/// `store` must be null or a handle that this library returned, and no other thread may be using
-/// it.
+/// `store` must be null or a handle that this library returned, and no other thread may use it
+/// during the call.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_close(store: *mut StoreHandle) -> c_int {
     call(|| {

@@ -1,4 +1,4 @@
-//! The string calls.
+//! Implements the string functions.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -19,7 +19,7 @@ use crate::store::{Database, StoreHandle, call_on};
 /// The caller's buffer, which receives a string if it is large enough.
 struct Buffer<'a> {
     memory: &'a mut [MaybeUninit<u8>],
-    /// The length of the string, even if it exceeds the buffer.
+    /// The length of the string, even if the buffer is too small for it.
     length: usize,
 }
 
@@ -56,8 +56,8 @@ impl TextBuffer for Buffer<'_> {
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_get(
     store: *const StoreHandle,
@@ -73,7 +73,7 @@ unsafe extern "C" fn uc_get(
         let (key, memory) = unsafe { (bytes(key, key_length)?, memory(buffer, capacity)?) };
         let mut value = Buffer { memory, length: 0 };
         let got = on.shared.store.get(on.number, key, &mut value);
-        // SAFETY: `length` is not null, as `check_place` verified, and the caller guarantees that
+        // SAFETY: `check_place` verified that `length` is not null, and the caller guarantees that
         // it is writable.
         unsafe { length.write(value.length) };
         match got {
@@ -83,14 +83,14 @@ unsafe extern "C" fn uc_get(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_set(
     store: *const StoreHandle,
@@ -107,14 +107,14 @@ unsafe extern "C" fn uc_set(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_set_with(
     store: *const StoreHandle,
@@ -126,8 +126,8 @@ unsafe extern "C" fn uc_set_with(
     old: *mut ReplyHandle,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and the
-        // structure for its `size`.
+        // SAFETY: the caller guarantees that each pointer is null or valid for its length, and that
+        // the structure is valid for the length in its `size` field.
         let (key, value, setting) = unsafe {
             (
                 bytes(key, key_length)?,
@@ -151,8 +151,8 @@ unsafe extern "C" fn uc_set_with(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
@@ -201,8 +201,8 @@ fn set_and_get(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_incr(
     store: *const StoreHandle,
@@ -223,14 +223,14 @@ unsafe extern "C" fn uc_incr(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_mget(
     store: *const StoreHandle,
@@ -239,8 +239,8 @@ unsafe extern "C" fn uc_mget(
     reply: *mut ReplyHandle,
 ) -> c_int {
     let body = |on: &Database<'_>| {
-        // SAFETY: the caller guarantees that each handle is null or from this library, and each
-        // other pointer is null or valid for its length.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and that
+        // every other pointer is null or valid for its length.
         let (names, mut reply) = unsafe { (list(count, keys)?, Handle::exclusive(reply)?) };
         let store = &on.shared.store;
         let keys: Vec<_> = names.iter().map(|name| store.key(name)).collect();
@@ -264,14 +264,14 @@ unsafe extern "C" fn uc_mget(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_mset(
     store: *const StoreHandle,
@@ -288,7 +288,7 @@ unsafe extern "C" fn uc_mset(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` may run
-    // twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
+    // run twice.
     unsafe { call_on(store, body) }
 }

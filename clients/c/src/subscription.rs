@@ -1,4 +1,4 @@
-//! Receiving messages.
+//! Implements `uc_subscription`, a receiver of messages.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -22,8 +22,8 @@ use crate::store::{StoreHandle, opened};
 pub(crate) struct Receiver {
     shared: Arc<OpenStore>,
     subscriber: Subscriber<StoreOf>,
-    /// Further deliveries of a message that matched several subscriptions. The first one was
-    /// returned already.
+    /// The remaining deliveries of a message that matched several subscriptions. The first delivery
+    /// was already returned.
     queue: VecDeque<Delivery>,
     lost: u64,
 }
@@ -43,7 +43,7 @@ impl Kind for Receiver {
 
 pub(crate) type SubscriptionHandle = Handle<Receiver>;
 
-/// Writes the next message or notice, if there is one. Returns whether there was.
+/// Writes the next message, or a notice of lost messages. Returns false if neither is pending.
 fn take(
     subscriber: &mut Subscriber<StoreOf>,
     queue: &mut VecDeque<Delivery>,
@@ -79,7 +79,7 @@ fn write<'a>(reply: &mut Tree, parts: impl ExactSizeIterator<Item = &'a [u8]>) {
     parts.for_each(|part| reply.bulk(part));
 }
 
-/// Returns the message in Redis' format, once for each matching subscription.
+/// Returns a message in Redis' format, once for each matching subscription.
 fn deliveries<'m>(message: &Message<'m>) -> impl Iterator<Item = Vec<&'m [u8]>> {
     let Message {
         topic,
@@ -100,7 +100,7 @@ fn deliveries<'m>(message: &Message<'m>) -> impl Iterator<Item = Vec<&'m [u8]>> 
 }
 
 impl Receiver {
-    /// Takes the next message, waiting forever if there is no timeout.
+    /// Receives the next message. Waits forever if `timeout` is `None`.
     fn next(&mut self, timeout: Option<Duration>, reply: &mut Tree) -> Result<Status, Error> {
         let mut begun = None;
         loop {
@@ -131,7 +131,7 @@ impl Receiver {
     }
 }
 
-/// Converts a number of `uc_topic` in the header.
+/// Converts a `uc_topic` number to a topic.
 fn topic(number: c_int) -> Outcome<Topic> {
     match number {
         0 => Ok(Topic::Channel),
@@ -144,7 +144,7 @@ fn topic(number: c_int) -> Outcome<Topic> {
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned, and each place for a result must be
+/// Each handle must be null or have been returned by this library. Every result pointer must be
 /// null or writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_open(
@@ -153,7 +153,7 @@ unsafe extern "C" fn uc_subscription_open(
 ) -> c_int {
     call(|| {
         check_place(subscription)?;
-        // SAFETY: `subscription` is not null, as `check_place` verified, and the caller guarantees
+        // SAFETY: `check_place` verified that `subscription` is not null, and the caller guarantees
         // that it is writable.
         unsafe { subscription.write(std::ptr::null_mut()) };
         // SAFETY: the caller guarantees that `store` is null or a store handle.
@@ -165,7 +165,7 @@ unsafe extern "C" fn uc_subscription_open(
             queue: VecDeque::new(),
             lost: 0,
         });
-        // SAFETY: `subscription` is not null, as `check_place` verified, and the caller guarantees
+        // SAFETY: `check_place` verified that `subscription` is not null, and the caller guarantees
         // that it is writable.
         unsafe { subscription.write(receiver) };
         Ok(Status::Ok)
@@ -184,8 +184,8 @@ unsafe extern "C" fn uc_subscription_close(subscription: *mut SubscriptionHandle
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscribe(
     subscription: *mut SubscriptionHandle,
@@ -194,8 +194,8 @@ unsafe extern "C" fn uc_subscribe(
     names: *const Bytes,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that each handle is null or from this library, and each
-        // other pointer is null or valid for its length.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and that
+        // every other pointer is null or valid for its length.
         let (names, mut receiver) =
             unsafe { (list(count, names)?, Handle::exclusive(subscription)?) };
         let topic = topic(kind)?;
@@ -216,8 +216,8 @@ unsafe extern "C" fn uc_subscribe(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_unsubscribe(
     subscription: *mut SubscriptionHandle,
@@ -226,8 +226,8 @@ unsafe extern "C" fn uc_unsubscribe(
     names: *const Bytes,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that each handle is null or from this library, and each
-        // other pointer is null or valid for its length.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and that
+        // every other pointer is null or valid for its length.
         let (names, mut receiver) =
             unsafe { (list(count, names)?, Handle::exclusive(subscription)?) };
         let done = receiver.subscriber.unsubscribe(topic(kind)?, &names);
@@ -237,7 +237,7 @@ unsafe extern "C" fn uc_unsubscribe(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned.
+/// Each handle must be null or have been returned by this library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_next(
     subscription: *mut SubscriptionHandle,
@@ -245,8 +245,8 @@ unsafe extern "C" fn uc_subscription_next(
     message: *mut ReplyHandle,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that each handle is null or from this library, and each
-        // other pointer is null or valid for its length.
+        // SAFETY: the caller guarantees that each handle is null or from this library, and that
+        // every other pointer is null or valid for its length.
         let (mut receiver, mut reply) = unsafe {
             (
                 Handle::exclusive(subscription)?,
@@ -263,8 +263,8 @@ unsafe extern "C" fn uc_subscription_next(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_descriptor(
     subscription: *mut SubscriptionHandle,
@@ -279,7 +279,7 @@ unsafe extern "C" fn uc_subscription_descriptor(
             .descriptor()
             .map(|found| found.as_raw_fd());
         let found = found.map_err(|error| receiver.refuse(error))?;
-        // SAFETY: `descriptor` is not null, as `check_place` verified, and the caller guarantees
+        // SAFETY: `check_place` verified that `descriptor` is not null, and the caller guarantees
         // that it is writable.
         unsafe { descriptor.write(found) };
         Ok(Status::Ok)
@@ -287,8 +287,8 @@ unsafe extern "C" fn uc_subscription_descriptor(
 }
 
 /// # Safety
-/// Each handle must be null or one that this library returned. Each other pointer must be null or
-/// valid for its length, as `undercroft.h` specifies.
+/// Each handle must be null or have been returned by this library. Every other pointer must be null
+/// or valid for the length that `undercroft.h` specifies.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_lost(
     subscription: *mut SubscriptionHandle,

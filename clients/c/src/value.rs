@@ -1,5 +1,5 @@
-//! Access to the values of a reply. Each function returns a result for every type, so an unexpected
-//! type causes no failure.
+//! Gives C access to the values of a reply. Each function returns a result for every type, so an
+//! unexpected type causes no failure.
 
 use std::ffi::{c_char, c_int};
 
@@ -15,38 +15,39 @@ unsafe extern "C" fn uc_reply_value(reply: *const ReplyHandle) -> *const Value {
 }
 
 /// # Safety
-/// `value` must be null or point into a live reply.
+/// `value` must be null or point into a reply that still exists.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_value_type(value: *const Value) -> c_int {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     let value = unsafe { value.as_ref() };
     value.map_or(Type::Nil, |value| value.kind) as c_int
 }
 
 /// # Safety
-/// `value` must be null or point into a live reply, and `length` must be null or writable.
+/// `value` must be null or point into a reply that still exists, and `length` must be null or
+/// writable.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_value_string(value: *const Value, length: *mut usize) -> *const c_char {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     let value = unsafe { value.as_ref() }.filter(|value| value.is_text());
     if !length.is_null() {
         // SAFETY: the pointer is not null, and the caller guarantees that it is writable.
         unsafe { length.write(value.map_or(0, |value| value.length)) };
     }
-    // SAFETY: C only sees finished replies, whose texts have addresses.
+    // SAFETY: C only receives finished replies, in which the content of a text is an address.
     value.map_or(std::ptr::null(), |value| unsafe {
         value.content.text.cast()
     })
 }
 
 /// # Safety
-/// `value` must be null or point into a live reply.
+/// `value` must be null or point into a reply that still exists.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_value_integer(value: *const Value) -> i64 {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     match unsafe { value.as_ref() } {
         Some(value) if matches!(value.kind, Type::Integer | Type::Boolean) => {
-            // SAFETY: the value's type says that it has an integer.
+            // SAFETY: the content of a value of this type is an integer.
             unsafe { value.content.integer }
         }
         _ => 0,
@@ -54,33 +55,33 @@ unsafe extern "C" fn uc_value_integer(value: *const Value) -> i64 {
 }
 
 /// # Safety
-/// `value` must be null or point into a live reply.
+/// `value` must be null or point into a reply that still exists.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_value_double(value: *const Value) -> f64 {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     match unsafe { value.as_ref() } {
-        // SAFETY: the value's type says that it has a double.
+        // SAFETY: the content of a value of this type is a double.
         Some(value) if value.kind == Type::Double => unsafe { value.content.double },
-        // SAFETY: the value's type says that it has an integer.
+        // SAFETY: the content of a value of this type is an integer.
         Some(value) if value.kind == Type::Integer => unsafe { value.content.integer as f64 },
         _ => 0.0,
     }
 }
 
 /// # Safety
-/// `value` must be null or point into a live reply.
+/// `value` must be null or point into a reply that still exists.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_value_length(value: *const Value) -> usize {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     let value = unsafe { value.as_ref() };
     value.map_or(0, |value| value.length)
 }
 
 /// # Safety
-/// `value` must be null or point into a live reply.
+/// `value` must be null or point into a reply that still exists.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_value_item(value: *const Value, index: usize) -> *const Value {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     unsafe {
         item(value, index, |kind, index| {
             if kind == Type::Map {
@@ -93,28 +94,29 @@ unsafe extern "C" fn uc_value_item(value: *const Value, index: usize) -> *const 
 }
 
 /// # Safety
-/// `value` must be null or point into a live reply.
+/// `value` must be null or point into a reply that still exists.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_value_key(value: *const Value, index: usize) -> *const Value {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     let is_map = unsafe { value.as_ref() }.is_some_and(|value| value.kind == Type::Map);
     match is_map {
-        // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+        // SAFETY: the caller guarantees that `value` is null or points into a reply that still
+        // exists.
         true => unsafe { item(value, index, |_, index| index * 2) },
         false => std::ptr::null(),
     }
 }
 
-/// Returns an item of a value, or null if there is none.
+/// Returns an item of a value, or null if the index is past the end.
 ///
 /// # Safety
 /// `value` must be null or belong to a finished reply.
 unsafe fn item(value: *const Value, index: usize, place: fn(Type, usize) -> usize) -> *const Value {
-    // SAFETY: the caller guarantees that `value` is null or points into a live reply.
+    // SAFETY: the caller guarantees that `value` is null or points into a reply that still exists.
     match unsafe { value.as_ref() } {
         Some(value) if index < value.length && value.items() > 0 => {
-            // SAFETY: the items of a finished reply have addresses, and the index is below their
-            // number.
+            // SAFETY: in a finished reply, the content of an array, set or map is an address, and
+            // the index is in bounds.
             unsafe { value.content.items.add(place(value.kind, index)) }
         }
         _ => std::ptr::null(),

@@ -1,4 +1,4 @@
-//! How a thread waits, and what interrupts a wait.
+//! Interrupts waits and scripts when the program's callback requests it.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -8,10 +8,10 @@ use undercroft_engine::{ForkMutex, WaitHook};
 use crate::border::call;
 use crate::status::Status;
 
-/// The C type `uc_interrupt`.
+/// The C type `uc_interrupt`: a callback that ends a wait by returning nonzero.
 type Check = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// The program's callback, which decides whether a wait ends.
+/// The program's callback and the data that it receives.
 #[derive(Clone, Copy)]
 struct Interrupt {
     check: Check,
@@ -25,7 +25,7 @@ static INTERRUPT: ForkMutex<Option<Interrupt>> = ForkMutex::new(None, || None);
 
 thread_local! {
     /// Whether the callback asked to end a script of this thread. The answer is stored for the wait
-    /// that follows, because the callback may not repeat it.
+    /// that follows, because the callback might give a different answer next time.
     static SIGNALLED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -33,7 +33,7 @@ fn with_interrupt<R>(body: impl FnOnce(&mut Option<Interrupt>) -> R) -> R {
     body(&mut INTERRUPT.lock())
 }
 
-/// A wait hook that asks the program whether a wait is to end.
+/// A wait hook that asks the program's callback whether to end the wait.
 pub(crate) struct Program;
 
 impl WaitHook for Program {
@@ -62,7 +62,7 @@ fn asks_for_an_end() -> bool {
 /// Sets the callback that may end waits. Null removes it.
 ///
 /// # Safety
-/// It must be sound to call `check` with `data` from any thread.
+/// Calling `check` with `data` must be sound from any thread.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_set_interrupt(check: Option<Check>, data: *mut c_void) -> c_int {
     call(|| {

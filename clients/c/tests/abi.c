@@ -1,10 +1,12 @@
-/* Programs built with older headers, and with a newer one, work with this library. The structures
- * below are from those headers. */
+/*
+ * Tests that programs built with older headers, and with a newer header, work with this library.
+ * The structures below are from those headers.
+ */
 #include <stddef.h>
 
 #include "check.h"
 
-/* The structure of UC_ABI_VERSION 1 to 3. */
+/* The options structure of UC_ABI_VERSION 1 to 3. */
 typedef struct options_1 {
     size_t size;
     uint64_t capacity;
@@ -14,7 +16,7 @@ typedef struct options_1 {
     uint64_t database;
 } options_1;
 
-/* The first structure of version 2. */
+/* The query structure of UC_ABI_VERSION 2, the first version that has queries. */
 typedef struct query_2 {
     size_t size;
     uint64_t flags;
@@ -37,7 +39,7 @@ typedef struct facts_2 {
     char order[16];
 } facts_2;
 
-/* The structure of a future version. */
+/* The query structure of a future version. */
 typedef struct query_newer {
     uc_feed_query known;
     uint64_t more;
@@ -85,7 +87,7 @@ static void newer(uc_store *store)
     query.known.size = sizeof query;
     EXPECT_OK(uc_feed_count(store, "feed", 4, &query.known, &count));
     EXPECT(count == 1);
-    /* A nonzero value in a field that this library does not know is refused. */
+    /* The library refuses a nonzero value in a field that it does not know. */
     query.more = 1;
     EXPECT_STATUS(uc_feed_count(store, "feed", 4, &query.known, &count), UC_MISUSE);
     memset(&facts, 0, sizeof facts);

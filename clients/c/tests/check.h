@@ -1,5 +1,7 @@
-/* Helpers for all tests. Each test is a program that receives the path of a store that does not
- * exist yet. */
+/*
+ * Defines helpers for all tests. Each test is a program that receives the path of a store that does
+ * not exist yet.
+ */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -30,7 +32,7 @@
 
 #define EXPECT_OK(call) EXPECT_STATUS(call, UC_OK)
 
-/* Opens a store small enough for valgrind. */
+/* Opens a store that is small enough for tests under valgrind. */
 static inline uc_store *open_store(const char *path)
 {
     uc_options options = UC_OPTIONS_INIT;

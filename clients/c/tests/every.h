@@ -1,4 +1,4 @@
-/* Calls of every kind, for tests of when a program may make them. */
+/* Makes calls of every kind, for tests of the moments at which a program may call the library. */
 #ifndef EVERY_H
 #define EVERY_H
 
@@ -30,7 +30,7 @@ static const char *const calls[][6] = {
 
 enum { CALLS = sizeof calls / sizeof *calls };
 
-/* Makes one of the calls. An error reply is allowed, but a failure of the library is not. */
+/* Makes call number `number`. An error reply is allowed, but a failure of the library is not. */
 static inline void make(uc_session *session, uc_reply *reply, unsigned number)
 {
     int status = command(session, reply, calls[number % CALLS]);

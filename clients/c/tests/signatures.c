@@ -1,5 +1,7 @@
-/* Fails to compile if a signature, a number or a structure of the interface changes. Any such
- * change raises UC_ABI_VERSION. exports.txt lists the exported functions. */
+/*
+ * Fails to compile if a signature, a number or a structure of the interface changes. Every such
+ * change must raise UC_ABI_VERSION. exports.txt lists the exported functions.
+ */
 #include <undercroft.h>
 
 #ifdef __cplusplus
@@ -8,7 +10,7 @@
 #define CHECK(condition) _Static_assert(condition, #condition)
 #endif
 
-/* Declares a function a second time, which compiles only if both declarations match. */
+/* Declares a function again, which compiles only if both declarations match. */
 #define SAME(result, name, ...) result name(__VA_ARGS__)
 
 #ifdef __cplusplus
@@ -105,7 +107,10 @@ CHECK(UC_FEED_VISIBLE == 0 && UC_FEED_HIDDEN == 1 && UC_FEED_ALL == 2 && UC_FEED
 CHECK(UC_FEED_BY_VALUE == INT64_MIN);
 CHECK(UC_FEED_LEFT == 0 && UC_FEED_RIGHT == 1);
 
-/* The layouts in clients/c/src/options.rs, feed.rs, feed_words.rs and border.rs. */
+/*
+ * Structures must have the layouts that options.rs, feed.rs, feed_words.rs and border.rs in
+ * clients/c/src declare.
+ */
 #define FIELD(type, field, place, size) \
     CHECK(offsetof(type, field) == (place) && sizeof(((type *)0)->field) == (size))
 CHECK(sizeof(uc_options) == 56 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);

@@ -1,4 +1,7 @@
-/* Undercroft\Native\Store: commands given as words, pipelines and transactions. */
+/*
+ * Implements the methods of Undercroft\Native\Store that run commands given as words, pipelines and
+ * transactions.
+ */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 
@@ -33,7 +36,7 @@ static bool begins(const uc_bytes *word, const char *with)
 }
 
 /*
- * Returns whether a command may block on anything but a lock. If a signal interrupts such a
+ * Returns whether a command may wait for anything except a lock. If a signal interrupts such a
  * command, the call is not repeated, because its timeout would restart.
  */
 static bool may_wait(const uc_bytes *name)
@@ -43,8 +46,8 @@ static bool may_wait(const uc_bytes *name)
 }
 
 /*
- * Runs PHP's interrupt handlers after an interrupted wait. Returns whether the caller must repeat
- * the call, which has changed nothing.
+ * Runs PHP's interrupt handlers after a wait was interrupted. Returns whether the caller must
+ * repeat the call, which has changed nothing.
  */
 static bool is_again(bool is_for_waiting)
 {
@@ -106,8 +109,8 @@ ZEND_METHOD(Undercroft_Native_Store, execute)
 }
 
 /*
- * Runs several commands with one call of the library. An interrupted call is not repeated: some
- * commands may have run, or the watched keys were forgotten.
+ * Runs several commands with one call to the library. If the call is interrupted, it is not
+ * repeated, because some commands may have run, or the session may no longer watch its keys.
  */
 static void run_together(zval *store, HashTable *given, zval *return_value,
     int (*run)(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply))

@@ -1,5 +1,5 @@
-dnl Builds the extension undercroft. UNDERCROFT_LIBRARY is the static C library, UNDERCROFT_INCLUDE the directory of
-dnl undercroft.h.
+dnl Builds the undercroft extension. UNDERCROFT_LIBRARY is the static C library, and UNDERCROFT_INCLUDE is the
+dnl directory of undercroft.h.
 
 PHP_ARG_WITH([undercroft],
   [for Undercroft: Redis data structures in shared memory],

@@ -1,4 +1,4 @@
-/* The package's exception classes. If the extension is loaded, it defines them. */
+/* Defines the package's exception classes while the extension is loaded. */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 #include "ext/spl/spl_exceptions.h"

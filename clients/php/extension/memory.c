@@ -1,4 +1,4 @@
-/* PHP memory for allocations whose size comes from a server or a store. */
+/* Allocates PHP memory whose size is determined by a server or a store. */
 #include "php_undercroft.h"
 
 #ifdef femalloc

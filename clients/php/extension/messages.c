@@ -1,4 +1,4 @@
-/* Undercroft\Native\Store: publishing and receiving messages. */
+/* Implements the methods of Undercroft\Native\Store that publish and receive messages. */
 #include "php_undercroft.h"
 #include <time.h>
 
@@ -53,7 +53,7 @@ ZEND_METHOD(Undercroft_Native_Store, publish)
 typedef int change(uc_subscription *, int, size_t, const uc_bytes *);
 
 /*
- * Subscribes to or unsubscribes from names. Returns a negative status if an exception was thrown.
+ * Subscribes to names or ends subscriptions. Returns a negative status if an exception was thrown.
  */
 static int change_topics(uc_subscription *subscription, change *call, int topic, HashTable *names)
 {
@@ -76,8 +76,9 @@ static int change_topics(uc_subscription *subscription, change *call, int topic,
 }
 
 /*
- * Subscribes to or unsubscribes from names. If the store was removed, throws that error and drops
- * the subscription. The next subscription is made in the store that the name refers to by then.
+ * Subscribes to names or ends subscriptions. If the store was removed, throws an exception and
+ * closes the subscription. The next subscription is opened in the store that the name refers to at
+ * that time.
  */
 static void change_all(INTERNAL_FUNCTION_PARAMETERS, change *call)
 {
@@ -150,7 +151,7 @@ ZEND_METHOD(Undercroft_Native_Store, message)
         if (EXPECTED(status != UC_INTERRUPTED) || !undercroft_interrupt()) {
             break;
         }
-        /* A signal handler may have closed the store. */
+        /* A signal handler may have closed the store during the call. */
         if (undercroft_store_of(Z_OBJ_P(ZEND_THIS))->subscription != subscription) {
             undercroft_closed_store();
             RETURN_THROWS();

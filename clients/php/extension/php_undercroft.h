@@ -1,10 +1,10 @@
 /*
- * Declarations shared by the files of the extension undercroft.
+ * Declarations that the extension's source files share.
  *
  * One rule applies everywhere: PHP's allocator and its errors may leave a function by longjmp.
  * Therefore no PHP memory is allocated while the library runs, and the library never calls back
- * into PHP code. Whatever a call holds belongs to PHP, which frees it at the end of the request, to
- * an object, or to the thread's globals below.
+ * into PHP code. Every resource that a call uses belongs to PHP, which frees it at the end of the
+ * request, to an object, or to the thread's globals below.
  */
 #ifndef PHP_UNDERCROFT_H
 #define PHP_UNDERCROFT_H
@@ -24,8 +24,8 @@ extern zend_module_entry undercroft_module_entry;
 #define UNDERCROFT_KEPT 16
 
 /*
- * A store kept open, with its URL and the time when its file was last checked. Its memory comes
- * from malloc, because PHP's memory is freed with the request.
+ * A store that stays open between requests, with its URL and the time of the last check of its
+ * file. The structure's memory comes from malloc, because PHP's memory is freed with the request.
  */
 typedef struct undercroft_kept {
     char *url;
@@ -35,19 +35,21 @@ typedef struct undercroft_kept {
     uc_store *store;
 } undercroft_kept;
 
-/* The maximum number of connections kept for later requests. */
+/* The maximum number of connections that a process retains for later requests. */
 #define UNDERCROFT_IDLE 64
 
-/* A connection that a request left for the next request. The name of an empty entry is NULL. */
+/*
+ * A connection that a request left open for the next request. The name of an empty entry is NULL.
+ */
 typedef struct undercroft_idle {
-    /* The address, a zero byte, and the connection's name. */
+    /* The address, a zero byte, and the name of the connection. */
     char *name;
     size_t length;
     int descriptor;
     pid_t process;
 } undercroft_idle;
 
-/* A PHP frame in the middle of a call: the frame, its function and the calling instruction. */
+/* A PHP frame in the middle of a call, with its function and the calling instruction. */
 typedef struct undercroft_call {
     const zend_execute_data *frame;
     const zend_function *function;
@@ -56,35 +58,40 @@ typedef struct undercroft_call {
 
 /*
  * The maximum number of frames between the native method and the program, including the program's
- * frame, and the maximum depth of calls made below these frames while a result is passed on.
+ * frame, and the maximum depth of calls that these frames make while they pass a result to the
+ * program.
  */
 #define UNDERCROFT_CALLS 8
 #define UNDERCROFT_DEPTH 16
 
-/* The result of the last call that may have taken data from a store. */
+/* The result of the last call that may have removed data from a store. */
 typedef struct undercroft_result {
-    /* The object whose session knows what was taken, or NULL if no result is in transit. */
+    /*
+     * The object whose session has recorded the removed data, or NULL if no result is on its way to
+     * the program.
+     */
     struct undercroft_store *owner;
-    /* The frames from the native method's caller up to the program. */
+    /* The frames from the native method's caller to the program. */
     size_t count;
     undercroft_call calls[UNDERCROFT_CALLS];
 } undercroft_result;
 
 ZEND_BEGIN_MODULE_GLOBALS(undercroft)
     /*
-     * The reply object for every call. Its contents become PHP values before any other code runs.
+     * The reply object that all calls use. Its contents become PHP values before any other code
+     * runs.
      */
     uc_reply *reply;
-    /* Whether the reply is large enough to be freed at the end of the request. */
+    /* Whether the reply is so large that it is freed at the end of the request. */
     bool is_large;
     undercroft_result result;
-    /* Stores that requests have closed, kept open for later requests. */
+    /* Stores that requests have closed but that stay open for later requests. */
     undercroft_kept kept[UNDERCROFT_KEPT];
-    /* Whether a recently checked store is used without checking its file again. */
+    /* Whether a store whose file was checked recently is used without another check. */
     bool is_trusting;
-    /* The index, modulo UNDERCROFT_KEPT, of the kept store to replace next. */
+    /* The index of the retained store to replace next, modulo UNDERCROFT_KEPT. */
     unsigned int oldest;
-    /* Persistent connections that no object uses. */
+    /* Persistent connections that no object is using. */
     undercroft_idle idle[UNDERCROFT_IDLE];
     unsigned int oldest_idle;
 ZEND_END_MODULE_GLOBALS(undercroft)
@@ -97,8 +104,7 @@ ZEND_TSRMLS_CACHE_EXTERN()
 #endif
 
 /*
- * Returns the thread's reply object. Returns NULL if it could not be created and an exception was
- * thrown.
+ * Returns the thread's reply object, or NULL if it cannot be created and an exception was thrown.
  */
 uc_reply *undercroft_reply(void);
 
@@ -106,21 +112,21 @@ uc_reply *undercroft_reply(void);
 bool undercroft_is_interrupted(void);
 
 /*
- * Runs PHP's pending interrupts. Returns false if an exception was thrown. Does not return if the
- * time limit has expired.
+ * Runs PHP's pending interrupt handlers. Returns false if a handler threw an exception. Does not
+ * return if the time limit has expired.
  */
 bool undercroft_interrupt(void);
 
 /*
  * ---- Memory: memory.c. Some builds of PHP stop a script that exceeds memory_limit only after the
  * current call, and end the process if the call allocates much more. Large allocations therefore
- * use those builds' functions that may fail, and code that makes many small allocations checks
- * UNDERCROFT_IS_OVER() in between.
+ * use the functions of these builds that can fail, and code that makes many small allocations
+ * checks UNDERCROFT_IS_OVER() between them.
  */
 
 /*
- * Whether the script will be stopped for exceeding memory_limit after this call, so that the call's
- * result no longer matters.
+ * Returns whether PHP will stop the script after this call for exceeding memory_limit. The call's
+ * result then does not matter.
  */
 #ifdef ZEND_HAS_OOM
 #define UNDERCROFT_IS_OVER() ZEND_HAS_OOM()
@@ -128,7 +134,7 @@ bool undercroft_interrupt(void);
 #define UNDERCROFT_IS_OVER() false
 #endif
 
-/* Allocations of at most this many bytes need none of the functions below. */
+/* The maximum size in bytes of an allocation that does not need the functions below. */
 #define UNDERCROFT_SMALL (64 * 1024)
 
 zend_string *undercroft_new_string(size_t length);
@@ -165,10 +171,13 @@ void undercroft_throw(int status);
 typedef struct undercroft_words {
     size_t count;
     uc_bytes *words;
-    /* Set only for several commands. */
+    /* The commands, if the words belong to several commands. */
     size_t command_count;
     uc_words *commands;
-    /* Copies of the arrays whose bytes could not be used in place. The caller must release them. */
+    /*
+     * Copies of arrays whose bytes could not be used in place. The caller must release these
+     * copies.
+     */
     zval held;
     void *memory;
     uc_bytes few[UNDERCROFT_FEW_WORDS];
@@ -176,14 +185,14 @@ typedef struct undercroft_words {
 } undercroft_words;
 
 /*
- * Reads the words of a command. Returns false if an exception was thrown. Then nothing must be
- * released.
+ * Reads the words of a command. Returns false if an exception was thrown, and in that case the
+ * caller must release nothing.
  */
 bool undercroft_read_words(undercroft_words *to, HashTable *words);
 
 /*
- * Reads the words of several commands. Returns false if an exception was thrown. Then nothing must
- * be released.
+ * Reads the words of several commands. Returns false if an exception was thrown, and in that case
+ * the caller must release nothing.
  */
 bool undercroft_read_commands(undercroft_words *to, HashTable *commands);
 
@@ -197,7 +206,7 @@ void undercroft_from_value(zval *to, const uc_value *value);
 /* Converts the thread's reply to a PHP value. */
 void undercroft_from_reply(zval *to);
 
-/* Creates a string. Strings of at most one byte need no allocation. */
+/* Creates a PHP string. Strings of at most one byte need no allocation. */
 static zend_always_inline void undercroft_string(zval *to, const char *text, size_t length)
 {
     if (length > 1) {
@@ -214,8 +223,8 @@ static zend_always_inline void undercroft_string(zval *to, const char *text, siz
 }
 
 /*
- * Sets an item of a map. Returns false if the key is neither a string nor an integer. The value
- * then still belongs to the caller.
+ * Sets an item of a map. Returns false if the key is neither a string nor an integer, and in that
+ * case the caller still owns the value.
  */
 bool undercroft_set_item(zval *map, zval *key, zval *value);
 
@@ -233,9 +242,9 @@ typedef struct undercroft_store {
 } undercroft_store;
 
 /*
- * These functions enclose a call that may take data from a store and the conversion of its result.
- * After the second one, the data is given back if a signal handler throws before the result has
- * reached the program.
+ * The caller must enclose a call that may remove data from a store, and the conversion of its
+ * result, in these functions. If a signal handler then throws before the result has reached the
+ * program, the data is put back.
  */
 void undercroft_begin_result(void);
 void undercroft_end_result(undercroft_store *owner);
@@ -251,16 +260,16 @@ void undercroft_register_store(void);
 void undercroft_register_parser(void);
 void undercroft_register_connection(void);
 
-/* Closes the stores kept open between requests. */
+/* Closes the stores that stay open between requests. */
 void undercroft_close_kept(zend_undercroft_globals *globals);
 
-/* Closes the connections left by requests. */
+/* Closes the connections that requests left open. */
 void undercroft_close_idle(zend_undercroft_globals *globals);
 
 /* Throws the exception for a closed store. */
 ZEND_COLD void undercroft_closed_store(void);
 
-/* Methods of Store that are defined in commands.c and messages.c. */
+/* Declares the methods of Store that commands.c and messages.c define. */
 ZEND_METHOD(Undercroft_Native_Store, execute);
 ZEND_METHOD(Undercroft_Native_Store, pipeline);
 ZEND_METHOD(Undercroft_Native_Store, transaction);

@@ -1,6 +1,6 @@
 /*
- * Test hooks that change data in the middle of reads. Empty unless the library was built with its
- * feature "races".
+ * Implements test hooks that change data in the middle of reads. Empty unless the library was built
+ * with the feature "races".
  */
 #include "php_undercroft.h"
 
@@ -14,8 +14,8 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(change_reads_arguments, 0, 2, IS_LONG, 0
 ZEND_END_ARG_INFO()
 
 /*
- * Runs one of the given commands through another handle between each read and its validation.
- * Returns how many commands the previous setup ran.
+ * Makes another handle run one of the given commands between each read and its validation. Returns
+ * the number of commands that the previous setup ran.
  */
 static ZEND_FUNCTION(undercroft_test_change_reads)
 {

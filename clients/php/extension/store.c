@@ -1,6 +1,6 @@
 /*
- * Undercroft\Native\Store: a store in shared memory. Opens and closes stores, and implements the
- * calls for strings and keys.
+ * Implements Undercroft\Native\Store, a store in shared memory: opens and closes stores, and makes
+ * the calls for strings and keys.
  */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
@@ -8,14 +8,14 @@
 #include <time.h>
 
 /*
- * The maximum length of a string that is first read into a buffer: an extra copy costs less than
- * asking for the length first.
+ * The maximum length of a string that is read into a buffer without first requesting its length,
+ * because an extra copy costs less than that request.
  */
 #define SHORT 512
 
 /*
- * The time in milliseconds for which requests assume that a store's file still exists after it was
- * found.
+ * The time in milliseconds for which requests assume that a store's file still exists after a
+ * check.
  */
 #define TRUSTED 100
 
@@ -49,8 +49,8 @@ static uint64_t now(void)
 }
 
 /*
- * Keeps a store open after its request and closes the store kept earlier for the same URL. The next
- * request then finds the store mapped, and a file that was replaced is unmapped.
+ * Retains an open store after its request and closes the store that was retained earlier for the
+ * same URL. The next request then finds the store mapped, and a file that was replaced is unmapped.
  */
 static void keep(const undercroft_store *of, uc_store *store)
 {
@@ -62,7 +62,7 @@ static void keep(const undercroft_store *of, uc_store *store)
         if (one->url == NULL) {
             place = place == NULL ? one : place;
         } else if (one->database == of->database && strcmp(one->url, url) == 0) {
-            /* A newer store was opened after the file was replaced, so close this older one. */
+            /* After the file was replaced, a newer store was opened, so close this older store. */
             if (one->store != NULL && one->looked_at > of->looked_at) {
                 uc_close(store);
                 return;
@@ -91,9 +91,9 @@ static void keep(const undercroft_store *of, uc_store *store)
 }
 
 /*
- * Returns the kept store of a URL if its file was checked less than 100 ms ago. The check takes
- * longer than the rest of opening a store. Command-line programs always check, because they may
- * have replaced the file themselves.
+ * Returns the retained store of a URL if its file was checked less than 100 ms ago. The check takes
+ * longer than all other steps of opening a store. Command-line programs always check, because they
+ * may have replaced the file themselves.
  */
 static undercroft_kept *find_kept(const undercroft_store *of)
 {
@@ -162,13 +162,13 @@ ZEND_COLD void undercroft_closed_store(void)
         RETURN_THROWS(); \
     }
 
-/* Runs a call that waits only for locks, and repeats it if a signal handler interrupted it. */
+/* Makes a call that waits only for locks, and repeats it if a signal handler interrupted it. */
 #define CALL(status, call) \
     do { \
         status = call; \
     } while (UNEXPECTED(status == UC_INTERRUPTED) && undercroft_interrupt())
 
-/* Throws if a call failed, unless a signal handler has already thrown. */
+/* Throws an exception if a call failed, unless a signal handler has already thrown an exception. */
 #define CHECK(status) \
     if (UNEXPECTED((status) < 0)) { \
         if (!EG(exception)) { \
@@ -199,7 +199,7 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         return read_number("capacity", value, 1, &to->capacity);
     }
     if (zend_string_equals_literal(name, "maxmemory")) {
-        /* The smallest allowed value, -1, becomes UC_UNLIMITED. */
+        /* The smallest allowed value is -1, which becomes UC_UNLIMITED. */
         return read_number("maxmemory", value, -1, &to->max_memory);
     }
     if (zend_string_equals_literal(name, "policy")) {
@@ -263,8 +263,8 @@ ZEND_METHOD(Undercroft_Native_Store, __construct)
     this->timeout_ms = options.timeout_ms;
     this->looked_at = now();
     /*
-     * A kept store is reused only without creation options, because opening the store validates
-     * them.
+     * A retained store is used only if no creation options are given, because only opening a store
+     * validates them.
      */
     if (options.capacity == 0 && options.max_memory == 0 && options.policy == NULL) {
         undercroft_kept *kept = find_kept(this);
@@ -390,7 +390,7 @@ ZEND_METHOD(Undercroft_Native_Store, mget)
     undercroft_from_reply(return_value);
 }
 
-/* Splits an array into its names and its values. */
+/* Splits an array into its keys and its values. */
 static void split(HashTable *pairs, zval *names, zval *values)
 {
     zend_ulong number;
@@ -446,7 +446,7 @@ ZEND_METHOD(Undercroft_Native_Store, mset)
 
 /* ---- Keys */
 
-/* Runs a call on keys that are passed as separate arguments. */
+/* Makes a call whose keys are passed as separate arguments. */
 static void of_keys(INTERNAL_FUNCTION_PARAMETERS, int (*call)(uc_store *, size_t, const uc_bytes *, uint64_t *))
 {
     zval *keys;

@@ -1,4 +1,7 @@
-/* The module: startup and shutdown, per-thread state, and how PHP interrupts a wait. */
+/*
+ * Implements the module: startup and shutdown, per-thread state, and the hook with which PHP
+ * interrupts a wait.
+ */
 #include "php_undercroft.h"
 #include "servers/socket.h"
 #include "SAPI.h"
@@ -32,15 +35,17 @@ bool undercroft_is_interrupted(void)
 }
 
 /*
- * PHP runs signal handlers after a native method has returned but before its result is assigned,
- * and while the PHP client passes the result on. If a handler throws in that time, the data that
- * the call took from the store is given back (M9).
+ * PHP can run signal handlers after a native method has returned but before its result is assigned,
+ * and while the PHP client passes the result to the program. If a handler throws an exception in
+ * that time, the data that the call removed from the store is put back (M9).
  */
 
-/* The previous interrupt hook, of PHP or another module. */
+/* The previous interrupt hook, which belongs to PHP or another module. */
 static void (*next_interrupt)(zend_execute_data *frame);
 
-/* Returns whether a frame belongs to the PHP client, which passes on a store's result. */
+/*
+ * Returns whether a frame belongs to the PHP client, which passes a store's result to the program.
+ */
 static bool hands_on(const zend_execute_data *frame)
 {
     if (frame->func == NULL || !ZEND_USER_CODE(frame->func->type) || frame->func->common.scope == NULL) {
@@ -83,16 +88,16 @@ static bool is_same(const undercroft_call *call, const zend_execute_data *frame)
 /*
  * Returns whether the last result has not reached the program yet when PHP checks for interrupts in
  * `frame`. Frames of earlier and later calls may have the same address, so the instruction
- * positions are compared too: a frame that has returned the result is past its recorded call, and
- * its caller is still at its own.
+ * positions are also compared: a frame that has returned the result is past its recorded call, and
+ * its caller is still at its own recorded call.
  */
 static bool is_on_its_way(const zend_execute_data *frame)
 {
     const undercroft_result *result = &UNDERCROFT_G(result);
     size_t depth = 0, level = 0;
     /*
-     * Shutdown functions have no calling frame, and a fatal error may have ended the call that had
-     * the result.
+     * Shutdown functions have no calling frame, and a fatal error may have ended the call whose
+     * result is recorded.
      */
     if (result->owner == NULL || frame == NULL) {
         return false;
@@ -115,7 +120,7 @@ static bool is_on_its_way(const zend_execute_data *frame)
         }
         if (level + 1 == result->count) {
             /*
-             * In the program's frame the result is in transit only until the next instruction,
+             * In the program's frame, the result is on its way only until the next instruction,
              * which uses it.
              */
             if (level > 0 || depth > 0 || frame->opline != result->calls[0].at + 1) {
@@ -134,7 +139,7 @@ static bool is_on_its_way(const zend_execute_data *frame)
     return true;
 }
 
-/* The hook that PHP calls when it checks for interrupts. */
+/* Handles PHP's check for interrupts. */
 static void interrupt(zend_execute_data *frame)
 {
     undercroft_result result = UNDERCROFT_G(result);
@@ -146,7 +151,7 @@ static void interrupt(zend_execute_data *frame)
         }
         return;
     }
-    /* Hold a reference, because the handler may use the store and close it. */
+    /* Hold a reference to the store, because the handler may use and close it. */
     undercroft_store *owner = result.owner;
     uc_session *session = owner->session;
     GC_ADDREF(&owner->std);
@@ -184,7 +189,10 @@ bool undercroft_interrupt(void)
     return EG(exception) == NULL;
 }
 
-/* The library calls this function while it waits. The function must not run PHP code. */
+/*
+ * Tells the library whether to end a wait. The library calls this function while it waits, so the
+ * function must not run PHP code.
+ */
 static int check(void *nothing)
 {
     (void)nothing;
@@ -277,7 +285,7 @@ extern const zend_function_entry undercroft_test_functions[];
 #define undercroft_test_functions NULL
 #endif
 
-/* Load pcntl first, so that this module's hook calls pcntl's. */
+/* Load pcntl first, so that this module's hook calls pcntl's hook. */
 static const zend_module_dep dependencies[] = {
     ZEND_MOD_OPTIONAL("pcntl")
     ZEND_MOD_END

@@ -1,7 +1,7 @@
 <?php
 
-// The declarations of the extension, for readers and editors. A test compares them with the
-// extension.
+// Declares the extension's classes for readers and editors. A test compares the declarations with
+// the extension.
 
 namespace Undercroft {
     /** The base class of all Undercroft exceptions. */
@@ -43,7 +43,7 @@ namespace Undercroft {
 
 namespace Undercroft\Native {
     /**
-     * A store in shared memory. The process keeps the store open after the request, for later
+     * A store in shared memory. After the request, the process keeps the store open for later
      * requests.
      *
      * Methods throw ServerException if a command replies with an error, and StoreException if the
@@ -53,14 +53,13 @@ namespace Undercroft\Native {
     final class Store
     {
         /**
-         * Opens a store, or creates it if it does not exist: `undercroft://name`,
+         * Opens a store, creating it if it does not exist: `undercroft://name`,
          * `undercroft:///path`, or a path.
          *
          * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, strict?: bool, timeout?: int|float} $options
          *     `db`: the database, 0 to 15. For creating a store, `maxmemory`: the limit on
          *     its data in bytes, -1 for no limit; `capacity`: its address space in bytes; `policy`:
-         *     which keys are evicted. `timeout`: seconds to wait for a lock that another process
-         *     holds.
+         *     the keys to evict. `timeout`: seconds to wait for a lock that another process holds.
          */
         public function __construct(string $url, array $options = [])
         {
@@ -92,17 +91,17 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Sets all keys of an array to its values, atomically. */
+        /** Sets all keys of an array to their values, atomically. */
         public function mset(array $pairs): bool
         {
         }
 
-        /** Removes keys and returns how many existed. */
+        /** Removes keys and returns the number of keys that existed. */
         public function del(string $key, string ...$keys): int
         {
         }
 
-        /** Returns how many of the given keys exist. */
+        /** Returns the number of the given keys that exist. */
         public function exists(string $key, string ...$keys): int
         {
         }
@@ -122,8 +121,8 @@ namespace Undercroft\Native {
 
         /**
          * Runs any command: `['LPUSH', 'queue', 'job']`. The object is a session, like a connection
-         * to a server, and keeps the state of SELECT, MULTI and WATCH. Maps are returned as
-         * associative arrays, scores as floats.
+         * to a server, and preserves the state of SELECT, MULTI and WATCH between calls. Maps are
+         * returned as associative arrays, and scores as floats.
          *
          * @param list<string|int|float|\Stringable> $words
          */
@@ -178,17 +177,19 @@ namespace Undercroft\Native {
      */
     final class Connection
     {
-        /** The exception code if a forked child uses its parent's connection. Nothing was sent. */
+        /**
+         * The exception code after a forked child used its parent's connection. Nothing was sent.
+         */
         public const INHERITED = 1;
 
         /**
-         * The exception code in a shutdown function after the program ended in the middle of a
-         * call. Nothing was sent.
+         * The exception code in a shutdown function if the program ended in the middle of a call.
+         * Nothing was sent.
          */
         public const ABANDONED = 2;
 
         /**
-         * The exception code after an error or a signal handler's exception closed the connection.
+         * The exception code if an error or a signal handler's exception has closed the connection.
          * Nothing was sent.
          */
         public const CLOSED = 3;
@@ -198,10 +199,10 @@ namespace Undercroft\Native {
          * @param float $connect_timeout seconds to wait for the connection to open; 0 means no
          *     limit
          * @param float $timeout seconds to wait for a reply; 0 means no limit
-         * @param string|null $persistent the connection's name if it outlives its request: the
-         *     process keeps it for the next object with this address and name, unless it is closed
-         *     or a reply is pending. The next user must RESET the server's state for it (SELECT,
-         *     AUTH, WATCH, MULTI).
+         * @param string|null $persistent the name of a connection that outlives its request: the
+         *     process keeps it open for the next object with this address and name, unless it is
+         *     closed or a reply is pending. The next user must RESET the server's state for the
+         *     connection (SELECT, AUTH, WATCH, MULTI).
          * @param int $spin microseconds, 0 to 1000, to poll for a reply before the process sleeps
          */
         public function __construct(
@@ -229,7 +230,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Sends commands without reading replies. receive() returns the replies. */
+        /** Sends commands without reading replies, which receive() returns later. */
         public function send(array $commands): void
         {
         }
@@ -246,7 +247,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Returns whether another object used the connection before. */
+        /** Returns whether an earlier object has used the connection. */
         public function isReused(): bool
         {
         }
@@ -269,15 +270,15 @@ namespace Undercroft\Native {
         }
 
         /**
-         * Returns whether a complete reply is buffered, to be fetched with reply(). After a
-         * ProtocolException there are no further replies.
+         * Returns whether a complete reply is buffered, which reply() then returns. After a
+         * ProtocolException, no further reply is returned.
          */
         public function next(): bool
         {
         }
 
         /**
-         * Returns the reply that next() found, once. An error reply is returned as a
+         * Returns the reply that next() found, only once. An error reply is returned as a
          * ServerException, not thrown.
          */
         public function reply(): mixed
@@ -288,7 +289,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Returns whether the buffer holds bytes of an incomplete reply. */
+        /** Returns whether the buffer contains bytes of an incomplete reply. */
         public function hasBytes(): bool
         {
         }

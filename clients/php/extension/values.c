@@ -1,7 +1,7 @@
 /* Converts the library's values to PHP values. */
 #include "php_undercroft.h"
 
-/* A reply with more items than this is freed at the end of the request. */
+/* The maximum number of items in a reply that is retained after the request. */
 #define LARGE 1024
 
 bool undercroft_set_item(zval *map, zval *key, zval *value)
@@ -42,7 +42,10 @@ static void map_of(zval *to, const uc_value *value)
         undercroft_from_value(&key, uc_value_key(value, at));
         undercroft_from_value(&item, uc_value_item(value, at));
         if (!undercroft_set_item(to, &key, &item)) {
-            /* No command returns keys of other types. The value is kept with a numeric key. */
+            /*
+             * No command returns keys of other types, but if one did, the value would get a numeric
+             * key.
+             */
             zend_hash_next_index_insert(Z_ARRVAL_P(to), &item);
         }
         zval_ptr_dtor(&key);

@@ -1,4 +1,4 @@
-/* Converts PHP values to command words: strings are used in place, numbers become text. */
+/* Converts PHP values to command words. Strings are used in place, and numbers become text. */
 #include "php_undercroft.h"
 #include "zend_smart_str.h"
 
@@ -46,8 +46,8 @@ static zend_always_inline bool read_word(uc_bytes *to, const zval *word, char *n
 }
 
 /*
- * Returns whether a word cannot be used in place: its bytes could be freed while a call waits
- * (references), or reading them runs PHP code (objects).
+ * Returns whether a word cannot be used in place, because its bytes could be freed while a call
+ * waits (references) or because reading them runs PHP code (objects).
  */
 static zend_always_inline bool is_foreign(const zval *word)
 {

@@ -19,13 +19,13 @@ use Undercroft\Serializer\Named;
 use Undercroft\Serializer\Serializer;
 
 /**
- * A client for a store in shared memory, a server or a cluster. The URL selects which of the three.
+ * A client for a store in shared memory, a server or a cluster, depending on the URL.
  *
  *     $client = new Undercroft\Client('tcp://127.0.0.1:6379', ['prefix' => 'shop:']);
  *     $client->set('greeting', 'hello', ['ex' => 60]);
  *     echo $client->get('greeting');
  *
- * Every command is a method, with the names that Predis and phpredis use. A missing value is
+ * Every command is a method, with the name that Predis and phpredis use. A missing value is
  * returned as null, and a yes-or-no reply as true or false. Errors from the server throw
  * ServerException. Connection failures throw ConnectionException.
  */
@@ -41,7 +41,8 @@ class Client
     private readonly bool $hasMaps;
 
     /**
-     * The connection, if it is an embedded store: frequent calls then skip building a word list.
+     * The connection if it is an embedded store, so that frequent calls need not build a list of
+     * words.
      */
     private ?EmbeddedConnection $embedded;
 
@@ -90,7 +91,7 @@ class Client
             }
             return new EmbeddedConnection($address, $options);
         }
-        // The extension's connections do not support TLS. With TLS, the extension only parses
+        // The extension's connections do not support TLS. For TLS, the extension only parses
         // replies.
         $isNative = $options->native && $address->scheme !== 'tls' && class_exists(Native\Connection::class, false);
         return $isNative ? new NativeConnection($address, $options) : new StreamConnection($address, $options);
@@ -153,7 +154,7 @@ class Client
     }
 
     /**
-     * Runs a command given as raw words, one argument per word. This is phpredis' form of
+     * Runs a command given as raw words, one argument per word. This is the phpredis form of
      * execute().
      */
     public function rawCommand(string|int|float ...$words): mixed
@@ -187,8 +188,8 @@ class Client
      *
      * With `$watch`, values that the callback reads through `$client` are still current when its
      * commands run. If a watched key changes first, no command runs and the callback is called
-     * again, up to `$retry` times. A transaction() started inside such a callback, or meanwhile in
-     * another fiber, uses a separate connection and completes first.
+     * again, up to `$retry` times. A transaction() that starts inside such a callback, or in
+     * another fiber while the callback runs, uses a separate connection and completes first.
      *
      * @param string|list<string> $watch
      *
@@ -227,7 +228,7 @@ class Client
         return $client;
     }
 
-    /** Starts a transaction under phpredis' name for transaction(). */
+    /** Starts a transaction. This is the phpredis name for transaction(). */
     public function multi(): Pipeline
     {
         return $this->transaction();
@@ -247,13 +248,14 @@ class Client
     /**
      * Subscribes to channels on a separate connection.
      *
-     *     foreach ($client->pubSubLoop(['subscribe' => ['news'], 'psubscribe' => 'log.*']) as $message) {
+     *     foreach ($client->pubSubLoop(['subscribe' => ['news'], 'psubscribe' => 'log.*']) as
+     *     $message) {
      *         echo $message->channel, $message->payload;
      *     }
      *
      * @param array{subscribe?: string|list<string>, psubscribe?: string|list<string>} $channels
-     * @param callable|null $each called with each message, until it returns false; no PubSub is
-     *     returned
+     * @param callable|null $each called with each message until it returns false; no PubSub is
+     * returned
      */
     public function pubSubLoop(array $channels, ?callable $each = null): ?PubSub
     {
@@ -270,8 +272,8 @@ class Client
     }
 
     /**
-     * Iterates over all keys, numbered from 0. A key that exists during the whole scan is returned
-     * at least once.
+     * Iterates over all keys, with indexes that start at 0. A key that exists during the complete
+     * scan is returned at least once.
      */
     public function scanIterator(?string $match = null, int $count = 100, ?string $type = null): \Generator
     {
@@ -291,7 +293,7 @@ class Client
         return Scans::items($this, 'hScan', $key, $match, $count);
     }
 
-    /** Iterates over all members of a set, numbered from 0. */
+    /** Iterates over all members of a set, with indexes that start at 0. */
     public function sScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'sScan', $key, $match, $count);
@@ -312,7 +314,7 @@ class Client
         $this->custom[strtolower($name)] = $command;
     }
 
-    /** Returns a key with the client's prefix, under phpredis' name for this method. */
+    /** Returns a key with the client's prefix. The method's name is the phpredis name. */
     public function _prefix(string $key): string
     {
         return $this->prefix . $key;

@@ -7,19 +7,22 @@ namespace Undercroft;
 use Undercroft\Commands\Replies;
 
 /**
- * A feed: a list of fixed-size values with attributes, filters and soft delete, in which every page
- * costs the same time as the first.
+ * A feed: a list of fixed-size values with attributes, filters and soft deletion, in which every
+ * page takes the same time as the first page.
  *
  * `$client->feed('board')` creates a Feed. On a pipeline, feed() returns a Feed whose methods queue
  * their commands.
  *
- * Attributes are a list of numbers or their text form, `3:0:1`. A null in the list keeps the
- * current attribute. Filters use the same two forms, such as `3::1`. Values are strings, or numbers
- * in a sorted feed of numbers.
+ * Attributes are a list of numbers or their text form, `3:0:1`. A null in the list leaves the
+ * attribute unchanged. Filters have the same two forms, such as `3::1`. Values are strings, or
+ * numbers in a sorted feed of numbers.
  */
 final class Feed
 {
-    /** Items added by one command, limited so that the feed's lock is held only briefly. */
+    /**
+     * The maximum number of items that one command adds, so that it holds the feed's lock only
+     * briefly.
+     */
     private const CHUNK = 10_000;
 
     /** @param \Closure(list<mixed>, ?callable): mixed $run runs or queues a command */
@@ -58,8 +61,9 @@ final class Feed
     /**
      * Adds values that all have the same attributes.
      *
-     * @param int|string $position 0 is the front, -1 the end, '*' the sorted position in a sorted
-     *     feed
+     * @param int|string $position 0 is the front, -1 is the end, and '*' is the sorted position in
+     * a
+     *     sorted feed
      * @param string|int|float|list<string|int|float> $values
      *
      * @return mixed the number of items in the feed
@@ -81,7 +85,7 @@ final class Feed
 
     /**
      * Adds values with individual attributes, 10,000 items per command. If a later command fails,
-     * the items already added remain.
+     * the items of earlier commands remain.
      *
      * @param list<array{string|int|float, array|string}> $items values with their attributes
      *
@@ -102,29 +106,32 @@ final class Feed
         return $result;
     }
 
-    /** Removes values and returns how many items were removed. */
+    /** Removes all items with the given values. Returns the number of removed items. */
     public function delete(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.DEL', $this->key, ...$values], null);
     }
 
     /**
-     * Hides all items with the given values from queries, unless a query asks for hidden items.
-     * Returns how many items changed.
+     * Hides all items with the given values, so that queries return them only on request. Returns
+     * the number of items that changed.
      */
     public function hide(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.HIDE', $this->key, ...$values], null);
     }
 
-    /** Makes hidden items with the given values visible again. Returns how many items changed. */
+    /**
+     * Makes hidden items with the given values visible again. Returns the number of items that
+     * changed.
+     */
     public function show(string|int|float ...$values): mixed
     {
         return ($this->run)(['FEED.SHOW', $this->key, ...$values], null);
     }
 
     /**
-     * Removes all items that match a filter and returns how many were removed.
+     * Removes all items that match a filter. Returns the number of removed items.
      *
      * @param string $seen all, visible or hidden
      * @param array{mixed, mixed}|null $between the lowest and highest value, in a sorted feed
@@ -166,10 +173,10 @@ final class Feed
     }
 
     /**
-     * Returns the items of a sorted feed whose values are in a range. Bounds are written `5`, `(5`,
-     * `-inf`, `+inf`, `[ada`, `(ada`.
+     * Returns the items of a sorted feed whose values are in a range. Limits have the forms `5`,
+     * `(5`, `-inf`, `+inf`, `[ada` and `(ada`.
      *
-     * @return mixed the same result as range()
+     * @return mixed a list of values, or of pairs of a value and its list of attributes
      */
     public function between(
         string|int|float $low,
@@ -197,7 +204,7 @@ final class Feed
         );
     }
 
-    /** Returns the position of a value, or null if the feed does not contain it. */
+    /** Returns the position of a value, or null if the feed does not contain the value. */
     public function position(string|int|float $value, string $seen = 'visible'): mixed
     {
         return ($this->run)(['FEED.POS', $this->key, $value, $seen], null);

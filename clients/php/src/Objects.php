@@ -5,15 +5,15 @@ declare(strict_types=1);
 namespace Undercroft;
 
 /**
- * Bytes and arrays that processes pass to each other by id, compatible with Python's
+ * Exchanges bytes and arrays between processes by id. Compatible with Python's
  * `undercroft.Objects`.
  *
  *     $objects = new Undercroft\Objects($client);
  *     $id = $objects->putBytes($image, ttl: 60);      // here
  *     $image = $objects->take($id)?->bytes;           // in another process
  *
- * Objects are stored as strings with a header, so they work on every engine. Values are copied and
- * never unserialized.
+ * Objects are stored as strings with a header, so they work on every server and store. Values are
+ * copied and never unserialized.
  */
 final class Objects
 {
@@ -25,7 +25,10 @@ final class Objects
     /** A client on the connection of the given client, without prefix or serializer. */
     private readonly Client $client;
 
-    /** @param Client $client supplies the connection; its prefix and serializer are ignored */
+    /**
+     * @param Client $client the client whose connection is used; its prefix and serializer are
+     * ignored
+     */
     public function __construct(Client $client)
     {
         $this->client = new Client($client->connection());
@@ -34,7 +37,7 @@ final class Objects
     /**
      * Stores bytes and returns their id.
      *
-     * @param int|float|null $ttl seconds until the object expires; null keeps it forever
+     * @param int|float|null $ttl seconds until the object expires; null for no expiry
      *
      * @throws ServerException for example if the server is full
      */
@@ -71,7 +74,7 @@ final class Objects
     }
 
     /**
-     * Returns the object with the given id, or null.
+     * Returns the object with the given id, or null if no such object exists.
      *
      * @throws ArgumentException if the key does not hold an object
      */
@@ -82,8 +85,8 @@ final class Objects
     }
 
     /**
-     * Returns the object with the given id and deletes it, or returns null. If several processes
-     * take the same object, one of them gets it.
+     * Returns the object with the given id and deletes it. Returns null if no such object exists.
+     * If several processes take the same object, only one of them gets it.
      *
      * @throws ArgumentException if the key does not hold an object; the key is left unchanged
      */
@@ -92,7 +95,7 @@ final class Objects
         $key = self::PREFIX . $id;
         $missing = new ArgumentException('it does not exist');
         try {
-            // Watch the key, so that the value deleted is the value whose header was checked.
+            // Watch the key, so that the deleted value is the value whose header was checked.
             $taken = $this->client->transaction(
                 static function (Pipeline $queue, Client $client) use ($key, $missing): void {
                     $start = $client->getRange($key, 0, 7);
@@ -124,7 +127,7 @@ final class Objects
         return $value === null ? null : StoredObject::of($value);
     }
 
-    /** Deletes objects and returns how many existed. */
+    /** Deletes objects. Returns the number of objects that existed. */
     public function delete(string ...$ids): int
     {
         return $ids === [] ? 0 : $this->client->unlink(array_map(static fn (string $id) => self::PREFIX . $id, $ids));

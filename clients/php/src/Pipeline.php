@@ -9,10 +9,10 @@ use Undercroft\Connection\Connection;
 use Undercroft\Serializer\Serializer;
 
 /**
- * Commands that are sent together. Each method of a client is available: it queues its command and
- * returns this object.
+ * A queue of commands that are sent together. It has all methods of a client, each of which queues
+ * its command and returns this object.
  *
- * A transaction runs its commands atomically: other clients never see only some of the changes.
+ * A transaction runs its commands atomically: other clients see either all of its changes or none.
  */
 final class Pipeline
 {
@@ -108,7 +108,7 @@ final class Pipeline
         return $replies;
     }
 
-    /** Sends the queued commands, under phpredis' name for execute(). */
+    /** Sends the queued commands. This is the phpredis name for execute(). */
     public function exec(bool $throws = true): ?array
     {
         return $this->execute($throws);
@@ -129,7 +129,7 @@ final class Pipeline
     protected function call(array $words, string $shape = '', string|int|float|null $wait = null): self
     {
         $this->commands[] = $words;
-        // Without a serializer a value needs no conversion.
+        // Without a serializer, a value needs no conversion.
         $this->shapes[] = $shape === 'value' && $this->serializer === null ? '' : $shape;
         return $this;
     }

@@ -7,7 +7,8 @@ namespace Undercroft;
 use Undercroft\Connection\Connection;
 
 /**
- * Subscriptions and their messages. Iterate over this object, or call next() for each message.
+ * Receives the messages of subscriptions. Iterate over this object, or call next() for each
+ * message.
  *
  * @implements \IteratorAggregate<int, Message>
  */
@@ -39,8 +40,8 @@ final class PubSub implements \IteratorAggregate
     }
 
     /**
-     * Subscribes to sharded channels, which share one hash slot in a cluster. Publish to them with
-     * sPublish().
+     * Subscribes to sharded channels, all of which must have the same hash slot in a cluster.
+     * Publish to them with sPublish().
      */
     public function sSubscribe(string ...$channels): void
     {
@@ -63,8 +64,8 @@ final class PubSub implements \IteratorAggregate
     }
 
     /**
-     * Waits for the next message, including subscription confirmations. Returns null if no message
-     * arrives within `$timeout` seconds.
+     * Waits for the next message, which may also be the confirmation of a subscription. Returns
+     * null if no message arrives within `$timeout` seconds.
      *
      * @throws ConnectionException
      */

@@ -10,7 +10,7 @@ namespace Undercroft;
 final class Scans
 {
     /**
-     * @param array<string, mixed> $options for SCAN
+     * @param array<string, mixed> $options the options of SCAN
      *
      * @return \Generator<int, string>
      */
@@ -19,7 +19,7 @@ final class Scans
         $cursor = '0';
         do {
             [$cursor, $keys] = $client->scan($cursor, $options);
-            // `yield from` would number the keys of each reply from 0.
+            // Do not use `yield from`, which would number the keys of each reply from 0.
             foreach ($keys as $key) {
                 yield $key;
             }
@@ -38,8 +38,8 @@ final class Scans
                     yield $member;
                 }
             } else {
-                // PHP turns numeric array keys into integers. The store has strings, so convert the
-                // names back.
+                // PHP converts numeric array keys to integers. Names are strings in the store, so
+                // convert the keys back.
                 foreach ($items as $name => $value) {
                     yield (string) $name => $value;
                 }

@@ -7,8 +7,8 @@ namespace Undercroft;
 /**
  * A Lua script as a command. The first arguments of a call are the script's keys.
  *
- * A call sends only the script's SHA-1, then the whole script if the server does not have it.
- * Pipelines always send the whole script.
+ * A call sends only the script's SHA-1. If the server does not have the script, the call then sends
+ * the complete script. Pipelines always send the complete script.
  */
 class Script extends Command
 {

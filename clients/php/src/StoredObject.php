@@ -9,8 +9,9 @@ final class StoredObject
 {
     /**
      * @param string $kind `b` for bytes, `a` for an array; Python has more kinds, for which
-     *     `$bytes` holds everything after the header
-     * @param string $description from the header, such as `('<f8', (3, 4))` for an array
+     * `$bytes` holds
+     *     everything after the header
+     * @param string $description the description in the header, such as `('<f8', (3, 4))` for an array
      */
     private function __construct(
         public readonly string $kind,
@@ -20,7 +21,7 @@ final class StoredObject
     }
 
     /**
-     * Decodes a stored value into an object.
+     * Decodes a stored value to an object.
      *
      * @throws ArgumentException if the value is not an object
      */
@@ -36,8 +37,8 @@ final class StoredObject
     }
 
     /**
-     * Returns the type of an array's items in numpy's notation, such as `<f8`. Returns null for
-     * anything but a plain array.
+     * Returns the type of an array's items in numpy's notation, such as `<f8`. Returns null for all
+     * objects except plain arrays.
      */
     public function dtype(): ?string
     {
@@ -47,7 +48,7 @@ final class StoredObject
     /**
      * Returns the dimensions of an array.
      *
-     * @return list<int>|null null for anything but a plain array
+     * @return list<int>|null null for all objects except plain arrays
      */
     public function shape(): ?array
     {

@@ -7,8 +7,7 @@ namespace Undercroft;
 use Undercroft\Connection\Connection;
 
 /**
- * Tracks which connections watch keys, and which transaction() callback or fiber the watches belong
- * to.
+ * Records which connections watch keys, and which transaction() callback or fiber set each watch.
  *
  * EXEC and UNWATCH end all watches of a connection. While a transaction() callback or a fiber
  * watches keys on a connection, no other transaction may end there. A competing transaction gets a
@@ -17,11 +16,11 @@ use Undercroft\Connection\Connection;
 final class Watches
 {
     /**
-     * @var \WeakMap<Connection, array{?\Fiber, ?Pipeline}>|null the fiber and the running callback's queue
+     * @var \WeakMap<Connection, array{?\Fiber, ?Pipeline}>|null the watching fiber and its callback's queue
      */
     private static ?\WeakMap $open = null;
 
-    /** Records that keys are watched, by a transaction's queue or by a direct call to watch(). */
+    /** Records that a transaction's queue, or a direct call to watch(), watches keys. */
     public static function begin(Connection $connection, ?Pipeline $queue = null): void
     {
         self::$open ??= new \WeakMap();
@@ -35,8 +34,8 @@ final class Watches
     }
 
     /**
-     * Returns whether the connection's watches belong to another transaction or fiber than the
-     * given queue.
+     * Returns whether a transaction or fiber other than the given queue's set the connection's
+     * watches.
      */
     public static function areOthers(Connection $connection, ?Pipeline $queue = null): bool
     {
@@ -46,8 +45,8 @@ final class Watches
         }
         [$fiber, $owner] = $open;
         if ($owner === null && (!$connection->isPinned() || $fiber?->isTerminated())) {
-            // No code relies on this watch any more: it was lost with the connection, or its fiber
-            // has ended.
+            // No code relies on this watch: it was lost with the connection, or its fiber has
+            // ended.
             self::end($connection);
             return false;
         }
@@ -92,8 +91,8 @@ final class Watches
             $body($queue, $client);
             return $queue->execute($throws);
         }
-        // Register before WATCH: a signal handler that runs after WATCH must not end the watch with
-        // a transaction of its own.
+        // Record the watch before WATCH is sent, so that a signal handler that runs afterwards does
+        // not end the watch with its own transaction.
         self::begin($connection, $queue);
         try {
             $watch === [] || $client->watch($watch);
@@ -111,7 +110,7 @@ final class Watches
             throw $error;
         } finally {
             self::end($connection);
-            // If no EXEC ran, keys watched by an earlier watch() stay watched.
+            // If no EXEC ran, the connection still watches the keys of an earlier watch().
             $connection->isPinned() && self::begin($connection);
         }
     }

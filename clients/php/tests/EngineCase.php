@@ -8,10 +8,10 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Client;
 
 /**
- * A test that runs on the engine selected by the environment variable UNDERCROFT_ENGINE:
+ * A test that runs on the engine that the environment variable UNDERCROFT_ENGINE selects:
  *
  * - `redis`, `redis3`: pure PHP on a Redis server, with RESP2 and RESP3.
- * - `served`: pure PHP on `undercroft serve`, over its unix socket.
+ * - `served`: pure PHP on `undercroft serve`, over a Unix socket.
  * - `native`: the extension's connection to a Redis server.
  * - `embedded`: the extension's store.
  */

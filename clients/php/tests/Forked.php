@@ -8,14 +8,15 @@ namespace Undercroft\Tests;
 final class Forked
 {
     /**
-     * @param array<string, mixed> $options of the client
+     * @param array<string, mixed> $options the client's options
      *
      * @return array<string, mixed> the program's JSON output
      */
     public static function run(string $what, string $url, array $options = []): array
     {
         $extension = getenv('UNDERCROFT_EXTENSION');
-        // Limit the time, because processes that receive each other's replies may wait forever.
+        // Limit the running time, because processes that receive each other's replies may wait
+        // forever.
         $command = ['timeout', '900', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
             __DIR__ . '/forked.php', $what, $url, json_encode($options)];
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Undercroft\Tests;
 
 /**
- * Servers started by the tests, each in a temporary folder. They are stopped when the test process
+ * Starts servers for the tests, each in a temporary folder. The servers stop when the test process
  * ends.
  */
 final class Servers

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * Subscribes with more than 1,024 files open and prints the received messages: `php descriptors.php
- * URL NATIVE CAFILE`.
+ * Subscribes while more than 1,024 files are open and prints the received messages: `php
+ * descriptors.php URL NATIVE CAFILE`.
  */
 
 require __DIR__ . '/../autoload.php';

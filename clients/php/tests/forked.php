@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * A program that forks while its client is connected: `php forked.php WHAT URL OPTIONS`. It prints
- * the results of the parent and the child as JSON.
+ * Forks while a client is connected: `php forked.php WHAT URL OPTIONS`. Prints the results of the
+ * parent and the child as JSON.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -17,7 +17,10 @@ use Undercroft\Pipeline;
 $options = json_decode($options, true);
 $client = new Client($url, $options);
 
-/** Runs one function in the parent and another in a child, in parallel. Returns both results. */
+/**
+ * Runs one function in the parent and another function in a child, in parallel. Returns both
+ * results.
+ */
 function both(callable $parent, callable $child): array
 {
     [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -25,7 +28,7 @@ function both(callable $parent, callable $child): array
     if ($process === 0) {
         fclose($mine);
         fwrite($its, json_encode($child()) . "\n");
-        // Exit only after the parent is done, because an exiting child closes the parent's TLS
+        // Exit only after the parent has finished, because an exiting child closes the parent's TLS
         // connections.
         fread($its, 1);
         exit(0);
@@ -39,7 +42,7 @@ function both(callable $parent, callable $child): array
     return $told;
 }
 
-/** Returns the message of the exception that a call throws, or '' if it throws none. */
+/** Returns the message of the exception that a call throws, or '' if the call does not throw. */
 function thrown(callable $call): string
 {
     try {
@@ -74,18 +77,19 @@ switch ($what) {
             }
         }
         $told = both(static fn () => wrong($client, 'parent'), static fn () => wrong($client, 'child'));
-        // Writes are never resent, so this write fails if the child's exit has closed the
-        // connection.
+        // Writes are never resent, so this write fails if the child closed the connection when it
+        // exited.
         $told['set'] = $client->set('after', 'the child');
         break;
     case 'unused':
-        // The child exits without a call. The parent keeps its connection, even a persistent one.
+        // The child exits without making a call. The parent must keep its connection, even a
+        // persistent connection.
         $before = $client->client('id');
         $told = both(static fn () => null, static fn () => null);
         $told['same'] = $client->client('id') === $before;
         break;
     case 'again':
-        // The child destroys its client. A new client in the child must not take the parent's
+        // The child destroys its client. A new client in the child must not reuse the parent's
         // connection.
         $before = $client->client('id');
         $told = both(static fn () => null, static function () use (&$client, $url, $options): int {
@@ -116,8 +120,8 @@ switch ($what) {
         });
         break;
     case 'handler':
-        // A signal arrives while the parent waits. Its handler forks, and both processes return
-        // from the handler.
+        // A signal arrives while the parent waits. The signal handler forks, and both processes
+        // return from the handler.
         $other = new Client($url, $options);
         [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $child = -1;

@@ -3,10 +3,10 @@
 declare(strict_types=1);
 
 /**
- * A program that forks at random moments of its calls: `php forkload.php URL OPTIONS FORKS SEED`.
+ * Forks at random moments during calls: `php forkload.php URL OPTIONS FORKS SEED`.
  *
- * Its signal handler forks. The child makes calls of every kind, with the parent's client and with
- * a new one, while the parent continues. The program prints `done`, or the process and the call
+ * A signal handler forks. The child makes calls of every kind, with the parent's client and with a
+ * new client, while the parent continues. The program prints `done`, or the process and the call
  * that failed.
  */
 
@@ -27,8 +27,8 @@ $options = json_decode($options, true);
 mt_srand((int) $seed);
 
 /**
- * Returns calls of every kind, on keys that begin with the given letters. Each call returns whether
- * its results are correct.
+ * Returns calls of every kind, on keys that begin with a given name. Each call returns whether its
+ * results are correct.
  *
  * @return array<string, Closure(Client, string): bool>
  */
@@ -57,8 +57,8 @@ function calls(string $url, array $options): array
         'streams' => static fn (Client $c, string $own): bool => is_string($id = $c->xAdd("$own:x", '*', ['f' => $own]))
             && $c->xRange("$own:x", $id, $id) === [$id => ['f' => $own]]
             && $c->xRead(["$own:x" => '0'], 1, block: 1) !== null,
-        // Only the parent runs these waits, which forks interrupt. Children wait in `pops` and
-        // `messages` instead, because some servers check timeouts only every 100 ms.
+        // Only the parent makes these blocking calls, which forks interrupt. Children wait in
+        // `pops` and `messages` instead, because some servers check timeouts only every 100 ms.
         'waits' => static fn (Client $c, string $own): bool => $own !== 'parent'
             || $c->blPop("$own:none", 0.002) === null && $c->xRead(["$own:x" => '$'], block: 2) === null,
         'pops' => static fn (Client $c, string $own): bool => $c->rPush("$own:q", $own) > 0
@@ -85,7 +85,7 @@ function calls(string $url, array $options): array
             try {
                 return $c->watch("$own:w") && $c->unwatch() && $c->multi()->get('none')->exec() === [null];
             } catch (ArgumentException $error) {
-                // The call is refused if the fork interrupted a transaction() callback.
+                // The client refuses the call if the fork interrupted a transaction() callback.
                 return str_contains($error->getMessage(), 'another transaction()');
             }
         },
@@ -126,7 +126,7 @@ function calls(string $url, array $options): array
     ];
 }
 
-/** Runs every call. Returns a description of the first failure, or ''. */
+/** Makes every call. Returns a description of the first failure, or '' if no call failed. */
 function trouble(array $calls, Client $client, string $own): string
 {
     foreach ($calls as $name => $call) {
@@ -148,7 +148,7 @@ function trouble(array $calls, Client $client, string $own): string
     return '';
 }
 
-/** Sends the parent a signal at a random moment after each byte received. */
+/** Sends the parent a signal, at a random moment, for each byte that it receives. */
 function signaller(int $parent, mixed $asked): void
 {
     // This process never uses the clients and handlers that it inherited from the parent.
@@ -172,8 +172,8 @@ $left = (int) $forks;
 $failed = '';
 $made = [];
 $running = '';
-// Run every call once, so that all classes are loaded: a handler that interrupts PHP while it loads
-// a class cannot use that class.
+// Make every call once, so that all classes are loaded. A handler that interrupts PHP while it
+// loads a class cannot use that class.
 $failed = trouble($calls, $client, 'parent');
 $inChild = static function (string $running) use ($client, $calls, $url, $options, $ask): never {
     $failed = '';

@@ -4,8 +4,8 @@ declare(strict_types=1);
 
 /**
  * The script that PersistentTest's PHP server runs for each request. The query selects what the
- * request does, and thus the state in which it leaves its connection. The output is the
- * connection's id, or for `look` everything that the server knows about the connection.
+ * request does, and thus the state in which it leaves its connection. The script prints the
+ * connection's id, or for `look` everything that the server reports about the connection.
  */
 
 require __DIR__ . '/../autoload.php';
@@ -90,7 +90,8 @@ switch ($_GET['do']) {
         pcntl_async_signals(true);
         pcntl_signal(SIGALRM, static fn () => $_GET['do'] === 'exit' ? exit("$id") : throw new Exception('in time'));
         pcntl_alarm(1);
-        // With PHP's streams, PHP runs the signal handler only after the reply has arrived.
+        // If the connection uses PHP's streams, PHP runs the signal handler only after the reply
+        // has arrived.
         $client->blPop('never', 2);
         break;
     case 'memory':
@@ -102,8 +103,8 @@ switch ($_GET['do']) {
         echo json_encode([$id, $other->client('id'), $client->get('k'), $other->get('k'), $client->get('k')]);
         exit;
     case 'again':
-        // A connection released by one object must be reused by the next object of the same
-        // request.
+        // The next object of the same request must reuse a connection that an earlier object
+        // released.
         unset($client, $connection);
         gc_collect_cycles();
         echo (new Client($url, $options))->client('id') === $id ? 'same' : 'another';
@@ -113,7 +114,7 @@ switch ($_GET['do']) {
         $child = pcntl_fork();
         if ($child === 0) {
             $mine = (new Client($url, $options))->client('id');
-            // Kill the child, which must not continue as a second server process.
+            // Kill the child, because it must not continue as a second server process.
             exec('kill -s ' . ($mine === $id ? 'USR1 ' : 'KILL ') . getmypid());
         }
         pcntl_waitpid($child, $status);

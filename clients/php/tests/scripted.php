@@ -3,12 +3,13 @@
 declare(strict_types=1);
 
 /**
- * A server that replies from a script, regardless of the requests: `php scripted.php JSON
- * [HOST:PORT]`.
+ * Runs a server that sends the replies of a script, regardless of the requests: `php scripted.php
+ * JSON [HOST:PORT]`.
  *
  * The JSON is a list of connections, each a list of steps. A step is one of:
  *
- * - base64 text, which is sent after something was read; with the prefix `now:` it is sent at once;
+ * - base64 text, which is sent after a request was read, or immediately if it has the prefix
+ *   `now:`;
  * - `close` or `reset`, which end the connection;
  * - `silent`, which waits until the client closes the connection.
  *

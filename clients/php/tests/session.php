@@ -3,12 +3,12 @@
 declare(strict_types=1);
 
 /**
- * A request with a session: `php session.php URL ID WHAT`.
+ * Runs a request with a session: `php session.php URL ID WHAT`.
  *
- * If WHAT is a number, the request increments a counter that many times, in a new session_start()
- * each time. Otherwise it stores `mark` and prints its progress, and WHAT selects how it ends.
- * UNDERCROFT_LEASE is the number of seconds for which the lock outlives the request on a server
- * that cannot tell whether connections are open.
+ * If WHAT is a number, the request increments a counter that many times, with a new session_start()
+ * each time. Otherwise it stores `mark` and prints its progress, and WHAT selects how the request
+ * ends. UNDERCROFT_LEASE is the number of seconds for which the lock outlives the request on a
+ * server that cannot report whether connections are open.
  */
 
 require __DIR__ . '/../autoload.php';

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * The client's methods, from which tools/generate.php makes the families and the table in
- * src/Commands.
+ * Defines the client's methods, from which tools/generate.php generates the families and the table
+ * in src/Commands.
  *
  * An entry maps a command's name to `method(parameters): reply`. The summary, time complexity and
  * key positions come from the server's command table. Parameters:

@@ -201,7 +201,7 @@ final class Maker
                 $reads[] = $name;
             }
         }
-        // The keys of these commands follow the word STREAMS: see KeyWords.
+        // The keys of these commands follow the word STREAMS (see KeyWords).
         unset($keys['XREAD'], $keys['XREADGROUP']);
         foreach ($families as $commands) {
             foreach ($commands as $name => $line) {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// URLs in the samples, and the test's stores and servers that replace them.
+/// URLs in the samples, each with the test's store or server that replaces it.
 const SERVERS: [(&str, &str); 3] = [
     ("\"redis://localhost\"", "&crate::place::server()"),
     (

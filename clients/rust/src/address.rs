@@ -1,4 +1,4 @@
-//! The syntax of cache URLs, and the servers or stores that they name.
+//! Parses cache URLs, each of which names a store, a server or a cluster.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ pub(crate) enum Address {
     Store,
     /// A single server.
     Server(Server),
-    /// Seed nodes of a cluster.
+    /// The seed nodes of a cluster.
     #[cfg(feature = "cluster")]
     Cluster(Vec<Server>),
 }
 
 /// The address of a server and the credentials for new connections.
 pub(crate) struct Server {
-    /// The name of the server in messages, without user and password.
+    /// The server's name in messages, without user and password.
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
-    /// True if connections use RESP3.
+    /// Whether connections use RESP3.
     pub(crate) resp3: bool,
 }
 
-/// The address a server listens on.
+/// The address that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     Tcp {
@@ -45,16 +45,16 @@ pub(crate) enum Place {
     Unix(PathBuf),
 }
 
-/// The TLS settings that verify a server's identity.
+/// The TLS settings for verifying a server's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tls {
-    /// A file of trusted CA certificates that replaces those of the system.
+    /// A file of trusted CA certificates, which replace the system's certificates.
     pub(crate) authorities: Option<PathBuf>,
 }
 
 impl Address {
-    /// Parses a URL. Anything that is not a server URL is treated as a store, which reports its own
-    /// errors.
+    /// Parses a URL. Any text that is not a server URL is treated as the name of a store, and an
+    /// invalid name fails when the store is opened.
     pub(crate) fn parse(url: &str) -> Result<Address> {
         match url.split_once("://") {
             None | Some(("undercroft", _)) => Ok(Address::Store),
@@ -82,7 +82,7 @@ impl Server {
             database: 0,
             resp3: false,
         };
-        // A socket path may contain '@'. In a host URL, the last '@' ends the password.
+        // A socket path may contain '@'. In a URL with a host, the last '@' ends the password.
         let end = match scheme {
             "unix" => rest.find('/').unwrap_or(rest.len()),
             _ => rest.len(),
@@ -125,7 +125,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns a number that is the same for all clients of one server and database.
+    /// Returns a number that identifies the key space: all clients of the same server and database
+    /// get the same number.
     pub(crate) fn keys(&self) -> u64 {
         computing::keys((&self.place, self.database))
     }
@@ -195,7 +196,8 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the commands that a new connection sends first. At least one of them gets a reply.
+    /// Returns the commands that a new connection sends first. The server replies to at least one
+    /// of them.
     pub(crate) fn greeting(&self) -> Vec<Vec<Vec<u8>>> {
         let mut credentials: Vec<&str> = Vec::new();
         if let Some(password) = &self.password {

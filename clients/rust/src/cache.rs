@@ -1,4 +1,4 @@
-//! The trait that all caches implement.
+//! Defines the trait that all caches implement.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::subscription::Subscription;
 /// A cache in shared memory or on a server. Any number of tasks can share it.
 /// [`cache`](crate::cache()) opens the cache that a URL names.
 ///
-/// Dropping a call's future cancels the call: the cache stays usable, and no call receives the
-/// reply of another. A call that was cancelled or that timed out may still have been executed.
+/// Dropping a call's future cancels the call: the cache stays usable, and no call receives another
+/// call's reply. A call that was cancelled or that timed out may still have been executed.
 ///
 /// ```
 /// use undercroft::{Cache, SetOptions};
@@ -49,7 +49,7 @@ pub trait Cache: Send + Sync {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
     /// Returns the string values of several keys in one atomic read, with `None` for keys that are
-    /// missing or hold another type.
+    /// missing or hold a value of another type.
     ///
     /// ```
     /// # use undercroft::{Cache, SetOptions};
@@ -97,8 +97,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64>;
 
-    /// Takes the lease of a key's value for a term, unless another caller holds it. Dropping the
-    /// lease releases it.
+    /// Acquires the lease of a key for `term`, unless another caller holds it. The lease is the
+    /// right to compute the key's value. Dropping it releases it.
     ///
     /// [`GetOrInsert`](crate::GetOrInsert) is built on leases. Use them directly for cases that it
     /// does not cover.
@@ -152,7 +152,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn publish(&self, channel: &[u8], message: &[u8]) -> Result<u64>;
 
-    /// Subscribes to channels. Receives every message that is published after the call returns.
+    /// Subscribes to channels. The subscription receives every message that is published after the
+    /// call returns.
     ///
     /// ```
     /// use undercroft::Event;
@@ -189,8 +190,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription>;
 
-    /// Returns a number that identifies the key space of this cache. A computation that requests
-    /// its own key through another handle is detected by this number.
+    /// Returns a number that identifies the key space of this cache. Calls use it to detect a
+    /// computation that requests its own key through another handle.
     #[doc(hidden)]
     fn place(&self) -> u64 {
         computing::keys(std::ptr::from_ref(self).cast::<()>())

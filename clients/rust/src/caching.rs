@@ -1,4 +1,4 @@
-//! Caching options of computed values: their expiry, early refresh, leases and waiting time.
+//! Defines how computed values are cached: their expiry, early refresh, leases and waiting time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -51,8 +51,7 @@ impl Caching {
     }
 
     /// Sets how long a value is fresh, in whole milliseconds. A call with a TTL below 1 ms fails
-    /// before it computes a value. A TTL that exceeds the range of a store means that the value
-    /// never expires.
+    /// before it computes a value. If a TTL exceeds the range of a store, the value never expires.
     ///
     /// ```
     /// let minute = undercroft::Caching::new().ttl(std::time::Duration::from_secs(60));
@@ -63,8 +62,9 @@ impl Caching {
         self
     }
 
-    /// Sets how long a value is kept after its TTL has passed. During this time callers receive the
-    /// stale value while one caller recomputes it. Has no effect without a TTL.
+    /// Sets how long a stale value remains available after its TTL has passed. During this time,
+    /// one caller recomputes the value, and the other callers receive the stale value. Has no
+    /// effect without a TTL.
     ///
     /// ```
     /// use std::time::Duration;
@@ -76,12 +76,12 @@ impl Caching {
         self
     }
 
-    /// Recomputes values at random before their TTL has passed. The longer the value took to
-    /// compute and the larger `beta`, the earlier. A `beta` of 1 is a good default. With it, most
-    /// values are never missing. Has no effect without a TTL.
+    /// Recomputes values at random times before their TTL has passed. The longer a value took to
+    /// compute and the larger `beta`, the earlier the value is recomputed. A `beta` of 1 is a good
+    /// default, with which most values are never missing. Has no effect without a TTL.
     ///
-    /// The probabilities are those of Vattani, Chierichetti, Lowenstein: "Optimal Probabilistic
-    /// Cache Stampede Prevention", VLDB 2015.
+    /// The probabilities follow Vattani, Chierichetti, Lowenstein: "Optimal Probabilistic Cache
+    /// Stampede Prevention", VLDB 2015.
     ///
     /// ```
     /// let caching = undercroft::Caching::new().ttl(std::time::Duration::from_secs(5)).early(1.0);
@@ -95,7 +95,7 @@ impl Caching {
     /// Sets how long a computation may take. After this time another caller computes the value as
     /// well, and the result of the first computation is returned to its caller but not stored.
     /// Choose a time longer than any computation should take. In a store, the lease of a process
-    /// that dies ends at once.
+    /// that dies ends immediately.
     ///
     /// ```
     /// let caching = undercroft::Caching::new().lease(std::time::Duration::from_secs(30));
@@ -119,7 +119,7 @@ impl Caching {
     }
 
     /// Returns the term of a lease. Fails if the TTL or the term is shorter than a millisecond, so
-    /// that no value is computed that could not be stored.
+    /// that no value is computed that cannot be stored.
     pub(crate) fn term(&self) -> Result<Duration> {
         for (what, time) in [("ttl", self.ttl), ("lease", Some(self.term))] {
             if let Some(time) = time
@@ -134,7 +134,8 @@ impl Caching {
         Ok(self.term.min(LONGEST))
     }
 
-    /// Returns the random factor by which a call refreshes early, see [`Cached::is_due`].
+    /// Returns a random factor that determines how early a call refreshes a value (see
+    /// [`Cached::is_due`]).
     #[inline]
     pub(crate) fn haste(&self) -> f64 {
         match self.early > 0.0 {
@@ -143,7 +144,7 @@ impl Caching {
         }
     }
 
-    /// Removes the header in front of a value. Returns whether the value is due for a refresh.
+    /// Removes the header that precedes a value. Returns whether the value is due for a refresh.
     #[inline]
     pub(crate) fn open(stored: &mut Vec<u8>, haste: f64) -> bool {
         let cached = Cached::of(stored);
@@ -154,8 +155,8 @@ impl Caching {
         cached.due != 0 && cached.is_due(now(), haste)
     }
 
-    /// Returns the bytes to store for a value, and the options to set them with. `took` is the time
-    /// of its computation.
+    /// Returns the bytes to store for a value, and the options to set them with. `took` is the
+    /// duration of the computation.
     pub(crate) fn close<'v>(
         &self,
         value: &'v [u8],

@@ -1,4 +1,5 @@
-//! The values that a thread or a task is computing, so that a computation cannot wait for itself.
+//! Tracks the values that each thread or task is computing, so that no computation waits for
+//! itself.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -12,10 +13,11 @@ thread_local! {
     static COMPUTING: RefCell<Vec<Value>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A value: the number of its key space, see [`keys`], and its key.
+/// A value, identified by the number of its key space (see [`keys`]) and its key.
 type Value = (u64, Box<[u8]>);
 
-/// Returns a number that identifies a key space: it is the same for all handles with the same keys.
+/// Returns a number that identifies a key space. All handles that access the same keys get the same
+/// number.
 pub(crate) fn keys(of: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -27,8 +29,8 @@ struct Inside;
 
 impl Inside {
     fn new(value: Value) -> Inside {
-        // A thread that is exiting has no list. A computation that waits for itself in a destructor
-        // then waits until the timeout.
+        // The list no longer exists in a thread that is exiting. If a computation waits for itself
+        // in a destructor of that thread, it fails only at the timeout.
         let _ = COMPUTING.try_with(|values| values.borrow_mut().push(value));
         Inside
     }
@@ -59,8 +61,8 @@ pub(crate) fn inside<T>(keys: u64, key: &[u8], compute: impl FnOnce() -> T) -> T
     compute()
 }
 
-/// Runs a future that computes a value. The mark is set only while the future is polled, on the
-/// thread that polls it.
+/// Runs a future that computes a value. The value is marked as being computed only while the future
+/// is polled, and only on the polling thread.
 pub(crate) async fn inside_task<T>(keys: u64, key: &[u8], compute: impl Future<Output = T>) -> T {
     let mut compute = pin!(compute);
     poll_fn(|cx| inside(keys, key, || compute.as_mut().poll(cx))).await

@@ -1,4 +1,4 @@
-//! The error type of the crate, for stores in the process and for servers.
+//! Defines the crate's error type, which covers stores in the process and servers.
 
 use std::io;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The reason why a call failed.
 ///
 /// Errors are cheap to clone, because one failure, such as a lost connection, can end many calls at
-/// once. Applications make their decisions with the predicates below, which mean the same for a
-/// store and for a server.
+/// the same time. Applications should use the predicates below, which have the same meaning for
+/// stores and servers.
 ///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
@@ -49,43 +49,43 @@ pub enum Error {
     /// The connection to the server could not be established.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// The server, without user and password.
+        /// The server's address, without user and password.
         address: Arc<str>,
-        /// The error of the operating system.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
-    /// The server answered a new connection with an error, for example because the password is
+    /// The server replied to a new connection with an error, for example because the password is
     /// wrong.
     #[error("{address} refuses connections: {reply}")]
     Refused {
-        /// The server, without user and password.
+        /// The server's address, without user and password.
         address: Arc<str>,
-        /// The error reply of the server, starting with its code.
+        /// The server's error reply, which starts with an error code.
         reply: Arc<str>,
     },
     /// The connection was lost while the call waited for its reply. It is unknown whether the
     /// command was executed.
     #[error("the connection to {address} was lost: {source}")]
     Lost {
-        /// The server, without user and password.
+        /// The server's address, without user and password.
         address: Arc<str>,
-        /// The error of the operating system.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
     /// The server sent bytes that are not a valid reply. The connection is closed, as with
     /// [`Error::Lost`].
     #[error("{address} broke the protocol: {reason}")]
     Protocol {
-        /// The server, without user and password.
+        /// The server's address, without user and password.
         address: Arc<str>,
-        /// The violation of the protocol.
+        /// A description of the invalid bytes.
         reason: Arc<str>,
     },
     /// No reply arrived within the deadline. It is unknown whether the command was or will be
     /// executed.
     #[error("no reply within {0:?}")]
     TimedOut(Duration),
-    /// The reply is an error: its text, starting with its code.
+    /// The command replied with an error. The text starts with an error code.
     #[error("{0}")]
     Reply(Box<str>),
     /// The type of the reply differs from the type that the call expects.
@@ -96,11 +96,11 @@ pub enum Error {
         /// The received type.
         got: &'static str,
     },
-    /// Another process holds a lock of the store and makes no progress. Nothing was changed.
+    /// Another process holds a lock of the store and makes no progress. The call changed nothing.
     #[error("{0}")]
     Busy(Box<str>),
-    /// The store's file was removed or replaced while the call depended on it: a transaction, a
-    /// wait, a lease or a subscription. Other calls continue in the store that now has the same
+    /// The store's file was removed or replaced, and the call belonged to that file: a transaction,
+    /// a wait, a lease or a subscription. Other calls continue in the store that now has the same
     /// name, unless the URL ends with `?on_removed=error`.
     #[error("{0}")]
     Removed(Box<str>),
@@ -138,7 +138,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the key holds a value of another type than the call works on.
+    /// Returns whether the call failed because the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -151,7 +151,7 @@ impl Error {
         self.code() == Some("WRONGTYPE")
     }
 
-    /// Returns whether there is not enough memory for the value to store.
+    /// Returns whether the call failed because the store or the server has no memory for the value.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -213,7 +213,7 @@ impl Error {
         )
     }
 
-    /// Returns the name of the variant in lower case, as the label of a counter.
+    /// Returns the name of the variant in lower case, for use as the label of a counter.
     #[cfg(feature = "metrics")]
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -260,7 +260,7 @@ impl Error {
         }
     }
 
-    /// Converts an error of a call on a store.
+    /// Converts the engine's error for a call on a store.
     #[cold]
     pub(crate) fn engine(store: &engine::Store, error: engine::Error) -> Error {
         match error.into() {
@@ -269,7 +269,7 @@ impl Error {
         }
     }
 
-    /// Converts an error reply of a store.
+    /// Converts an error reply from a store.
     #[cold]
     pub(crate) fn answer(store: &engine::Store, text: &str) -> Error {
         match removed_text(store, text) {

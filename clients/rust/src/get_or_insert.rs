@@ -1,4 +1,4 @@
-//! Values that are computed when they are missing, by one caller at a time.
+//! Computes missing values, with one caller at a time computing each value.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::store::Store;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The reason why there is no value.
+/// The reason why a call returns no value.
 pub(crate) enum Failed<E> {
     Store(Error),
     Computation(E),
@@ -48,7 +48,7 @@ impl Failed<Infallible> {
     }
 }
 
-/// The waiting time of a caller while another caller computes its value.
+/// Limits the time that a caller waits while another caller computes the value.
 pub(crate) struct Wait {
     start: Instant,
     most: Duration,
@@ -64,7 +64,7 @@ impl Wait {
         }
     }
 
-    /// Returns the remaining waiting time, or an error if it is used up.
+    /// Returns the remaining waiting time, or an error if none remains.
     pub(crate) fn left(&self) -> Result<Duration> {
         match self.most.saturating_sub(self.start.elapsed()) {
             Duration::ZERO => Err(Error::TimedOut(self.most)),
@@ -74,15 +74,15 @@ impl Wait {
 
     /// Returns the pause before the next check for the value.
     pub(crate) fn pause(&mut self) -> Result<Duration> {
-        // Random pauses keep the waiting callers from all checking at the same moment.
+        // The pause is random, so that waiting callers do not all check at the same moment.
         let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.pause = (self.pause * 2).min(LAST_PAUSE);
         Ok(pause.min(self.left()?))
     }
 }
 
-/// Returns the value that `compute` makes, after `store` has stored it for the lease. If another
-/// caller stored a value just before the lease was taken, returns that value instead.
+/// Computes the value of a leased key with `compute`, stores it with `store`, and returns it. If
+/// another caller stored a value just before the lease was taken, returns that value instead.
 pub(crate) fn computed<E>(
     keys: u64,
     mut lease: Lease,
@@ -108,18 +108,19 @@ fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
 }
 
 impl Store {
-    /// Returns the string value of a key. If the key is missing, `compute` makes the value and it
-    /// is stored.
+    /// Returns the string value of a key. If the key does not exist, computes the value with
+    /// `compute` and stores it.
     ///
-    /// Of all callers in all processes, one computes at a time, and the others wait for its value.
-    /// If `compute` panics or its process is killed, another caller takes over at once. If its
-    /// process is stopped, or if it takes longer than [`Caching::lease`], another caller takes over
-    /// when the lease expires. The late value is then returned to its caller but not stored. A
-    /// value that is due for a refresh ([`Caching::stale`], [`Caching::early`]) is recomputed by
-    /// one caller, while the others receive the old value.
+    /// Only one caller in all processes computes the value at a time, and the other callers wait
+    /// for the result. If `compute` panics or its process is killed, another caller takes over
+    /// immediately. If its process is stopped, or if it takes longer than [`Caching::lease`],
+    /// another caller takes over when the lease expires. A value that is computed after the lease
+    /// has expired is returned to its caller but not stored. A value that is due for a refresh
+    /// ([`Caching::stale`], [`Caching::early`]) is recomputed by one caller, while the others
+    /// receive the old value.
     ///
     /// A hit costs the same as [`get`](Store::get). Values with `stale` or `early` are stored with
-    /// a header of 16 bytes that holds their times and that other commands see.
+    /// a 16-byte header that contains their times and is visible to other commands.
     ///
     /// # Errors
     /// - [`Error::TimedOut`] if other callers computed the value for longer than [`Caching::wait`].
@@ -150,8 +151,8 @@ impl Store {
         computed.map_err(Failed::<Infallible>::into_own)
     }
 
-    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` may fail. Then nothing
-    /// is stored, and the next caller computes.
+    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` can fail. After a
+    /// failure nothing is stored, and the next caller computes the value.
     ///
     /// # Errors
     /// The error of `compute`, and the errors of `get_or_insert_with`.
@@ -230,11 +231,11 @@ impl Store {
     }
 }
 
-/// [`get_or_insert_with`](Store::get_or_insert_with) for every [`Cache`].
+/// Provides [`get_or_insert_with`](Store::get_or_insert_with) for every [`Cache`].
 ///
 /// In a store, the tasks of all processes compete for one lease. On a server, the tasks of all
-/// machines do: there the lease is an entry that is set if it is missing (NX), that expires (PX),
-/// and that is compared before a value is stored for it (EVAL).
+/// machines compete for the lease, which is a key that is set if it is missing (NX), expires (PX),
+/// and is compared before a value is stored (EVAL).
 ///
 /// ```
 /// use undercroft::{Caching, GetOrInsert};
@@ -251,14 +252,14 @@ impl Store {
 /// # }
 /// ```
 pub trait GetOrInsert: Cache {
-    /// Returns the string value of a key. If the key is missing, `compute` makes the value and it
-    /// is stored.
+    /// Returns the string value of a key. If the key does not exist, computes the value with
+    /// `compute` and stores it.
     ///
-    /// Of all callers, one computes at a time. The others poll until its value is there, at first
-    /// after 1 ms and finally every 50 ms. If `compute` panics or is cancelled, another caller
-    /// takes over at once. The same holds for a killed process if the cache is a
-    /// [`StoreCache`](crate::StoreCache). Otherwise another caller takes over when the
-    /// [`Caching::lease`] expires. A value that comes later is returned to its caller but not
+    /// Only one caller computes the value at a time. The other callers poll until the value is
+    /// stored, initially after 1 ms and eventually every 50 ms. If `compute` panics or is
+    /// cancelled, another caller takes over immediately, and in a [`StoreCache`](crate::StoreCache)
+    /// also if the process is killed. Otherwise another caller takes over when the
+    /// [`Caching::lease`] expires. A value that is computed later is returned to its caller but not
     /// stored.
     ///
     /// # Errors
@@ -295,8 +296,8 @@ pub trait GetOrInsert: Cache {
         }
     }
 
-    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` may fail. Then nothing
-    /// is stored, and the next caller computes.
+    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` can fail. After a
+    /// failure nothing is stored, and the next caller computes the value.
     ///
     /// # Errors
     /// The error of `compute`, and the errors of `get_or_insert_with`.

@@ -1,11 +1,11 @@
-//! Leases: the holder of a key's lease computes the key's value.
+//! Defines leases. The holder of a key's lease is the caller that computes the key's value.
 
 use std::fmt;
 use std::sync::Arc;
 
 use undercroft_embedded::OpenStore;
 
-/// The function that releases a lease, given its key and its token.
+/// A function that releases a lease, given the lease's key and token.
 type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 /// The right to compute a key's value, which one caller holds at a time.
@@ -33,7 +33,7 @@ pub struct Lease {
     pub(crate) token: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
     give_back: Option<GiveBack>,
-    /// The store that the lease was taken in, or `None` if it is on a server.
+    /// The store in which the lease was taken, or `None` if the lease is on a server.
     pub(crate) of: Option<Arc<OpenStore>>,
 }
 
@@ -53,9 +53,10 @@ impl Lease {
         }
     }
 
-    /// Returns this lease with the store of this process in which it was taken.
+    /// Returns this lease, bound to the open store in which it was taken.
     pub(crate) fn of(self, open: Arc<OpenStore>) -> Lease {
-        // Moving the fields out is not possible, because `Lease` implements `Drop`.
+        // Change the lease in place, because fields cannot be moved out of a type that implements
+        // `Drop`.
         let mut lease = self;
         lease.of = Some(open);
         lease
@@ -80,7 +81,7 @@ impl Lease {
     }
 
     /// Returns the value that the key had when the lease was taken. Another caller may have stored
-    /// it just before.
+    /// that value just before.
     ///
     /// ```
     /// # use std::time::Duration;

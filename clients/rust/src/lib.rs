@@ -1,4 +1,5 @@
-//! Redis data structures in shared memory, and one cache trait for them and for Redis servers.
+//! Redis data structures in shared memory, and a cache trait for both stores in memory and Redis
+//! servers.
 //!
 //! A [`Store`] is mapped into the process: its calls are look-ups in memory that all processes of
 //! the machine share.
@@ -12,8 +13,8 @@
 //! # Ok::<(), undercroft::Error>(())
 //! ```
 //!
-//! A [`Cache`] lives where its URL says: in shared memory, or on a server that many tasks reach
-//! over one connection.
+//! A [`Cache`] is in shared memory or on a server, depending on its URL. Many tasks share one
+//! connection to a server.
 //!
 //! ```
 //! use undercroft::SetOptions;
@@ -30,21 +31,21 @@
 //!
 //! - `address`: the syntax of cache URLs, and the servers or stores that they name.
 //! - `cache`: the trait that all caches implement.
-//! - `caching`: caching options of computed values.
+//! - `caching`: options for caching computed values.
 //! - `computing`: the values that a thread or a task is computing.
 //! - `error`: the error type of the crate, for stores in the process and for servers.
 //! - `objects`: bytes and arrays that processes exchange without copying.
-//! - `observe`: observability: spans of calls, counters, and connection events.
-//! - `get_or_insert`: values that are computed when they are missing, by one caller at a time.
-//! - `lease`: the holder of a key's lease computes the key's value.
-//! - `open`: opening the cache that a URL names.
+//! - `observe`: spans of calls, counters, and connection events.
+//! - `get_or_insert`: the computation of missing values, by one caller at a time.
+//! - `lease`: leases, whose holders compute the values of keys.
+//! - `open`: the function that opens the cache that a URL names.
 //! - `options`: connection options of caches on a server.
 //! - `remote`: connections to servers, and caches on them.
 //! - `reply`: command replies, from stores and servers, and their conversion to Rust types.
-//! - `set_options`: expiry and conditions of a SET.
-//! - `store`: a store in this process: typed calls, and any command by its words.
+//! - `set_options`: the expiry and the condition of a SET.
+//! - `store`: a store in this process, with typed calls and a call that runs any command.
 //! - `store_cache`: the cache in shared memory.
-//! - `subscription`: messages of channels as a stream.
+//! - `subscription`: the messages of channels as a stream.
 //! - `values`: values of types that implement serde's traits, stored as JSON.
 
 mod address;

@@ -1,7 +1,7 @@
-//! Objects: bytes and arrays that processes exchange without copying.
+//! Exchanges objects between processes without copying: bytes, and arrays.
 //!
-//! They are compatible with Python's `undercroft.Objects`. Python values of other kinds are read as
-//! bytes.
+//! The objects are compatible with Python's `undercroft.Objects`. Python values of other kinds are
+//! read as bytes.
 
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ use undercroft_embedded::{FoundObject, ObjectHead, object_key};
 use crate::error::{Error, Result};
 use crate::store::Store;
 
-/// Objects in a store: one process puts an object, another takes it by an id that can be sent
-/// through any queue.
+/// Objects in a store. One process puts an object, and another process takes it by its id, which
+/// can be sent through any queue.
 ///
 /// An [`Object`] is read in place in shared memory. It stays valid until it is dropped, even if its
-/// key is deleted or overwritten. A process can read 126 objects of [`get`](Objects::get) in place
-/// at a time, and copies any further ones.
+/// key is deleted or overwritten. A process can read up to 126 objects from [`get`](Objects::get)
+/// in place at the same time. Further objects are copied.
 ///
 /// ```
 /// use undercroft::{ObjectKind, Objects, Store};
@@ -79,7 +79,7 @@ impl Objects {
     /// number of bytes, which are copied once.
     ///
     /// # Errors
-    /// Fails if the store is full, or if there are more than 512 MiB of bytes.
+    /// Fails if the store is full, or if `bytes` is longer than 512 MiB.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -97,7 +97,7 @@ impl Objects {
     ///
     /// # Errors
     /// Fails like [`put_bytes`](Self::put_bytes), if the data type contains anything but letters,
-    /// digits and `<>|=`, and if the number of bytes does not match the shape.
+    /// digits and `<>|=`, or if the number of bytes does not match the shape.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -124,7 +124,8 @@ impl Objects {
             .call(|open| open.put_object(number, head, bytes, ttl))
     }
 
-    /// Returns the object with an id. O(1) from 32 KiB on, because only smaller objects are copied.
+    /// Returns the object with an id. O(1) for objects of 32 KiB or more, because only smaller
+    /// objects are copied.
     ///
     /// # Errors
     /// Fails if the key does not hold an object.
@@ -143,10 +144,10 @@ impl Objects {
     }
 
     /// Returns the object with an id and deletes it. If several callers take the same object, only
-    /// one gets it. O(1) from 32 KiB on.
+    /// one of them gets it. O(1) for objects of 32 KiB or more.
     ///
     /// # Errors
-    /// Fails if the key does not hold an object. The key is then left unchanged.
+    /// Fails if the key does not hold an object, and leaves the key unchanged.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -184,7 +185,7 @@ impl Objects {
         Ok(self.store.del(&[object_key(id)])? > 0)
     }
 
-    /// Returns whether there is an object with an id.
+    /// Returns whether an object with an id exists.
     ///
     /// # Errors
     /// Fails if the store cannot be read.

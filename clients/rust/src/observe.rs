@@ -1,5 +1,5 @@
-//! Observability: spans of calls, counters, and connection events. Without the features `tracing`
-//! and `metrics`, this module does nothing.
+//! Records spans of calls, counters, and connection events. Without the features `tracing` and
+//! `metrics`, this module does nothing.
 
 use std::future::Future;
 #[cfg(feature = "metrics")]
@@ -10,9 +10,9 @@ use tracing::Instrument;
 
 use crate::error::{Error, Result};
 
-/// Makes a call of a cache, which is not observed because the features `metrics` and `tracing` are
-/// off. Returns the future of the call itself. An async function would store that future twice,
-/// before its first step and while it waits, which costs memory for every caller.
+/// Returns the future of a call on a cache unchanged, because the features `metrics` and `tracing`
+/// are off. An async function would store that future twice, before its first poll and while it
+/// waits, which costs memory for every caller.
 #[cfg(not(any(feature = "metrics", feature = "tracing")))]
 #[inline]
 pub(crate) fn call<T, F: Future<Output = Result<T>>>(
@@ -23,7 +23,7 @@ pub(crate) fn call<T, F: Future<Output = Result<T>>>(
     call
 }
 
-/// Makes an observed call of a cache, with a span and counters.
+/// Makes a call on a cache and records it with a span and counters.
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 #[inline]
 pub(crate) async fn call<T>(

@@ -1,4 +1,4 @@
-//! Opening the cache that a URL names.
+//! Opens the cache that a URL names.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::store_cache::StoreCache;
 ///   [`StoreCache`].
 /// - A server (`redis://`, `rediss://`, `unix://`) is a [`PipelinedCache`], which connects in the
 ///   background.
-/// - Some nodes of a cluster (`redis+cluster://host:port,host:port`) are a `ClusterCache`, with the
-///   feature `cluster`.
+/// - A list of cluster nodes (`redis+cluster://host:port,host:port`) is a `ClusterCache`, which
+///   needs the feature `cluster`.
 ///
 /// # Errors
 /// [`Error::Url`](crate::Error::Url) if the URL is invalid, and [`Error::Open`](crate::Error::Open)

@@ -1,4 +1,4 @@
-//! Connection options of caches on a server.
+//! Defines the connection options of caches on a server.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ impl Default for CacheOptions {
 }
 
 impl CacheOptions {
-    /// Returns the defaults: one shared connection (16 in a pool), a deadline of 5 seconds, a
-    /// silence of 10 seconds, and a queue of 4 MiB.
+    /// Returns the defaults: one shared connection (16 in a pool), a deadline of 5 seconds, at most
+    /// 10 seconds of silence from the server, and a queue of 4 MiB.
     ///
     /// ```
     /// let options = undercroft::CacheOptions::new();
@@ -63,7 +63,7 @@ impl CacheOptions {
         }
     }
 
-    /// Sets how long a call may take, including all waiting. The same limit holds for connecting.
+    /// Sets how long a call may take, including all waiting. Connecting has the same time limit.
     ///
     /// ```
     /// use std::time::Duration;

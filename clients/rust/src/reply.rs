@@ -1,12 +1,12 @@
-//! Command replies, from stores and servers, and their conversion to Rust types.
+//! Defines command replies from stores and servers, and converts them to Rust types.
 
 use undercroft_commands::reply::Tree;
 use undercroft_resp::Value;
 
 use crate::error::{Error, Result};
 
-/// The reply of a command. An error reply is an [`Error::Reply`], unless it is nested in another
-/// reply.
+/// The reply of a command. An error reply becomes an [`Error::Reply`], unless it is nested in
+/// another reply.
 ///
 /// ```
 /// use undercroft::Reply;
@@ -36,11 +36,12 @@ pub enum Reply {
     BigNumber(Vec<u8>),
     /// An array of replies.
     Array(Vec<Reply>),
-    /// Pairs of key and value, in the order of their arrival.
+    /// Pairs of keys and values, in their original order.
     Map(Vec<(Reply, Reply)>),
     /// A set of replies, in no particular order.
     Set(Vec<Reply>),
-    /// An error nested in another reply, such as that of EXEC. The text starts with its code.
+    /// An error nested in another reply, for example in the reply of EXEC. The text starts with an
+    /// error code.
     Error(String),
 }
 
@@ -88,7 +89,7 @@ impl Reply {
     }
 }
 
-/// A type that a [`Reply`] can be converted to, see [`Reply::to`].
+/// A type that a [`Reply`] can be converted to with [`Reply::to`].
 ///
 /// Numbers are also parsed from strings of digits, and `bool` from 0, 1 and `OK`, so that RESP2 and
 /// RESP3 replies both work. Pairs are read from maps, and from arrays in which keys and values
@@ -228,8 +229,8 @@ macro_rules! vectors {
     )*};
 }
 
-// The item types are listed one by one, because `Vec<u8>` is a string and excludes a generic
-// implementation.
+// The item types are listed one by one, because `Vec<u8>` is read as a string, which rules out a
+// generic implementation for `Vec<T>`.
 vectors!(
     Reply,
     Vec<u8>,
@@ -271,7 +272,7 @@ impl<K: FromReply, V: FromReply> FromReply for Vec<(K, V)> {
     }
 }
 
-/// Converts the reply of a store.
+/// Converts a reply from a store.
 pub(crate) fn from_tree(tree: Tree) -> Reply {
     let all = |items: Vec<Tree>| items.into_iter().map(from_tree).collect();
     match tree {
@@ -294,7 +295,7 @@ pub(crate) fn from_tree(tree: Tree) -> Reply {
     }
 }
 
-/// Converts the reply of a server. Attributes are dropped, because they only describe a reply.
+/// Converts a reply from a server. Attributes are dropped, because they only describe a reply.
 pub(crate) fn from_value(value: Value) -> Reply {
     let all = |items: Vec<Value>| items.into_iter().map(from_value).collect();
     match value {
@@ -316,7 +317,7 @@ pub(crate) fn from_value(value: Value) -> Reply {
     }
 }
 
-/// Converts the reply of the cluster client.
+/// Converts a reply from the cluster client.
 #[cfg(feature = "cluster")]
 pub(crate) fn from_redis(value: redis::Value) -> Reply {
     let all = |items: Vec<redis::Value>| items.into_iter().map(from_redis).collect();
@@ -350,7 +351,7 @@ fn lossy(text: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Returns a complete reply as the result of a command.
+/// Converts a complete reply to the result of a command: an error reply becomes an error.
 pub(crate) fn outcome(reply: Reply) -> Result<Reply> {
     match reply {
         Reply::Error(text) => Err(Error::reply(text)),

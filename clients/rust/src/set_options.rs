@@ -1,4 +1,4 @@
-//! Expiry and conditions of a SET.
+//! Defines the options of SET: an expiry and a condition.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use undercroft_engine as engine;
 
 use crate::error::{Error, Result};
 
-/// The longest time until a value expires. Added to the current time, it stays below 2^63 ms.
+/// The longest time until a value expires. The sum of this time and the current time stays below
+/// 2^63 ms.
 pub(crate) const LONGEST: Duration = Duration::from_millis(0x3fff_ffff_ffff_ffff);
 
 /// Options for setting a value. By default the value is set unconditionally and does not expire.
@@ -94,7 +95,7 @@ impl SetOptions {
         self
     }
 
-    /// Returns the option of SET for the condition, if there is one.
+    /// Returns the word of SET for the condition, or `None` if there is no condition.
     pub(crate) fn word(&self) -> Option<&'static [u8]> {
         match self.condition {
             Condition::Always => None,
@@ -114,7 +115,7 @@ impl SetOptions {
         }
     }
 
-    /// Converts the options to those of the engine.
+    /// Converts the options to the engine's options.
     pub(crate) fn for_engine(&self, now: u64) -> Result<engine::strings::SetOptions> {
         Ok(engine::strings::SetOptions {
             condition: match self.condition {

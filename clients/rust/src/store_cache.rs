@@ -1,4 +1,4 @@
-//! The cache in shared memory.
+//! Implements the cache in shared memory.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -24,12 +24,12 @@ use crate::set_options::SetOptions;
 use crate::store::Store;
 use crate::subscription::{Event, Message, Subscription, check_names};
 
-/// How long a task of an event loop waits for a lock (M6). In normal operation a lock is held for a
-/// shorter time.
+/// The maximum time that a call blocks its event loop to wait for a lock (M6). In normal operation
+/// a lock is held for a shorter time.
 const MOMENT: Duration = Duration::from_millis(1);
-/// The size in bytes from which a copied value counts as long.
+/// The minimum size in bytes of a value whose copy counts against the task's budget.
 const LONG: usize = 64 << 10;
-/// The longest pause between two tries.
+/// The longest pause between two attempts to acquire a lock.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 thread_local! {
@@ -37,11 +37,11 @@ thread_local! {
     static CALLS: Cell<u8> = const { Cell::new(0) };
 }
 
-/// A cache in shared memory: no socket, no server, no switch to another task.
+/// A cache in shared memory, whose calls need no socket, no server and no task switch.
 ///
-/// Calls complete when they are first polled. As an exception, every 2,048th call in a row yields
-/// to other tasks first (every 128th if values have 64 KiB or more). If another process holds a
-/// lock, a call yields to the event loop and tries again until the store's patience ends.
+/// Calls complete when they are first polled, with one exception: every 2,048th call in a row first
+/// yields to other tasks (every 128th call if values have 64 KiB or more). If another process holds
+/// a lock, a call yields to the event loop and retries until the store's lock timeout.
 ///
 /// ```
 /// use undercroft::{Cache, SetOptions, StoreCache};
@@ -71,7 +71,7 @@ impl From<Store> for StoreCache {
 }
 
 impl StoreCache {
-    /// Opens or creates a store, see [`Store::open`].
+    /// Opens a store, creating it if it does not exist (see [`Store::open`]).
     ///
     /// # Errors
     /// The errors of `Store::open`.
@@ -86,7 +86,7 @@ impl StoreCache {
         Store::open(url).map(StoreCache::from)
     }
 
-    /// Opens or creates the store at a path.
+    /// Opens the store at a path, creating it if it does not exist.
     ///
     /// # Errors
     /// The errors of [`Store::at`].
@@ -112,7 +112,7 @@ impl StoreCache {
         &self.store
     }
 
-    /// Makes a call and repeats it while a lock is busy.
+    /// Makes a call, and retries it while another process holds a lock.
     async fn patiently<R>(&self, mut call: impl FnMut(&Store) -> Result<R> + Send) -> Result<R> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
@@ -169,7 +169,7 @@ impl StoreCache {
 }
 
 /// Returns whether a call counts against its task's budget. The runtime grants a budget of 128 per
-/// turn, and every 16th call counts. A call takes about 1 us, which is little compared with a turn
+/// turn, and every 16th call counts. A call takes about 1 us, which is short compared with a turn
 /// of all other tasks.
 #[inline]
 fn is_counted() -> bool {
@@ -179,8 +179,8 @@ fn is_counted() -> bool {
     })
 }
 
-/// Records the number of bytes that were copied. After a long copy, the next call counts against
-/// the budget.
+/// Records how many bytes a call copied. After a long copy, the next call counts against the
+/// budget.
 #[inline]
 fn copied(bytes: usize) {
     if bytes >= LONG {
@@ -194,7 +194,7 @@ fn momentarily<R>(store: &Store, call: &mut impl FnMut(&Store) -> Result<R>) -> 
     call(store)
 }
 
-/// Makes an observed call.
+/// Makes a call on this cache and observes it.
 #[inline]
 fn watched<T>(
     operation: &'static str,
@@ -278,9 +278,9 @@ struct Receiver {
     open: Arc<OpenStore>,
     subscriber: Subscriber<StoreOf>,
     bell: AsyncFd<std::os::fd::OwnedFd>,
-    /// The messages still to return for a published message that matches several patterns.
+    /// The remaining copies of a published message that matches several subscriptions.
     queue: Vec<Message>,
-    /// True if the descriptor has become readable since the last check for messages.
+    /// Whether the descriptor has become readable since the last check for messages.
     rung: bool,
 }
 
@@ -296,8 +296,8 @@ impl Receiver {
         let failed = |error: std::io::Error| Error::Open(error.to_string().into());
         let bell = subscriber.descriptor().map_err(refuse)?;
         let bell = bell.try_clone_to_owned().map_err(failed)?;
-        // The replacement of this deprecated function is unsafe, because a type may change its
-        // descriptor.
+        // The function that replaces this deprecated function is unsafe, because a type may change
+        // its descriptor.
         #[expect(deprecated, reason = "an owned descriptor is never reassigned")]
         let bell = AsyncFd::with_interest(bell, Interest::READABLE).map_err(failed)?;
         Ok(Receiver {
@@ -316,20 +316,20 @@ impl Receiver {
             }
             match self.look() {
                 Ok(Some(event)) => return Ok(event),
-                // If a lock is busy, retry after the next wake: the descriptor becomes readable ten
-                // times a second in any case.
+                // If another process holds a lock, retry after the next wake-up: the descriptor
+                // becomes readable at least ten times a second.
                 Ok(None) | Err(Error::Busy(_)) => {}
                 Err(error) => return Err(error),
             }
             let failed = |error: std::io::Error| Error::Open(error.to_string().into());
             let mut ready = self.bell.readable().await.map_err(failed)?;
-            // From here on, any new message makes the descriptor readable again.
+            // From this point on, any new message makes the descriptor readable again.
             ready.clear_ready();
             self.rung = true;
         }
     }
 
-    /// Returns the next event if there is one.
+    /// Returns the next event, or `None` if none has arrived.
     fn look(&mut self) -> Result<Option<Event>> {
         let _limited = limit_patience(MOMENT);
         let rung = std::mem::take(&mut self.rung);

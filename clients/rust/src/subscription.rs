@@ -1,4 +1,4 @@
-//! Messages of channels as a stream.
+//! Delivers the messages of channels as a stream.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -58,11 +58,11 @@ pub enum Event {
     Lost(Option<u64>),
 }
 
-/// A stream of messages, see [`Cache::subscribe`](crate::Cache::subscribe).
+/// A stream of messages (see [`Cache::subscribe`](crate::Cache::subscribe)).
 ///
-/// The stream survives the loss of a connection. An error reports why there is currently no
-/// connection, and the next call tries again. The stream ends when no further message can arrive,
-/// for example because the store was removed. Dropping the stream ends the subscription.
+/// The stream survives the loss of a connection. An error reports why the connection is lost, and
+/// the next call tries to reconnect. The stream ends when no further message can arrive, for
+/// example because the store was removed. Dropping the stream ends the subscription.
 ///
 /// ```
 /// # use undercroft::Cache;

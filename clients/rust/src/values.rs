@@ -1,4 +1,4 @@
-//! Values of types that implement serde's traits, stored as JSON.
+//! Stores values of types that implement serde's traits, in JSON format.
 
 use std::future::Future;
 
@@ -10,10 +10,11 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::set_options::SetOptions;
 
-/// Typed values in any cache, including `dyn Cache`. Needs the crate's feature `serde`.
+/// Reads and writes typed values in any cache, including `dyn Cache`. Needs the crate's feature
+/// `serde`.
 ///
 /// Values are stored as JSON, which programs in all languages can read. If no other program reads
-/// them, a more compact format and [`Cache::set`] take less space.
+/// the values, a more compact format with [`Cache::set`] needs less space.
 ///
 /// ```
 /// use undercroft::{CacheExt, SetOptions};
@@ -70,7 +71,7 @@ pub trait CacheExt: Cache {
     /// Sets a key to a value, like [`Cache::set`]. Returns whether the value was set.
     ///
     /// # Errors
-    /// [`Error::Value`] if the value cannot be written as JSON. Then nothing is set.
+    /// [`Error::Value`] if the value cannot be written as JSON. In that case nothing is set.
     ///
     /// ```
     /// # use undercroft::{CacheExt, SetOptions};

@@ -1,4 +1,6 @@
-/* Commands by their words: replies of every type, pipelines, transactions and watched keys. */
+/*
+ * Tests commands given as words: replies of every type, pipelines, transactions and watched keys.
+ */
 #include "../check.h"
 
 #define WORDS(name, ...) \
@@ -87,7 +89,7 @@ static void errors(void)
     FAILS(UC_ERROR, "SUBSCRIBE", "channel");
     EXPECT_STATUS(uc_incr(store, "list", 4, 1, NULL), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_get(store, "list", 4, NULL, 0, &length), UC_WRONG_TYPE);
-    /* The message of a failure remains until the next failure. */
+    /* The message of a failure remains until the next failure, even if a call succeeds. */
     RUN("PING");
     EXPECT(strncmp(uc_error_message(), "WRONGTYPE ", 10) == 0);
 }
@@ -175,7 +177,7 @@ static void of_a_session(void)
     EXPECT_OK(uc_session_close(other));
 }
 
-/* A reply of many values, whose memory moves while it is written. */
+/* Tests a reply of many values, whose memory moves while it is written. */
 static void large(void)
 {
     char text[32];
@@ -209,7 +211,7 @@ int main(int argc, char **argv)
     watched();
     of_a_session();
     large();
-    /* Sessions and replies outlive the store handle that they were made with. */
+    /* Sessions and replies outlive the store handle from which they were created. */
     EXPECT_OK(uc_close(store));
     RUN("GET", "k");
     EXPECT(is_text(root(), "v"));

@@ -1,11 +1,11 @@
-/* Feeds: the results of the calls, including limits, and what is rejected. */
+/* Tests the feed calls: their results, their limits, and the arguments that they reject. */
 #include "../check.h"
 
 #define SIZE 12
 
 static uc_store *store;
 
-/* Makes the value for a number: 12 bytes without a terminating zero. */
+/* Writes the value for a number: 12 bytes without a terminating zero. */
 static void make_value(char *place, unsigned number)
 {
     char text[SIZE + 1];
@@ -24,8 +24,10 @@ static void add(const char *key, int64_t position, unsigned number, uint32_t fir
     EXPECT_OK(uc_feed_add(store, key, strlen(key), position, 1, value, SIZE, attributes, 3, NULL));
 }
 
-/* Returns whether a query finds exactly the items whose numbers are in `numbers`, in this order and
- * at most 16. */
+/*
+ * Returns whether a query finds exactly the items whose numbers are listed in `numbers`, in this
+ * order. At most 16 items are compared.
+ */
 static int sees(const char *key, int64_t from, const uc_feed_query *query, const char *numbers)
 {
     char values[16 * SIZE], wanted[SIZE], *end;
@@ -130,7 +132,10 @@ static void every_call(void)
     EXPECT(number == 1 && sees("f", 0, NULL, "5"));
 }
 
-/* Thousands of items with attributes of all widths up to 32 bits are read back unchanged. */
+/*
+ * Tests that thousands of items with attributes of all widths up to 32 bits are read back
+ * unchanged.
+ */
 static void many(void)
 {
     enum { COUNT = 5000 };
@@ -161,7 +166,7 @@ static void many(void)
     free(found_attributes);
 }
 
-/* No byte is written past the requested part of a buffer. */
+/* Tests that no byte is written past the requested part of a buffer. */
 static void nothing_is_written_past_buffers(void)
 {
     char values[3 * SIZE + 1];
@@ -352,7 +357,7 @@ static void no_key_and_another_type(void)
     EXPECT(holds(store, "s", "text"));
 }
 
-/* A value that equals a word of FEED.ADD is still a value. */
+/* Tests that a value that equals a word of FEED.ADD is treated as a value. */
 static void words_are_values(void)
 {
     uint64_t items;
@@ -364,7 +369,7 @@ static void words_are_values(void)
     EXPECT(items == 3 && found == 3 && memcmp(values, "appleattrsATTRS", 15) == 0);
 }
 
-/* Sorted feeds: numbers are passed as bytes, unlike in commands. */
+/* Tests sorted feeds, whose numbers are passed as bytes here, unlike in commands. */
 static void sorted(void)
 {
     int64_t numbers[6] = { 30, -5, 7, 30, 1000, -5 }, found_numbers[6];

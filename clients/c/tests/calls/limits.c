@@ -1,4 +1,4 @@
-/* A full store, and a store opened with other limits. */
+/* Tests a full store, and a store that is opened with other limits. */
 #include "../check.h"
 
 static void full(const char *path)
@@ -30,7 +30,7 @@ static void full(const char *path)
     EXPECT_STATUS(uc_feed_hide(store, "feed", 4, 1, "item", 4, NULL), UC_FULL);
     EXPECT_STATUS(uc_feed_set_attributes(store, "feed", 4, "item", 4, &one, 1, NULL), UC_FULL);
     EXPECT_OK(uc_feed_del(store, "feed", 4, 1, "item", 4, NULL));
-    /* Calls that read or remove still work. */
+    /* In a full store, calls that read or remove still work. */
     EXPECT(holds(store, "key 999", NULL));
     for (i = 0; i < 50; i++) {
         uc_bytes name;
@@ -44,8 +44,10 @@ static void full(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* Limits apply when a store is created. A process that opens the store with other limits is warned
- * once, and fails only with `strict`. */
+/*
+ * Tests that limits apply when a store is created. A process that opens the store with other limits
+ * gets one warning, and fails only with `strict`.
+ */
 static void other_limits(const char *path)
 {
     uc_options options = UC_OPTIONS_INIT;

@@ -1,4 +1,4 @@
-/* Subscriptions: messages and their order, the descriptor, and lost messages. */
+/* Tests subscriptions: messages and their order, the descriptor, and lost messages. */
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ static void subscribed_messages(void)
     expect_none(0);
     expect_none(1);
 
-    /* A message that matches several subscriptions arrives once for each. */
+    /* A message that matches several subscriptions arrives once for each subscription. */
     names[0] = uc_text("n*");
     names[1] = uc_text("ne?s");
     EXPECT_OK(uc_subscribe(subscription, UC_PATTERN, 2, names));
@@ -78,7 +78,7 @@ static void subscribed_messages(void)
     expect_message(0, "smessage", "slot", "six", NULL);
 }
 
-/* An event loop polls the descriptor and then takes all messages. */
+/* Tests an event loop that polls the descriptor and then receives all messages. */
 static void descriptor(void)
 {
     struct pollfd ready;

@@ -1,5 +1,7 @@
-/* Invalid calls return an error and change nothing: NULL, closed handles, wrong sizes, handles of
- * another kind. */
+/*
+ * Tests that invalid calls return an error and change nothing: NULL, closed handles, wrong sizes,
+ * handles of another kind.
+ */
 #include "../check.h"
 
 static uc_store *store;
@@ -154,7 +156,7 @@ static void sizes_and_kinds(const char *path)
 
     options.size -= 1;
     MISUSE(uc_open(path, &options, &made));
-    /* A size that no future header's structure will reach is refused. */
+    /* The library refuses a size that is larger than any future version of the structure. */
     options.size = sizeof options + 4096;
     MISUSE(uc_open(path, &options, &made));
     EXPECT(strstr(uc_error_message(), "uc_options") != NULL);

@@ -1,7 +1,7 @@
-/* Objects: a process stores an object, and another takes it and reads it in place. */
+/* Tests objects: a process stores an object, and another process takes it and reads it in place. */
 #include "../check.h"
 
-/* Returns the number of bytes of the store that are in use. */
+/* Returns the number of bytes in use in the store. */
 static long long used(uc_session *session, uc_reply *reply)
 {
     const char *const words[] = { "INFO", "memory", NULL };
@@ -81,7 +81,7 @@ static void values_that_are_not_objects(uc_store *store)
     EXPECT_STATUS(uc_object_get(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_object_take(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT(object == NULL && holds(store, "object:foreign", "not an object"));
-    /* The header of this value claims a length that exceeds the value. */
+    /* The header of this value claims a length that is greater than the value's length. */
     EXPECT_OK(uc_set(store, "object:cut", 10, "\xc1UOb\xff\0\0\0", 8));
     EXPECT_STATUS(uc_object_take(store, "cut", 3, &object), UC_WRONG_TYPE);
     EXPECT_OK(uc_object_delete(store, "cut", 3));
@@ -100,7 +100,7 @@ static void values_that_are_not_objects(uc_store *store)
     EXPECT(uc_object_kind(object) == UC_MISUSE);
 }
 
-/* An object outlives the store handle that it was read with. */
+/* Tests that an object outlives the store handle that it was read with. */
 static void outlives(const char *path)
 {
     uc_store *other;
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     before = used(session, reply);
     for (round = 0; round < 3; round++)
         bytes_of_any_length(store);
-    /* Allow 4 KiB of growth: a shard keeps a little memory once it has been written to. */
+    /* Allow 4 KiB of growth, because a shard retains a little memory after its first write. */
     EXPECT(used(session, reply) <= before + 4096);
     arrays(store);
     values_that_are_not_objects(store);

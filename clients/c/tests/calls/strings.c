@@ -1,4 +1,4 @@
-/* The typed calls: their results, including limits. */
+/* Tests the results and limits of the typed calls. */
 #include "../check.h"
 
 static void get_and_set(uc_store *store)

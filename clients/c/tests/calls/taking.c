@@ -1,5 +1,7 @@
-/* Calls that signals interrupt lose no items: the C handlers return, and an interrupted call has
- * taken nothing. */
+/*
+ * Tests that calls that signals interrupt lose no items. The signal handlers return, and an
+ * interrupted call has removed nothing from the store.
+ */
 #include <signal.h>
 #include <sys/time.h>
 
@@ -20,7 +22,7 @@ static void note_signal(int number)
     signals++;
 }
 
-/* Ends waits at every third signal. */
+/* Ends the wait at every third signal. */
 static int is_interrupted(void *data)
 {
     static int last;
@@ -67,7 +69,9 @@ static long length_of(const char *key)
     return (long)uc_value_integer(uc_reply_value(reply));
 }
 
-/* A binding gives back what the last call took, even if a signal handler has taken more meanwhile.
+/*
+ * Tests that a binding can put back the items that the last call removed, even if a signal handler
+ * has removed more items meanwhile.
  */
 static void gives_back(void)
 {
@@ -103,8 +107,10 @@ static void gives_back(void)
         EXPECT(uc_value_length(uc_reply_value(reply)) == 4);
         EXPECT(memcmp(uc_value_string(uc_value_item(uc_reply_value(reply), 0), &length), "1", 2) == 0);
     }
-    /* The signal handler takes an item and returns normally, so only the interrupted call's item
-     * can be given back. */
+    /*
+     * The signal handler takes an item and returns normally, so only the interrupted call's item
+     * can be put back.
+     */
     EXPECT_OK(command(session, reply, pop));
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(command(session, reply, pop));
@@ -112,7 +118,7 @@ static void gives_back(void)
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
     EXPECT(length_of("back") == 3);
-    /* UC_TAKEN_GIVE_BACK has cleared the record, so a repeated call gives back nothing. */
+    /* UC_TAKEN_GIVE_BACK has cleared the record, so a repeated call puts back nothing. */
     EXPECT_OK(uc_taken(session, UC_TAKEN_HOLD));
     EXPECT_OK(uc_taken(session, UC_TAKEN_GIVE_BACK));
     EXPECT(length_of("back") == 3);
@@ -164,7 +170,7 @@ int main(int argc, char **argv)
                 count_reply(command(session, reply, wait));
                 break;
             case 2:
-                /* Signals arrive during this wait, which finds no item. */
+                /* Signals arrive while this call waits, and it finds no item. */
                 if (i % 25 == 2)
                     count_reply(command(session, reply, none));
                 break;
@@ -174,7 +180,7 @@ int main(int argc, char **argv)
             default:
                 count_reply(uc_transaction(session, 2, commands, reply));
         }
-        /* The limit ends the loop if an item was lost. */
+        /* This limit ends the loop if an item was lost. */
         EXPECT(i < 100 * ITEMS);
     }
     memset(&often, 0, sizeof often);

@@ -1,4 +1,4 @@
-/* A wait ends with an item, at its timeout, by a signal, or by another thread. */
+/* Tests that a wait ends with an item, at its timeout, by a signal, or by another thread. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -14,14 +14,14 @@ static int asked, wanted;
 static int is_interrupted(void *data)
 {
     size_t length;
-    /* The callback may use the library. */
+    /* During a wait, the callback may use the library. */
     EXPECT_STATUS(uc_get(store, "none", 4, NULL, 0, &length), UC_NONE);
     EXPECT(data == &asked);
     __atomic_add_fetch(&asked, 1, __ATOMIC_SEQ_CST);
     return signalled || __atomic_load_n(&wanted, __ATOMIC_SEQ_CST);
 }
 
-/* While a script runs, the callback must not use the library. */
+/* Ends a script. While a script runs, the callback must not use the library. */
 static int is_called_off(void *data)
 {
     EXPECT(data == &asked);
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     EXPECT_OK(uc_set_interrupt(is_called_off, &asked));
     EXPECT_STATUS(command(session, reply, endless), UC_INTERRUPTED);
 
-    /* The callback is removed, and the session still works. */
+    /* After the callback is removed, the session still works. */
     EXPECT_OK(uc_set_interrupt(NULL, NULL));
     EXPECT_OK(pop("0.001"));
     EXPECT_OK(uc_publish(store, "channel", 7, "text", 4, NULL));

@@ -1,5 +1,7 @@
-/* While a stopped process holds a lock, calls return UC_BUSY and change nothing. After it is
- * killed, they work again. */
+/*
+ * Tests that calls return UC_BUSY and change nothing while a stopped process holds a lock, and that
+ * they work again after that process is killed.
+ */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,7 +22,7 @@ static double microseconds(void)
     return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-/* Waits until the child has finished a round. */
+/* Waits until the child has finished another round. */
 static void next_round(pid_t child)
 {
     uint64_t done = __atomic_load_n(rounds, __ATOMIC_SEQ_CST);
@@ -28,7 +30,10 @@ static void next_round(pid_t child)
         EXPECT(waitpid(child, NULL, WNOHANG) == 0);
 }
 
-/* Holds the locks of all keys during a part of each round. */
+/*
+ * Sets all keys in a loop, so that this process holds all of their locks during a part of each
+ * round.
+ */
 static void hold(const char *path)
 {
     static uc_bytes keys[KEYS], values[KEYS];
@@ -75,8 +80,10 @@ int main(int argc, char **argv)
     EXPECT_OK(uc_session_open(store, &session));
     EXPECT_OK(uc_reply_new(&reply));
     for (tries = 0; result != UC_BUSY && tries < 1000; tries++) {
-        /* Stops the child at a different point of the round each time, because the child might
-         * never hold the locks at one fixed point. */
+        /*
+         * Stops the child at a different point of the round each time, because the child might not
+         * hold the locks at a fixed point.
+         */
         next_round(child);
         began = microseconds();
         next_round(child);
@@ -108,8 +115,10 @@ int main(int argc, char **argv)
 
     EXPECT(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    /* With such a short timeout, several calls may pass until one checks whether the other process
-     * is alive. */
+    /*
+     * With such a short timeout, several calls may fail before one of them checks whether the other
+     * process is alive.
+     */
     do
         result = uc_get(store, "key 1", 5, NULL, 0, &length);
     while (result == UC_BUSY);

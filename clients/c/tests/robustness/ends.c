@@ -1,5 +1,7 @@
-/* Calls made while a thread or the process ends: in destructors of thread-specific data and in
- * atexit(), when the library's own thread data is gone. */
+/*
+ * Tests calls made while a thread or the process ends: in destructors of thread-specific data and
+ * in atexit() handlers, after the library's thread-local data was destroyed.
+ */
 #include <pthread.h>
 
 #include "../every.h"
@@ -16,7 +18,7 @@ static void make_all_calls(void)
     char value[8];
     size_t length;
     make_all(store, path, session, reply);
-    /* An error and its message also work. */
+    /* A failing call and its message also work. */
     EXPECT_STATUS(uc_get(store, "list", 4, value, sizeof value, &length), UC_WRONG_TYPE);
     EXPECT(uc_error_message() != NULL);
     ended++;

@@ -1,5 +1,7 @@
-/* A child uses inherited handles alongside its parent. A handle that another thread was using at
- * the fork is refused. */
+/*
+ * Tests that a child can use inherited handles alongside its parent, except a handle that another
+ * thread was using at the fork.
+ */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +28,9 @@ static int64_t run(const char *name, const char *key)
     return uc_value_integer(uc_reply_value(reply));
 }
 
-/* Parent and children count together, with typed calls and with commands. Each child forks again.
+/*
+ * Tests counting by a parent and its children, with typed calls and with commands. Each child forks
+ * again.
  */
 static void count_together(int depth)
 {
@@ -49,7 +53,7 @@ static void count_together(int depth)
         expect_success(children[i]);
 }
 
-/* After a fork, parent and child each have their own copy of an open transaction. */
+/* Tests that parent and child each have their own copy of an open transaction after a fork. */
 static void transactions(void)
 {
     static const char *const multi[] = { "MULTI", NULL }, *const exec[] = { "EXEC", NULL };
@@ -66,8 +70,10 @@ static void transactions(void)
     EXPECT(holds(store, "both", "2"));
 }
 
-/* The child is told of messages that arrived between the fork and its first call, and receives
- * later ones. */
+/*
+ * Tests that messages between the fork and the child's first call are reported to the child as
+ * lost, and that it receives later messages.
+ */
 static void subscriptions(void)
 {
     uc_subscription *subscription;
@@ -112,7 +118,7 @@ static void subscriptions(void)
     EXPECT_OK(uc_subscription_close(subscription));
 }
 
-/* Waits for a key, with the session in use. */
+/* Waits for a key in a thread, so that the session is in use. */
 static void *wait_for_key(void *data)
 {
     uc_bytes words[3];
@@ -123,7 +129,7 @@ static void *wait_for_key(void *data)
     words[1] = uc_text("queue");
     words[2] = uc_text("0");
     EXPECT_OK(uc_reply_new(&popped));
-    /* Retry, because the main thread also uses the session at times. */
+    /* Retry, because the main thread sometimes uses the session too. */
     do
         status = uc_command(session, 3, words, popped);
     while (status == UC_MISUSE);
@@ -133,7 +139,7 @@ static void *wait_for_key(void *data)
     return NULL;
 }
 
-/* A child cannot read its parent's objects and does not free them. */
+/* Tests that a child can neither read nor free its parent's objects. */
 static void objects(void)
 {
     static char bytes[200000];
@@ -174,7 +180,7 @@ static void in_use(void)
     uc_session *other;
     static const char *const push[] = { "RPUSH", "queue", "item", NULL };
     EXPECT(pthread_create(&thread, NULL, wait_for_key, NULL) == 0);
-    /* The thread starts to use the session at some time after this point. */
+    /* The thread starts to use the session at an unknown time after this point. */
     while (uc_command(session, 1, &ping, reply) == UC_OK)
         ;
     EXPECT_STATUS(uc_command(session, 1, &ping, reply), UC_MISUSE);

@@ -1,5 +1,7 @@
-/* Forks while other threads are in the middle of calls. Each child makes calls of every kind and
- * never waits for a lock that only its parent could release. An alarm ends a child that hangs. */
+/*
+ * Forks while other threads are in the middle of calls. Each child makes calls of every kind and
+ * must not wait for a lock that only its parent can release. An alarm ends a child that hangs.
+ */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -1,5 +1,7 @@
-/* Scripts and numbers work the same in a program whose locale formats numbers differently, and the
- * locale stays unchanged. */
+/*
+ * Tests that scripts and numbers work normally in a program whose locale formats numbers
+ * differently, and that the locale stays unchanged.
+ */
 #include <locale.h>
 
 #include "../check.h"
@@ -44,7 +46,7 @@ int main(int argc, char **argv)
     answers("return string.format('%.2f %g %s', 1.5, 2.5, 3.5)", "1.50 2.5 3.5");
     answers("return tostring(cmsgpack.unpack(cmsgpack.pack(1.5)))", "1.5");
     answers("return tostring(struct.unpack('d', struct.pack('d', 1.5)))", "1.5");
-    /* Non-ASCII letters are not letters, and strings are compared byte by byte. */
+    /* Lua does not treat non-ASCII letters as letters, and compares strings byte by byte. */
     answers("return tostring('a' < 'B') .. tostring('\303\244' < 'z')", "falsefalse");
     answers("return string.upper('\344x') .. tostring(string.find('\344', '%a'))", "\344Xnil");
     EXPECT_OK(command(session, reply, add));
@@ -54,7 +56,7 @@ int main(int argc, char **argv)
     EXPECT_OK(command(session, reply, function));
     EXPECT_OK(command(session, reply, fcall));
     EXPECT(is_text(uc_reply_value(reply), "2.25"));
-    /* The program's number format is unchanged. */
+    /* The locale still formats the program's numbers. */
     snprintf(text, sizeof text, "%.1f", 1.5);
     EXPECT(strcmp(text, "1,5") == 0);
     EXPECT_OK(uc_session_close(session));

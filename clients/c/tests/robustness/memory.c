@@ -1,5 +1,7 @@
-/* In a process without free memory, calls that need some return an error. They work again once
- * there is memory. */
+/*
+ * Tests that calls that need memory return an error in a process without free memory, and work
+ * again once memory is free.
+ */
 #include "../check.h"
 
 #include <malloc.h>
@@ -33,7 +35,9 @@ static const char *const reads[][6] = {
     { "MGET", "text", "text", "text", NULL },
 };
 
-/* Runs each of the reads with this much memory left. Returns how many failed. */
+/*
+ * Makes each read call with `more` bytes of free memory. Returns the number of calls that failed.
+ */
 static int failures_within(uc_session *session, uc_reply *reply, rlim_t more)
 {
     size_t each, refused = 0;
@@ -55,8 +59,11 @@ static int failures_within(uc_session *session, uc_reply *reply, rlim_t more)
     return (int)refused;
 }
 
-/* Maps each large block separately, because the allocator would keep freed blocks for later calls.
- * Small blocks, whose failed allocation aborts the process, come from a heap with free space. */
+/*
+ * Makes the allocator map each large block separately, because it would otherwise retain freed
+ * blocks for later calls. Small blocks, whose failed allocation aborts the process, come from a
+ * heap with free space.
+ */
 static void arrange_blocks(void)
 {
 #ifdef M_MMAP_THRESHOLD

@@ -1,6 +1,8 @@
-/* A store whose file is removed or replaced: calls continue in the store that the name refers to
- * now. A wait, transaction or subscription that began in the old store ends with UC_REMOVED. Also
- * tests the names of stores. */
+/*
+ * Tests a store whose file is removed or replaced. Calls continue in the store that the name refers
+ * to now. A wait, transaction or subscription that began in the old store ends with UC_REMOVED.
+ * Also tests the names of stores.
+ */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,7 +10,7 @@
 
 static char url[4096];
 
-/* Writes until this process notices that the file is gone, which it checks once a second. */
+/* Writes until this process notices that the file was removed, which it checks once a second. */
 static void wait_for_removal(const char *path)
 {
     uc_store *probe;
@@ -21,8 +23,10 @@ static void wait_for_removal(const char *path)
     while (status == UC_OK);
     EXPECT_STATUS(status, UC_REMOVED);
     EXPECT(strstr(uc_error_message(), "was removed or replaced") != NULL);
-    /* A client opened with on_removed=error keeps returning the error and does not create the store
-     * again. */
+    /*
+     * A client that was opened with on_removed=error continues to return the error and does not
+     * create the store again.
+     */
     EXPECT_STATUS(set(probe, "probe", "v"), UC_REMOVED);
     EXPECT(access(path, F_OK) != 0);
     EXPECT_OK(uc_close(probe));
@@ -48,7 +52,7 @@ static void calls_continue(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* Reads of missing keys, which neither write nor update an access time. */
+/* Tests reads of missing keys, which neither write nor update an access time, after a removal. */
 static void misses_continue(const char *path)
 {
     uc_store *store = open_store(path);
@@ -94,7 +98,10 @@ static void sessions(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* A wait that has begun ends with the error, and the next call continues. */
+/*
+ * Tests that a wait that has begun ends with the error, and that the next call continues in the new
+ * store.
+ */
 static void waits_end(const char *path)
 {
     static const char *const wait[] = { "BLPOP", "jobs", "0", NULL }, *const push[] = { "RPUSH", "jobs", "one", NULL };
@@ -146,7 +153,7 @@ static void subscriptions_and_objects(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* A store that is full and then removed reports its removal. */
+/* Tests that a store that was full before its file was removed reports the removal. */
 static void removed_and_full(const char *path)
 {
     static char value[10000];

@@ -1,6 +1,8 @@
-/* A writer changes the key during each read, and the result must be that of the new state alone.
- * Also tests what a caller sees after a panic in the library. Requires a library built with the
- * feature "races". */
+/*
+ * Tests reads during which a writer changes the key: the result must come from the new state alone.
+ * Also tests the result of a call that panics in the library. Requires a library built with the
+ * feature "races".
+ */
 #include "../check.h"
 
 #ifdef __cplusplus
@@ -12,8 +14,10 @@ int uc_test_panic(uc_session *session);
 }
 #endif
 
-/* States of a key. Each is stored under its own name, from which it is copied in one step. NULL is
- * a missing key. */
+/*
+ * The states of a key. Each state is stored under its own name, from which one command copies it.
+ * NULL is a missing key.
+ */
 static const char *const states[] = { NULL, "short", "long", "longer", "number", "list", "hash", "set",
                                      "feed", "long feed", "other feed" };
 #define STATES (sizeof states / sizeof *states)
@@ -22,7 +26,7 @@ static uc_store *store;
 static uc_session *session;
 static uc_reply *reply;
 
-/* A result as text: a status and a value. */
+/* The result of a call as text: a status and a value. */
 struct answer {
     char *text;
     size_t length, room;
@@ -67,7 +71,7 @@ static void add_status(struct answer *answer, int status)
         add(answer, uc_error_message(), strlen(uc_error_message()));
 }
 
-/* The calls that read. */
+/* The calls under test, which read a key. */
 static void call_get(struct answer *answer)
 {
     static char buffer[200000];
@@ -77,8 +81,10 @@ static void call_get(struct answer *answer)
     add(answer, buffer, status == UC_OK ? length : 0);
 }
 
-/* Calls uc_get() with a buffer that is too small for some states: the length belongs to one state,
- * and no byte past the buffer is written. */
+/*
+ * Calls uc_get() with a buffer that is too small for some states: the length must belong to a
+ * single state, and no byte past the buffer may be written.
+ */
 static void call_get_some(struct answer *answer)
 {
     char buffer[8], number[32];
@@ -109,7 +115,7 @@ static void call_exists(struct answer *answer)
     add(answer, found ? "1" : "0", 1);
 }
 
-/* Adds a range of a feed, with or without attributes. */
+/* Adds a range of a feed to the answer, with or without attributes. */
 static void add_range(struct answer *answer, const char *filter, size_t columns)
 {
     static char values[400 * 12];
@@ -200,7 +206,7 @@ static void (*const calls[])(struct answer *) = { call_get, call_get_some, call_
                                                   call_feed_range, call_feed_range_of_some, call_feed_count };
 #define CALLS (sizeof calls / sizeof *calls)
 
-/* Returns the command that brings the key to a state in one step. */
+/* Returns the command that changes the key to a state atomically. */
 static uc_words change_to(const char *state, uc_bytes *words)
 {
     uc_words command;
@@ -226,7 +232,7 @@ static void go_to(const char *state)
     EXPECT_OK(uc_command(session, command.count, words, reply));
 }
 
-/* Makes a feed whose values and attributes identify the items. */
+/* Creates a feed whose values and attributes identify its items. */
 static void make_feed(const char *key, size_t size, const char *widths, size_t count, char first)
 {
     static char values[400 * 12];
@@ -271,7 +277,10 @@ static void prepare(void)
     }
 }
 
-/* A call that panics in the library returns an error, and its handle can then only be closed. */
+/*
+ * Tests that a call that panics in the library returns an error, and that its handle can then only
+ * be closed.
+ */
 static void panics(void)
 {
     uc_session *broken;
@@ -316,7 +325,10 @@ int main(int argc, char **argv)
                             (int)(got.length < 200 ? got.length : 200), got.text);
                     return 1;
                 }
-                /* A change planned for the call above must not affect later calls. */
+                /*
+                 * Trigger the change that the last uc_test_change_reads() scheduled, so that it
+                 * does not affect later calls.
+                 */
                 go_to(states[to]);
                 calls[call](&got);
                 free(wanted.text);

@@ -1,7 +1,7 @@
 /*
- * Kills one of several writers and readers at a time, with SIGKILL and at any point. Values
- * determine their own bytes and change their size all the time, so a reader notices a mix of two
- * values.
+ * Kills writers and readers with SIGKILL, one at a time and at any point. The bytes of a value
+ * follow from its first bytes, and values keep changing their size, so a reader notices a mix of
+ * two values.
  *
  * storm STORE KILLS SEED
  */
@@ -21,7 +21,7 @@
 #define ITEMS 400
 #define ITEM 12
 
-/* Memory that all processes share. */
+/* The memory that all processes share. */
 struct shared {
     uint64_t written[WRITERS + READERS];
     uint64_t found;
@@ -41,7 +41,7 @@ static uint64_t chance(uint64_t below)
     return state % below;
 }
 
-/* Makes a value: a seed, and bytes that follow from the seed and the length. */
+/* Makes a value, which consists of a seed and bytes that follow from the seed and the length. */
 static size_t make_value(unsigned char *value)
 {
     static const size_t longest[] = { 16, 100, 300, 5000, LONGEST };
@@ -65,14 +65,16 @@ static void check_value(const void *data, size_t length)
     __atomic_add_fetch(&shared->found, 1, __ATOMIC_RELAXED);
 }
 
-/* Returns a key, or the second key of a pair that always has equal values. */
+/* Returns the name of a key, or of the second key in a pair whose values are always equal. */
 static uc_bytes key_of(char *text, size_t size, uint64_t number, const char *which)
 {
     snprintf(text, size, "%s %d", which, (int)number);
     return uc_text(text);
 }
 
-/* Makes items of a feed. Each value follows from a seed, and its attributes follow from the value.
+/*
+ * Makes items of a feed. Each value is derived from a seed, and its attributes are derived from the
+ * value.
  */
 static void make_items(unsigned char *values, uint32_t *attributes, size_t count)
 {
@@ -283,7 +285,9 @@ int main(int argc, char **argv)
         children[place] = begin(argv[1], place, seed * 1000 + (uint64_t)place);
     state = seed * 2 + 1;
     for (killed = 0; killed < kills; killed++) {
-        /* Each process has completed work since it began, so it is now in the middle of other work.
+        /*
+         * The process has completed work since it started, so it is now in the middle of further
+         * work.
          */
         place = (int)chance(WRITERS + READERS);
         done = __atomic_load_n(&shared->written[place], __ATOMIC_SEQ_CST) + 1 + chance(40);

@@ -1,4 +1,4 @@
-/* Threads share a store. Each has its own session, reply and last failure. */
+/* Tests threads that share a store, each with its own session, reply and last failure. */
 #include <pthread.h>
 
 #include "../check.h"
@@ -10,7 +10,10 @@ static uc_store *store;
 static const char *path;
 static int refused;
 
-/* All threads open and close handles at the same time, and no handles are mixed up. */
+/*
+ * Opens and closes handles in all threads at the same time, and checks that no handles are mixed
+ * up.
+ */
 static void *work(void *data)
 {
     int number = *(int *)data, i;
@@ -53,7 +56,10 @@ static void *work(void *data)
 static uc_session *contended;
 static int64_t answered;
 
-/* A session used by several threads refuses all but one, and no thread sees another's reply. */
+/*
+ * Tests that a session accepts one of several threads and refuses the others, and that no thread
+ * receives another thread's reply.
+ */
 static void *contend(void *data)
 {
     uc_reply *reply;
@@ -78,7 +84,7 @@ static void *contend(void *data)
 
 static uc_reply *finished;
 
-/* Any number of threads can read a finished reply. */
+/* Tests that any number of threads can read a finished reply. */
 static void *read_finished(void *data)
 {
     int i;

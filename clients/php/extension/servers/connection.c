@@ -1,4 +1,4 @@
-/* Undercroft\Native\Connection: runs commands over a socket. */
+/* Implements Undercroft\Native\Connection, which runs commands over a socket. */
 #include "idle.h"
 #include "resp.h"
 #include "socket.h"
@@ -8,19 +8,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The maximum size in bytes of a command buffer that is kept between calls. */
+/* The maximum size in bytes of a command buffer that is reused by later calls. */
 #define KEPT (64 * 1024)
 
 /*
- * The minimum number of bytes requested per read, and the maximum requested before any bytes of a
- * long reply have arrived.
+ * The minimum number of bytes requested per read, and the maximum number requested before any bytes
+ * of a long reply have arrived.
  */
 #define LEAST (16 * 1024)
 #define MOST (1024 * 1024)
 
 /*
- * Exception codes for calls that sent nothing: a child uses its parent's connection, the program
- * ended in the middle of a call, or the connection was already closed.
+ * Exception codes for calls that sent nothing, because a child used its parent's connection, the
+ * program had ended in the middle of a call, or the connection was already closed.
  */
 #define INHERITED 1
 #define ABANDONED 2
@@ -28,7 +28,10 @@
 
 typedef struct connection {
     int descriptor;
-    /* The value of undercroft_forks in the process that opened the connection. */
+    /*
+     * The value of undercroft_forks in the process that opened the connection, used to detect a
+     * forked child.
+     */
     unsigned int forks;
     /* The PHP frame of the running call. */
     const zend_execute_data *frame;
@@ -36,15 +39,15 @@ typedef struct connection {
     bool is_late;
     /* Whether a call is running, which a signal handler may interrupt. */
     bool is_busy;
-    /* Whether replies to send() may still arrive unread. */
+    /* Whether unread replies to send() may still arrive. */
     bool is_unread;
-    /* Whether an earlier object used this connection before. */
+    /* Whether an earlier object has used this connection. */
     bool is_reused;
     zend_string *address;
-    /* The connection's name if it outlives the request, or NULL. */
+    /* The name of a connection that outlives the request, or NULL. */
     zend_string *name;
     double timeout;
-    /* Seconds to poll for a reply before sleeping. */
+    /* The time in seconds to poll for a reply before sleeping. */
     double spin;
     undercroft_input input;
     smart_str output;
@@ -79,9 +82,9 @@ static void hang_up(connection *this)
 }
 
 /*
- * Leaves a persistent connection to the next request if no call, reply or unread byte is pending,
- * and closes any other connection. A request that ended in the middle of a call, for example by a
- * fatal error, leaves the connection busy.
+ * Leaves a persistent connection open for the next request if no call, reply or unread byte is
+ * pending, and closes any other connection. A request that ended in the middle of a call, for
+ * example by a fatal error, leaves the connection busy.
  */
 static void leave(connection *this)
 {
@@ -109,7 +112,7 @@ static void release(zend_object *object)
     zend_object_std_dtor(object);
 }
 
-/* Closes the connection and throws. */
+/* Closes the connection and throws an exception. */
 static ZEND_COLD bool lost(connection *this, const char *why)
 {
     hang_up(this);
@@ -133,9 +136,9 @@ static bool is_shutdown(void)
 }
 
 /*
- * Returns whether a fatal error (memory or time limit) ended the running call: PHP left it by
- * longjmp and now runs shutdown functions. A call that is only interrupted by a signal handler is
- * still on PHP's stack.
+ * Returns whether a fatal error (memory or time limit) ended the running call, so that PHP left it
+ * by longjmp and now runs shutdown functions. If a signal handler has only interrupted the call,
+ * the call is still on PHP's stack.
  */
 static bool is_abandoned(const connection *this)
 {
@@ -186,7 +189,9 @@ static bool begin(connection *this)
     return true;
 }
 
-/* Continues after an interrupted system call. Returns false if an exception was thrown. */
+/*
+ * Continues a call after a system call was interrupted. Returns false if an exception was thrown.
+ */
 static bool go_on(connection *this)
 {
     if (UNEXPECTED(!undercroft_interrupt())) {
@@ -202,7 +207,9 @@ static bool read_some(connection *this, int flags)
     ssize_t got;
     if (this->input.wanted > this->input.end) {
         room = this->input.wanted - this->input.end;
-        /* The server may announce a length that it never sends, so limit the allocation. */
+        /*
+         * The server may announce a length but never send that many bytes, so limit the allocation.
+         */
         if (room > MOST && room > this->input.size) {
             room = this->input.size > MOST ? this->input.size : MOST;
         }
@@ -238,8 +245,8 @@ static bool read_some(connection *this, int flags)
 }
 
 /*
- * Reads until a reply is complete. With `is_own`, `timeout` applies to this call only, and a late
- * reply leaves the connection open.
+ * Reads until a reply is complete. If `is_own` is true, `timeout` applies to this call only, and
+ * its expiry leaves the connection open.
  */
 static bool read_reply(connection *this, zval *reply, bool is_own, double timeout)
 {
@@ -294,7 +301,7 @@ static bool read_reply(connection *this, zval *reply, bool is_own, double timeou
 
 /*
  * Sends the buffered commands. While the server accepts no more bytes, reads replies, because the
- * server may be waiting for that.
+ * server may be waiting until its replies are read.
  */
 static bool flush(connection *this)
 {
@@ -455,7 +462,7 @@ static ZEND_METHOD(Undercroft_Native_Connection, execute)
     if (ZEND_NUM_ARGS() < 2) {
         is_default = true;
     }
-    /* Discard output left by an earlier failed call. */
+    /* Discard the output that an earlier failed call left in the buffer. */
     if (!this->is_busy) {
         clean(this);
     }
@@ -577,8 +584,8 @@ static ZEND_METHOD(Undercroft_Native_Connection, close)
     connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
     ZEND_PARSE_PARAMETERS_NONE();
     /*
-     * In a forked child the descriptor is closed with the object, because a call further down the
-     * stack may still use its buffer.
+     * In a forked child, the descriptor is closed when the object is destroyed, because a call
+     * further down the stack may still use the object's buffer.
      */
     if (this->is_busy && this->forks != undercroft_forks) {
         return;

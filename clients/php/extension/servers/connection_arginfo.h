@@ -1,6 +1,6 @@
 /*
- * The argument declarations of Undercroft\Native\Connection's methods from undercroft.stub.php.
- * Included once.
+ * The argument declarations of Undercroft\Native\Connection's methods, which undercroft.stub.php
+ * documents. Included once.
  */
 ZEND_BEGIN_ARG_INFO_EX(construct_arguments, 0, 0, 1)
     ZEND_ARG_TYPE_INFO(0, address, IS_STRING, 0)

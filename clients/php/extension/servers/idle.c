@@ -1,8 +1,9 @@
 /*
- * Connections that outlive their request: a per-thread table of descriptors and names.
+ * Manages connections that outlive their request, in a per-thread table of descriptors and names.
  *
  * A connection is either in the table or used by one object, so two objects never share a
- * connection. Connections with a pending reply are never put here: see leave() in connection.c.
+ * connection. A connection with a pending reply is never added to the table (see leave() in
+ * connection.c).
  */
 #include "idle.h"
 
@@ -28,8 +29,8 @@ void undercroft_close_idle(zend_undercroft_globals *globals)
 }
 
 /*
- * The first zero byte ends the address, which contains none. Different pairs of address and name
- * therefore never compare equal.
+ * The first zero byte in an entry's name ends the address, which contains no zero byte. Different
+ * pairs of address and name therefore never compare equal.
  */
 static bool is_called(const undercroft_idle *one, const zend_string *address, const zend_string *name)
 {
@@ -40,8 +41,8 @@ static bool is_called(const undercroft_idle *one, const zend_string *address, co
 }
 
 /*
- * Returns whether the server is waiting for a command: it has neither closed the connection nor
- * sent unrequested bytes.
+ * Returns whether the server is waiting for a command, which means that it has neither closed the
+ * connection nor sent unrequested bytes.
  */
 static bool is_waiting(int descriptor)
 {
@@ -59,7 +60,7 @@ int undercroft_take_idle(const zend_string *address, const zend_string *name)
         if (!is_called(one, address, name)) {
             continue;
         }
-        /* A connection left by the parent process still belongs to the parent. */
+        /* A connection that the parent process left open still belongs to the parent. */
         if (one->process != process || !is_waiting(descriptor)) {
             forget(one);
             continue;

@@ -1,10 +1,10 @@
-/* Undercroft\Native\Parser: parses replies from bytes that PHP has read. */
+/* Implements Undercroft\Native\Parser, which parses replies from bytes that PHP has read. */
 #include "resp.h"
 #include "zend_exceptions.h"
 
 typedef struct parser {
     undercroft_input input;
-    /* The reply found by next(), not yet fetched. */
+    /* The reply that next() found and that was not yet fetched. */
     zval reply;
     bool is_broken;
     zend_object std;

@@ -1,19 +1,22 @@
-/* The RESP parser and writer. */
+/* Implements the RESP parser and writer. */
 #include "resp.h"
 #include "zend_exceptions.h"
 
 /* The maximum nesting depth of replies. */
 #define DEPTH 64
 
-/* The maximum length of a line in bytes. Lines hold only lengths, numbers and errors. */
+/* The maximum length of a line in bytes. Lines contain only lengths, numbers and errors. */
 #define LINE (64 * 1024)
 
-/* A buffer larger than this many bytes is freed when it becomes empty. */
+/* The maximum size in bytes of a buffer that is retained when it becomes empty. */
 #define KEPT (256 * 1024)
 
 #define LEAST (16 * 1024)
 
-/* A reply that announces more bytes or items than this is a protocol error. */
+/*
+ * The maximum number of bytes or items that a reply may announce. A larger number is a protocol
+ * error.
+ */
 #define MOST ((zend_long)1 << 40)
 
 void undercroft_input_free(undercroft_input *input)
@@ -67,9 +70,7 @@ static ZEND_COLD void broken(const char *whose, const char *expected, const char
                             whose == NULL ? "" : ": ", expected, shown);
 }
 
-/*
- * Parses a line's number, from `at` to the line's end. Returns false if the text is not a number.
- */
+/* Parses the number of a line, from `at` to `end`. Returns false if the text is not a number. */
 static bool number(const char *at, const char *end, zend_long *to)
 {
     zend_ulong value = 0, limit = ZEND_LONG_MAX;
@@ -189,7 +190,7 @@ undercroft_found undercroft_input_scan(undercroft_input *input, const char *whos
     return UNDERCROFT_WHOLE;
 }
 
-/* The position in a reply that is being converted to PHP values. */
+/* The current position in a reply that is being converted to PHP values. */
 typedef struct place {
     const char *at;
     const char *whose;
@@ -257,7 +258,7 @@ static bool take_map(place *from, zval *to, zend_long count)
     return true;
 }
 
-/* Converts a line's text to a float. */
+/* Converts the text of a line to a float. */
 static bool take_double(place *from, zval *to, const char *text, size_t length)
 {
     char copy[128];
@@ -285,7 +286,7 @@ static bool take_double(place *from, zval *to, const char *text, size_t length)
 }
 
 /*
- * Converts a value. The preceding scan has verified that the value is complete and its lengths are
+ * Converts a value. A scan has already verified that the value is complete and that its lengths are
  * valid.
  */
 static bool take(place *from, zval *to)
@@ -297,7 +298,7 @@ static bool take(place *from, zval *to)
         ZVAL_NULL(to);
         return true;
     }
-    /* The scanned reply always ends with \r\n, so the search needs no limit. */
+    /* A scanned reply always ends with \r\n, so the search needs no limit. */
     for (stop = text; *stop != '\r' || stop[1] != '\n'; stop++) {
     }
     from->at = stop + 2;
@@ -366,7 +367,7 @@ static bool take(place *from, zval *to)
         return take_map(from, to, count);
     }
     if (*line == '|') {
-        /* Skip an attribute map, which describes the reply after it. */
+        /* Skip an attribute map, which only describes the reply that follows it. */
         zval about;
         bool is_taken;
         if (!take_map(from, &about, count)) {

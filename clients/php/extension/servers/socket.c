@@ -26,7 +26,10 @@ static void count_fork(void)
 
 void undercroft_count_forks(void)
 {
-    /* The result is ignored: if memory for the handler is lacking, a fork cannot succeed either. */
+    /*
+     * The result is ignored: if the process has no memory for the handler, a fork cannot succeed
+     * either.
+     */
     (void)pthread_atfork(NULL, NULL, count_fork);
 }
 
@@ -44,8 +47,8 @@ static int failed(undercroft_trouble *trouble, const char *what, const char *why
 }
 
 /*
- * Fails with a bare reason: the caller's message already says that it cannot connect, and to which
- * address.
+ * Stores only the reason of a failure, because the caller's message already says that it cannot
+ * connect, and to which address.
  */
 static int failed_by(undercroft_trouble *trouble, const char *why)
 {
@@ -96,7 +99,10 @@ static int connect_one(int descriptor, const struct sockaddr *address, socklen_t
     socklen_t size = sizeof(error);
     setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
     if (connect(descriptor, address, length) != 0) {
-        /* A connect() interrupted by a signal continues in the kernel, so wait for its result. */
+        /*
+         * If a signal interrupts connect(), the kernel continues to connect, so wait for the
+         * result.
+         */
         while (errno == EINTR) {
             struct pollfd wanted = { descriptor, POLLOUT, 0 };
             double left = seconds > 0 ? end - undercroft_clock() : 3600;
@@ -160,7 +166,7 @@ static int connect_host(const char *place, double seconds, undercroft_trouble *t
         return failed_by(trouble, "expected tcp://host:port");
     }
     length = (size_t)(colon - place);
-    /* IPv6 addresses are written in brackets. */
+    /* An IPv6 address that precedes a port is in brackets. */
     if (length >= 2 && place[0] == '[' && place[length - 1] == ']') {
         from++;
         length -= 2;

@@ -28,7 +28,7 @@ function against(callable $server, callable $client, float $timeout = 10.0): voi
     unlink($path);
 }
 
-/** Returns a server that waits for a command and then sends these pieces. */
+/** Returns a server that waits for a command and then sends the given pieces. */
 function sends(string ...$pieces): callable
 {
     return function ($stream) use ($pieces): void {
@@ -88,7 +88,7 @@ foreach (["HTTP/1.1 400 Bad Request\r\n\r\n", "$5\r\nabcdefg\r\n", "*1\r\n:x\r\n
         same(false, $c->isOpen(), 'closed');
     });
 }
-// In both directions, much more data than a socket buffers.
+// Send much more data than a socket buffers, in both directions.
 $echo = function ($stream): void {
     $reply = "$1000\r\n" . str_repeat('r', 1000) . "\r\n";
     // The length of each command: *2, $1, E, $1000, and the long word.
@@ -96,7 +96,7 @@ $echo = function ($stream): void {
     for ($got = $sent = 0; $sent < 5_000; ) {
         $bytes = fread($stream, 65536);
         $got += strlen($bytes);
-        // Reply to each command at once, so that both ends block until the other end reads.
+        // Reply to each command immediately, so that both ends block until the other end reads.
         for (; $sent < intdiv($got, $length); $sent++) {
             fwrite($stream, $reply);
         }

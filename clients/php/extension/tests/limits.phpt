@@ -1,5 +1,5 @@
 --TEST--
-Store: fatal errors, limits and exits during and between calls leave no locks or partial changes
+Store: fatal errors, limits and exits during and between calls leave no held locks and no partial changes
 --EXTENSIONS--
 undercroft
 --FILE--

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Makes every call succeed and fail once, under valgrind, to detect leaks and uninitialized memory.
+// Makes every call succeed and fail once under valgrind, to detect leaks and uninitialized memory.
 
 use Undercroft\Native\Connection;
 use Undercroft\Native\Parser;
@@ -82,7 +82,7 @@ for ($round = 0; $round < 3; $round++) {
         unset($connection, $other, $listener);
         unlink("$path.sock");
     }
-    // Open more persistent connections than the process keeps.
+    // Open more persistent connections than the process retains.
     $listener = stream_socket_server("unix://$path.sock");
     $others = [];
     for ($number = 0; $number < 70; $number++) {

@@ -7,7 +7,7 @@ undercroft
 require __DIR__ . '/start.inc';
 use Undercroft\Native\Parser;
 
-/** Returns all replies in these bytes, which are fed to a parser in pieces of `$size` bytes. */
+/** Returns all replies that a parser finds in bytes that it receives in pieces of `$size` bytes. */
 function replies(string $bytes, int $size): array
 {
     $parser = new Parser();
@@ -71,7 +71,7 @@ $parser->feed("+OK\r\n");
 fails('Undercroft\ProtocolException: ', fn () => $parser->next(), 'broken stays broken');
 fails('Error: expected a reply that next() found, got none', fn () => (new Parser())->reply(), 'no reply');
 
-// Replies with randomly changed bytes give replies or a ProtocolException.
+// Parsing replies with randomly changed bytes returns replies or throws a ProtocolException.
 $seed = (int) (getenv('UNDERCROFT_SEED') ?: random_int(1, PHP_INT_MAX));
 mt_srand($seed);
 for ($i = 0; $i < 20_000; $i++) {

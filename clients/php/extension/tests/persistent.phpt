@@ -11,7 +11,7 @@ $path = store_path() . '.sock';
 $listener = stream_socket_server("unix://$path");
 $servers = [];
 
-/** Opens or reuses the connection with a name, and accepts it on the server's side if it is new. */
+/** Opens or reuses the connection with the given name. The server accepts a new connection. */
 function take(?string $name = 'mine', int $spin = 0): Connection
 {
     global $path, $listener, $servers;
@@ -30,7 +30,7 @@ function answered(Connection $connection, string $answer): mixed
     return $connection->execute(['PING']);
 }
 
-/** Uses a connection, releases it, and returns whether the next object reuses it. */
+/** Uses and releases a connection, and returns whether the next object reuses it. */
 function is_kept(callable $end): bool
 {
     $connection = take();

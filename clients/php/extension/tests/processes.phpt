@@ -20,7 +20,7 @@ same('child', $store->get('b'), 'written by a child');
 same('opened in the child', $store->get('c'), 'written by a child');
 same(['message', 'c', 'from the child'], $store->message(5), 'sent by a child');
 
-// Children are killed at any moment of a write: each key then has a complete value, the old one or the new one.
+// Kill children at any moment of a write. Each key must then have a complete value, either the old or the new value.
 for ($round = 0; $round < 30; $round++) {
     $child = pcntl_fork();
     if ($child === 0) {
@@ -42,7 +42,7 @@ for ($round = 0; $round < 30; $round++) {
 }
 same(true, $store->set('killed', 'after'), 'no lock was left behind');
 
-// A file that was replaced is a different store for every later open.
+// After a file was replaced, opening it again opens a different store.
 rename(store_path(), store_path() . '-old');
 same(null, open_store()->get('a'), 'a new store');
 open_store()->set('a', 'new');

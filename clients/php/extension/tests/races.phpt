@@ -43,7 +43,7 @@ $made = undercroft_test_change_reads($store, [['PING']]);
 $store->get('key');
 foreach ($states as $from => $before) {
     foreach ($states as $to => $after) {
-        // Prepare a command that changes the key to the new state in one atomic step.
+        // Prepare a command that changes the key to the new state atomically.
         $store->del('key', 'other');
         if ($after !== null) {
             $store->execute([$after[0], 'other', ...array_slice($after, 2)]);

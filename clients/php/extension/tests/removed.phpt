@@ -36,7 +36,7 @@ foreach ([
     same('1', open_store()->get('new'), "$what: the one that is opened now");
 }
 
-// A pipeline that meets the removal may throw once.
+// A pipeline during which the removal is noticed may throw once.
 unlink(store_path());
 until_made(function () use ($store): void {
     try {
@@ -45,7 +45,7 @@ until_made(function () use ($store): void {
     }
 });
 
-// A wait, a watched key and a subscription of the old store end with an exception. The next use is in the new store.
+// A wait, a watch and a subscription in the old store end with an exception. The next call uses the new store.
 $store->execute(['WATCH', 'k']);
 $store->subscribe(['news']);
 unlink(store_path());

@@ -1,5 +1,5 @@
 --TEST--
-Connection: over RESP3 a server gives the same replies as its store gives when embedded
+Connection: over RESP3, a server returns the same replies as the embedded store
 --EXTENSIONS--
 undercroft
 --SKIPIF--
@@ -32,7 +32,7 @@ same('3', (string) $connection->execute(['HELLO', 3])['proto'], 'RESP3');
 
 $seed = (int) (getenv('UNDERCROFT_SEED') ?: random_int(1, PHP_INT_MAX));
 mt_srand($seed);
-/** Returns a call's result, or its error as text, so that both sides can be compared. */
+/** Returns the result of a call, or its error as text, so that the server and the store can be compared. */
 function plain(callable $call): mixed
 {
     try {

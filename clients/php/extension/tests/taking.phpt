@@ -1,5 +1,5 @@
 --TEST--
-Store: taken data is given back if a signal handler throws before the result has arrived
+Store: removed data is put back if a signal handler throws before the result has arrived
 --EXTENSIONS--
 undercroft
 pcntl
@@ -25,7 +25,7 @@ pcntl_signal(SIGALRM, function () use (&$isArmed, &$takes, &$thrown, $store) {
     if ($isArmed) {
         $isArmed = false;
         $thrown++;
-        // A handler may take items itself, and these items are not given back.
+        // If a handler itself removes items, these items are not put back.
         if ($takes) {
             same('1', $store->execute(['LPOP', 'other']) ?? '1', 'taken by the handler');
         }
@@ -33,7 +33,7 @@ pcntl_signal(SIGALRM, function () use (&$isArmed, &$takes, &$thrown, $store) {
     }
 });
 
-/** Takes items until handlers have thrown 200 times. Each item must be received once, in the original order. */
+/** Removes items until handlers have thrown 200 times. Each item must be received once, in the original order. */
 function take_all(string $what, callable $take): void
 {
     global $store, $isArmed, $thrown;
@@ -89,7 +89,7 @@ take_all('transaction', function () use ($store, $words) {
     $taken = $store->transaction([$words, $words]);
     return $taken;
 });
-// Within MULTI, the command of a handler that takes items would be queued.
+// Within MULTI, a command with which a handler removes items would be queued.
 $takes = false;
 take_all('MULTI by its words', function () use ($store, $words) {
     try {

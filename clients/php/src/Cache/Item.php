@@ -6,7 +6,7 @@ namespace Undercroft\Cache;
 
 use Psr\Cache\CacheItemInterface;
 
-/** A cache item of a Pool. */
+/** An item of a cache Pool. */
 final class Item implements CacheItemInterface
 {
     /** The expiry time in seconds since 1970, or null if the item does not expire. */
@@ -62,7 +62,7 @@ final class Item implements CacheItemInterface
         return $this->end === null ? null : Store::bounded(($this->end - microtime(true)) * 1000);
     }
 
-    /** Returns a copy of a deferred item, as getItem() returns it before the commit. */
+    /** Returns a copy of a deferred item. getItem() returns such a copy before the commit. */
     public function found(): self
     {
         $item = new self($this->key, $this->value, true);

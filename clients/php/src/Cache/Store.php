@@ -11,15 +11,15 @@ use Undercroft\Serializer\Serializer;
 use Undercroft\SerializerException;
 use Undercroft\UndercroftException;
 
-/** The common part of both caches: values under prefixed keys, with a time to live. */
+/** The implementation that both caches share: values under prefixed keys, with a time to live. */
 final class Store
 {
     /** The maximum number of keys removed by one command. */
     private const CHUNK = 1000;
 
     /**
-     * Times to live of at least this many milliseconds, about 3,000 years, mean no expiry: servers
-     * refuse values that their clocks cannot represent.
+     * The shortest time to live that is treated as no expiry, in milliseconds: about 3,000 years.
+     * Servers refuse times that their clocks cannot represent.
      */
     private const FOREVER = 100_000_000_000_000;
 
@@ -103,10 +103,11 @@ final class Store
     }
 
     /**
-     * Returns the call's result, or `$otherwise` if the call fails or the server or store is down.
+     * Returns the result of a call, or `$otherwise` if the call fails or the server or store is
+     * down.
      *
-     * PSR-6 and PSR-16 forbid exceptions from lower layers, so that a program keeps running without
-     * its cache.
+     * PSR-6 and PSR-16 forbid exceptions from lower layers, so that a program continues to work
+     * without its cache.
      */
     private function guarded(callable $call, mixed $otherwise): mixed
     {
@@ -139,7 +140,7 @@ final class Store
     }
 
     /**
-     * Keys come from SCAN and already include the client's own prefix, so send them as raw words.
+     * The keys come from SCAN and already include the client's prefix, so send them as raw words.
      */
     private function unlink(array $keys): void
     {
@@ -167,8 +168,8 @@ final class Store
     }
 
     /**
-     * Rounds a time to live up to whole milliseconds. Returns null if a server could not represent
-     * it.
+     * Rounds a time to live up to whole milliseconds. Returns null if a server cannot represent the
+     * result.
      */
     public static function bounded(float $milliseconds): ?int
     {

@@ -10,7 +10,7 @@ use Symfony\Component\Cache\Marshaller\MarshallerInterface;
 use Undercroft\Client;
 
 /**
- * A Symfony Cache adapter that replaces RedisAdapter: `new SymfonyAdapter($client, 'namespace',
+ * A Symfony cache adapter that replaces RedisAdapter: `new SymfonyAdapter($client, 'namespace',
  * 3600)`.
  */
 final class SymfonyAdapter extends AbstractAdapter

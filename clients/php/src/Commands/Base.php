@@ -9,9 +9,9 @@ use Undercroft\Feed;
 use Undercroft\Serializer\Serializer;
 
 /**
- * The methods of clients and pipelines that belong to no command family.
+ * Provides the methods of clients and pipelines that belong to no command family.
  *
- * The using class implements call(), which runs or queues a command.
+ * The class that uses this trait implements call(), which runs or queues a command.
  */
 trait Base
 {
@@ -19,7 +19,7 @@ trait Base
 
     private ?Serializer $serializer = null;
 
-    /** @var array<string, Command> by lowercase name */
+    /** @var array<string, Command> the registered commands, by lowercase name */
     private array $custom = [];
 
     /**
@@ -32,7 +32,10 @@ trait Base
     /** Runs or queues a command and converts its reply with a function. */
     abstract protected function converted(array $words, ?callable $convert): mixed;
 
-    /** Returns the family of a method that is not loaded yet, or null if there is none. */
+    /**
+     * Returns the family of a method whose family is not loaded yet, or null if no family has the
+     * method.
+     */
     abstract private function family(string $method): ?Family;
 
     private function setWith(string $key, mixed $value, array $options): mixed
@@ -49,7 +52,7 @@ trait Base
         return $this->call([...$words, ...$more], $returnsOld ? 'value' : 'bool');
     }
 
-    /** Returns a feed, which is a list of fixed-size values with attributes: see Feed. */
+    /** Returns a Feed, which is a list of fixed-size values with attributes. */
     public function feed(string $key): Feed
     {
         return new Feed(fn (array $words, ?callable $convert): mixed => $this->converted($words, $convert),
@@ -57,8 +60,8 @@ trait Base
     }
 
     /**
-     * Calls a method of a family not yet loaded, a registered command, or a command that the
-     * client's command table lacks.
+     * Calls a method of a family that is not loaded yet, a registered command, or a command that
+     * the client's command table lacks.
      */
     public function __call(string $name, array $arguments): mixed
     {

@@ -1,6 +1,6 @@
 <?php
 
-// strict_types is off, so that methods accept the same arguments as from a caller without
+// strict_types is off, so that methods accept the same arguments as in a caller without
 // strict_types, such as an integer as a key.
 
 namespace Undercroft\Commands;
@@ -8,8 +8,8 @@ namespace Undercroft\Commands;
 use Undercroft\Serializer\Serializer;
 
 /**
- * A group of command methods outside the client. Each method returns the arguments for the client's
- * call().
+ * A family of command methods that is loaded on first use. Each method returns the arguments for
+ * the client's call().
  */
 abstract class Family
 {
@@ -18,7 +18,7 @@ abstract class Family
     }
 
     /**
-     * @param array<array-key, mixed> $arguments of the method; named arguments keep their names
+     * @param array<array-key, mixed> $arguments the method's arguments; named arguments keep their names
      *
      * @return array{list<mixed>, string, string|int|float|null} words, reply shape and seconds to wait
      */

@@ -6,10 +6,10 @@ namespace Undercroft\Commands;
 
 use Undercroft\ArgumentException;
 
-/** Finds the words of a command that are keys. */
+/** Determines which words of a command are keys. */
 final class KeyWords
 {
-    /** Commands whose keys the generated table omits or describes in another form. */
+    /** Commands that the generated table lacks or whose keys it describes in another form. */
     private const OTHERS = [
         'OBJECT' => [2, 2, 1], 'MEMORY' => [2, 2, 1], 'ZDIFFSTORE' => [2], 'ZINTERSTORE' => [2], 'ZUNIONSTORE' => [2],
     ];

@@ -7,7 +7,7 @@ namespace Undercroft\Commands;
 $isCli = in_array(PHP_SAPI, ['cli', 'phpdbg'], true);
 if (ini_get('opcache.enable') && (!$isCli || ini_get('opcache.enable_cli'))) {
     /**
-     * All command methods in one trait. opcache caches them, so that a process loads them without
+     * Provides all command methods in one trait, which a process loads from opcache without
      * parsing.
      */
     trait Methods
@@ -31,12 +31,12 @@ if (ini_get('opcache.enable') && (!$isCli || ini_get('opcache.enable_cli'))) {
     }
 } else {
     /**
-     * Command methods that load each family on first use. Without opcache, parsing all families
-     * takes longer than the rest of a process' first call.
+     * Loads each family of command methods on first use. Without opcache, parsing all families
+     * takes longer than the remaining work of a process' first call.
      */
     trait Methods
     {
-        /** @var array<string, Family> by the name of the called method */
+        /** @var array<string, Family> the loaded families, by the name of the called method */
         private array $families = [];
 
         private function family(string $method): ?Family

@@ -5,7 +5,8 @@ declare(strict_types=1);
 namespace Undercroft\Commands;
 
 /**
- * Converts method arguments to words: keys get the prefix, and values pass through the serializer.
+ * Converts method arguments to command words: keys get the prefix, and values pass through the
+ * serializer.
  */
 trait Packing
 {
@@ -16,7 +17,7 @@ trait Packing
      */
     abstract protected function call(array $words, string $shape = '', string|int|float|null $wait = null): mixed;
 
-    /** Returns a pattern that matches keys with the client's prefix only. */
+    /** Returns a pattern that matches only keys with the client's prefix. */
     private function pattern(string $pattern): string
     {
         return $this->prefix === '' ? $pattern : addcslashes($this->prefix, '*?[]\\') . $pattern;

@@ -7,12 +7,12 @@ namespace Undercroft\Commands;
 use Undercroft\Serializer\Serializer;
 use Undercroft\ServerException;
 
-/** Converts replies to the results of methods. */
+/** Converts replies to method results. */
 final class Replies
 {
     /**
      * @param string $shape the conversion, as named in tools/commands.php
-     * @param list<mixed> $words of the command
+     * @param list<mixed> $words the command's words
      * @param bool $hasMaps whether maps and floats arrive as such (RESP3), or as lists and strings
      */
     public static function shaped(mixed $reply, string $shape, array $words, bool $hasMaps, ?Serializer $with): mixed
@@ -119,7 +119,7 @@ final class Replies
         return false;
     }
 
-    /** @return array<array-key, mixed> from a list of alternating names and values */
+    /** @return array<array-key, mixed> the pairs of a list in which names and values alternate */
     public static function pairs(array $flat): array
     {
         $pairs = [];
@@ -162,7 +162,7 @@ final class Replies
             $member = $reply[$at];
             if ($with !== null) {
                 $decoded = $with->decode($member);
-                // A decoded value that cannot be an array key stays in its stored form.
+                // A decoded value that cannot be an array key remains in its stored form.
                 $member = is_string($decoded) || is_int($decoded) ? $decoded : $member;
             }
             $scores[$member] = self::float($reply[$at + 1]);
@@ -190,7 +190,10 @@ final class Replies
         };
     }
 
-    /** Converts a GEOSEARCH result. Its distance and coordinates, if requested, become numbers. */
+    /**
+     * Converts one place of a GEOSEARCH result. The distance and the coordinates, if requested,
+     * become numbers.
+     */
     private static function place(mixed $place): mixed
     {
         if (!is_array($place)) {
@@ -234,7 +237,7 @@ final class Replies
         if ($reply === null) {
             return null;
         }
-        // RESP2 sends a list of pairs, RESP3 a map.
+        // RESP2 sends a list of pairs, and RESP3 sends a map.
         $streams = array_is_list($reply) && is_array($reply[0] ?? null) && is_string($reply[0][0] ?? null)
             ? array_column($reply, 1, 0)
             : $reply;

@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Undercroft\Commands;
 
 /**
- * The stream commands whose arguments follow no common pattern.
+ * Provides the stream commands whose arguments follow no common pattern.
  *
  * Entries have the form `id => [field => value]`. The fields are a PHP array, so if two fields have
- * the same name, only the last is returned.
+ * the same name, only the last field is returned.
  */
 trait StreamsWritten
 {
@@ -36,7 +36,7 @@ trait StreamsWritten
      * `xTrim('log', ['maxlen' => 1000])`, `xTrim('log', ['minid' => ['~', $id]])`, or `xTrim('log',
      * 1000, true)` to trim to about 1,000 entries.
      *
-     * @return int how many entries were removed
+     * @return int the number of removed entries
      */
     public function xTrim(string $key, mixed ...$options): mixed
     {
@@ -44,8 +44,8 @@ trait StreamsWritten
     }
 
     /**
-     * Returns the words of the trimming options. A number in first place is a length, and `true`
-     * after it makes the length approximate.
+     * Returns the words of the trimming options. A number as the first option is a maximum length,
+     * and `true` as the second option makes the length approximate.
      */
     private static function trimming(array $options): array
     {

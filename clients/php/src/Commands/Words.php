@@ -10,8 +10,8 @@ use Undercroft\ArgumentException;
 final class Words
 {
     /**
-     * Commands that are refused because they never end, or because they change the connection's
-     * state, which a reconnect would lose. Each command maps to the hint in its error message.
+     * Commands that are refused because they never end, or because they change the state of the
+     * connection, which a reconnect would lose. Each command has a hint for its error message.
      */
     private const STATES = [
         'SELECT' => 'the database is part of the URL',
@@ -34,7 +34,7 @@ final class Words
     ];
 
     /**
-     * Refuses a command that would change its connection's state without the client's knowledge.
+     * Refuses a command that would change the connection's state without the client's knowledge.
      */
     public static function check(string $name): void
     {
@@ -45,11 +45,11 @@ final class Words
     }
 
     /**
-     * Returns the words of options: `['nx', 'ex' => 10, 'limit' => [0, 5], 'withscores' => true]`,
-     * or plain words.
+     * Returns the words of options, which have the form `['nx', 'ex' => 10, 'limit' => [0, 5],
+     * 'withscores' => true]` or are plain words.
      *
-     * An option set to true is sent as its name alone. False and null omit the option. The items of
-     * a list follow the option's name.
+     * An option that is true is sent as its name alone. False and null omit the option. If an
+     * option is a list, the items of the list follow the option's name.
      *
      * @param array<mixed> $arguments the arguments after a method's named parameters
      *
@@ -60,7 +60,7 @@ final class Words
         $words = [];
         foreach ($arguments as $name => $argument) {
             if (is_string($name)) {
-                // PHP collects named arguments under their names.
+                // PHP stores named arguments under their names.
                 $argument = [$name => $argument];
             }
             if (!is_array($argument)) {
@@ -88,8 +88,8 @@ final class Words
     }
 
     /**
-     * Returns the words of one option. The forms of Predis and phpredis are accepted too: `'limit'
-     * => ['offset' => 1, 'count' => 2]`, `'sort' => 'desc'`, `'weights' => ['key' => 2]`.
+     * Returns the words of one option. Also accepts the forms of Predis and phpredis: `'limit' =>
+     * ['offset' => 1, 'count' => 2]`, `'sort' => 'desc'`, `'weights' => ['key' => 2]`.
      *
      * @return list<string|int|float>
      */
@@ -115,8 +115,8 @@ final class Words
     }
 
     /**
-     * Returns the words of options of ZUNION and similar commands. As in phpredis, weights and the
-     * aggregate function may be plain arguments: `zUnionStore($to, $keys, [2, 1], 'max')`.
+     * Returns the words of options of ZUNION and similar commands. As in phpredis, the weights and
+     * the aggregate function can be plain arguments: `zUnionStore($to, $keys, [2, 1], 'max')`.
      *
      * @param array<mixed> $arguments
      *
@@ -146,7 +146,7 @@ final class Words
     }
 
     /**
-     * @return list<string|int|float> with nested lists flattened, and string keys before their items
+     * @return list<string|int|float> the words, with lists flattened and string keys before their items
      */
     public static function flat(array $arguments): array
     {
@@ -185,7 +185,10 @@ final class Words
         return $prefixed;
     }
 
-    /** Returns how many seconds an XREAD blocks, 0 for no limit, or null if it does not block. */
+    /**
+     * Returns the number of seconds that an XREAD blocks, 0 for no limit, or null if it does not
+     * block.
+     */
     public static function block(array $words): ?float
     {
         foreach ($words as $at => $word) {

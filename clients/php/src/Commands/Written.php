@@ -6,14 +6,14 @@ namespace Undercroft\Commands;
 
 use Undercroft\ArgumentException;
 
-/** The commands whose arguments follow no common pattern. */
+/** Provides the commands whose arguments follow no common pattern. */
 trait Written
 {
     /**
      * Sets fields of a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' =>
      * 'value'])`. Time: O(N) for N fields.
      *
-     * @return int how many fields were added
+     * @return int the number of added fields
      */
     public function hSet(string $key, mixed ...$fields): mixed
     {
@@ -37,8 +37,9 @@ trait Written
      * `zAdd('k', ['ada' => 1.5, 'bob' => 2])`, `zAdd('k', ['nx', 'ch'], 1.5, 'ada')` or `zAdd('k',
      * 1.5, 'ada', 2, 'bob')`. Options may also come last: `zAdd('k', ['ada' => 1.5], ['gt'])`.
      *
-     * @return mixed how many members were added; with `ch`, how many changed; with `incr`, the new
-     *     score
+     * @return mixed the number of added members; with `ch`, the number of changed members; with
+     * `incr`,
+     *     the new score
      */
     public function zAdd(string $key, mixed ...$arguments): mixed
     {
@@ -83,8 +84,8 @@ trait Written
     /**
      * Runs a Lua script.
      *
-     * Both argument orders are accepted: phpredis' `eval($script, [$key, $argument], 1)` and
-     * Predis' `eval($script, 1, $key, $argument)`.
+     * Accepts two argument orders: `eval($script, [$key, $argument], 1)` as in phpredis, and
+     * `eval($script, 1, $key, $argument)` as in Predis.
      */
     public function eval(string $script, mixed ...$arguments): mixed
     {
@@ -92,28 +93,32 @@ trait Written
     }
 
     /**
-     * Runs a script cached on the server, by its SHA-1. The other arguments are those of eval().
+     * Runs a script that is cached on the server, identified by its SHA-1. The other arguments are
+     * the same as for eval().
      */
     public function evalSha(string $digest, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('EVALSHA', $digest, $arguments));
     }
 
-    /** Runs a read-only Lua script. The arguments are those of eval(). */
+    /** Runs a read-only Lua script. The arguments are the same as for eval(). */
     public function evalRo(string $script, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('EVAL_RO', $script, $arguments));
     }
 
-    /** Runs a cached read-only script by its SHA-1. The other arguments are those of eval(). */
+    /**
+     * Runs a cached read-only script, identified by its SHA-1. The other arguments are the same as
+     * for eval().
+     */
     public function evalShaRo(string $digest, mixed ...$arguments): mixed
     {
         return $this->call($this->scriptWords('EVALSHA_RO', $digest, $arguments));
     }
 
     /**
-     * Calls a function from a library loaded on the server. The other arguments are those of
-     * eval().
+     * Calls a function from a library that is loaded on the server. The other arguments are the
+     * same as for eval().
      */
     public function fCall(string $function, mixed ...$arguments): mixed
     {
@@ -121,8 +126,8 @@ trait Written
     }
 
     /**
-     * Calls a read-only function from a library loaded on the server. The other arguments are those
-     * of eval().
+     * Calls a read-only function from a library that is loaded on the server. The other arguments
+     * are the same as for eval().
      */
     public function fCallRo(string $function, mixed ...$arguments): mixed
     {
@@ -164,7 +169,8 @@ trait Written
     }
 
     /**
-     * Returns all keys that match a pattern, including their prefix. Time: O(N) for N keys.
+     * Returns all keys that match a pattern. The returned keys include the prefix. Time: O(N) for N
+     * keys.
      *
      * @return list<string>
      */

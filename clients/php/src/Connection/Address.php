@@ -55,8 +55,8 @@ final class Address
         if (str_starts_with($place, 'undercroft://')) {
             return new self('undercroft', path: $place);
         }
-        // Avoid regular expressions: PHP compiles each on first use, which takes longer than a call
-        // to a server.
+        // Avoid regular expressions: PHP compiles each expression on first use, which takes longer
+        // than a call to a server.
         [$scheme, $rest] = explode('://', $place, 2) + [1 => null];
         if ($rest === null || !isset(self::SCHEMES[$scheme])) {
             $known = implode('://, ', array_keys(self::SCHEMES));
@@ -158,7 +158,9 @@ final class Address
         return [$host === '' ? '127.0.0.1' : $host, $port];
     }
 
-    /** Returns a host in the form that precedes a port, with brackets around an IPv6 address. */
+    /**
+     * Returns a host in the form that is used before a port, with brackets around an IPv6 address.
+     */
     public static function bracketed(string $host): string
     {
         return str_contains($host, ':') && $host[0] !== '[' ? "[$host]" : $host;
@@ -181,7 +183,7 @@ final class Address
         return (int) $text;
     }
 
-    /** Returns this address with another host and port. */
+    /** Returns this address with a different host and port. */
     public function at(string $host, int $port): self
     {
         return new self($this->isEncrypted ? 'tls' : 'tcp', $host, $port, '', $this->username, $this->password);

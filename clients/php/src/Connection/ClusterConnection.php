@@ -13,22 +13,23 @@ use Undercroft\ServerException;
 use Undercroft\TimeoutException;
 
 /**
- * A connection to a cluster: each command goes to the server that owns the hash slot of its key.
+ * A connection to a cluster, which sends each command to the server that owns the hash slot of the
+ * command's key.
  *
- * Redirections to moved slots are followed. As in Redis, a command with several keys needs all keys
- * in one slot. MGET, MSET, DEL, UNLINK, EXISTS and TOUCH are exceptions: they are split by slot.
- * Commands without keys go to any server. Commands about all keys go to every server: KEYS, DBSIZE,
- * FLUSHALL, FLUSHDB, SCRIPT.
+ * Redirections to moved slots are followed. As in Redis, all keys of a command must be in one slot.
+ * MGET, MSET, DEL, UNLINK, EXISTS and TOUCH are exceptions: they are split by slot. Commands
+ * without keys are sent to any server. Commands about all keys are sent to every server: KEYS,
+ * DBSIZE, FLUSHALL, FLUSHDB, SCRIPT.
  */
 final class ClusterConnection implements Connection
 {
-    /** The maximum number of attempts for a command that is redirected. */
+    /** The maximum number of attempts to run a command that is redirected. */
     private const TRIES = 16;
 
     /** The pause in microseconds before a retry while a slot is being migrated. */
     private const PAUSE = 20_000;
 
-    /** @var array<string, StreamConnection> by host:port */
+    /** @var array<string, StreamConnection> the connections to servers, by host:port */
     private array $nodes = [];
 
     /** @var list<array{int, int, string}> first slot, last slot and owner, sorted by slot */
@@ -101,8 +102,8 @@ final class ClusterConnection implements Connection
                 $replies += array_combine(array_keys($own), $this->node($node)->finish(count($own)));
             }
         } catch (\Throwable $error) {
-            // The other servers' replies are still on their way and will never be read, so close
-            // all connections.
+            // The other servers' replies are still pending and will never be read, so close all
+            // connections.
             foreach (array_keys($byNode) as $node) {
                 $this->node($node)->close();
             }
@@ -137,7 +138,7 @@ final class ClusterConnection implements Connection
                 $node = $this->moved($error, $node);
                 if ($isWatching) {
                     // The slot's new owner does not watch the keys, so report the transaction as if
-                    // a key had changed.
+                    // a watched key had changed.
                     return null;
                 }
             }
@@ -212,8 +213,8 @@ final class ClusterConnection implements Connection
     }
 
     /**
-     * Returns the connection to the server that owns a key, for commands about that server's
-     * connections.
+     * Returns the connection to the server that owns a key, for commands about the connections of
+     * that server.
      */
     public function nodeOf(string $key): StreamConnection
     {
@@ -291,15 +292,15 @@ final class ClusterConnection implements Connection
         try {
             $this->refresh();
         } catch (ConnectionException) {
-            // No server returned the slot table, but the server named by the redirection may still
-            // reply.
+            // No server returned the slot table, but the server that the redirection named may
+            // still reply.
         }
         return $node;
     }
 
     /**
-     * Returns the server named in `MOVED slot host:port` or `ASK slot host:port`. The port follows
-     * the last colon.
+     * Returns the server that an error `MOVED slot host:port` or `ASK slot host:port` names. The
+     * port follows the last colon.
      */
     private static function redirected(ServerException $error, string $from): string
     {
@@ -312,10 +313,10 @@ final class ClusterConnection implements Connection
     }
 
     /**
-     * Converts a host and port reported by the server at `$from` to host:port.
+     * Returns host:port for a host and port that the server at `$from` reported.
      *
-     * IPv6 addresses arrive without brackets. A server that does not know its host or preferred
-     * name sends '' or '?', which means the host that sent the reply.
+     * IPv6 addresses are reported without brackets. A server that does not know its host or
+     * preferred name reports '' or '?', which means the host that sent the reply.
      */
     private static function place(string $host, string $port, string $from): string
     {
@@ -359,8 +360,8 @@ final class ClusterConnection implements Connection
             } catch (TimeoutException $error) {
                 throw $error;
             } catch (ConnectionException $error) {
-                // Another server may own the slots by now, so make the next call fetch the slot
-                // table again.
+                // Another server may own the slots now, so make the next call fetch the slot table
+                // again.
                 unset($this->nodes[$node]);
                 $this->ranges = [];
                 throw $error;

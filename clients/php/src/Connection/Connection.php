@@ -8,14 +8,14 @@ namespace Undercroft\Connection;
  * Runs commands on a server over a socket, on a cluster, or on a store in shared memory.
  *
  * A command is a list of words, which are strings and numbers. Replies are the protocol's strings,
- * integers, nulls and lists. RESP3 and stores also return floats, booleans and maps, the latter as
+ * integers, nulls and lists. RESP3 and stores also return floats, booleans, and maps in the form of
  * arrays.
  */
 interface Connection
 {
     /**
-     * Runs one command. For a blocking command such as BLPOP, `$wait` is the number of seconds that
-     * the command itself may wait; 0 means no limit.
+     * Runs one command. `$wait` is the number of seconds that a blocking command such as BLPOP may
+     * wait, where 0 means no limit.
      *
      * @param list<string|int|float> $words
      *
@@ -63,8 +63,8 @@ interface Connection
     public function pin(bool $isPinned): void;
 
     /**
-     * Returns whether the server still holds state for this connection. False after the connection
-     * was lost or closed.
+     * Returns whether the server still holds state for this connection. Returns false after the
+     * connection was lost or closed.
      */
     public function isPinned(): bool;
 

@@ -10,13 +10,14 @@ use Undercroft\Native\Store;
 use Undercroft\TimeoutException;
 
 /**
- * A connection to a store in shared memory through the extension. There is no server and no
- * protocol: a command is a function call.
+ * A connection to a store in shared memory, through the extension. It needs neither a server nor a
+ * protocol, because a command is a function call.
  */
 final class EmbeddedConnection implements Connection
 {
     /**
-     * The open store, for calls that skip building a word list. Null until the next call opens it.
+     * The open store, for calls that need not build a list of words. Null until the next call opens
+     * the store.
      */
     public ?Store $store = null;
 
@@ -26,7 +27,7 @@ final class EmbeddedConnection implements Connection
     /** @var list<list<mixed>> subscription confirmations to return before the next message */
     private array $told = [];
 
-    /** Whether keys are watched. close() ends the watch. */
+    /** Whether keys are watched. close() ends the watches. */
     private bool $isPinned = false;
 
     public function __construct(private readonly Address $address, private readonly Options $options)

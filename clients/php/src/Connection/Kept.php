@@ -10,24 +10,24 @@ use function getmypid;
  * Persistent connections in pure PHP, which stay open in the PHP process after their request.
  *
  * PHP keeps a stream's chunk size across requests, so the chunk size serves as a mark. The mark
- * tells whether the last request left the connection without a pending reply. A request that was
+ * records whether the last request left the connection without a pending reply. A request that was
  * killed, or that ended in the middle of a reply, has not set the mark, and its connection is
- * closed. Two objects never share one connection.
+ * closed. Two objects never share a connection.
  */
 final class Kept
 {
-    /** The maximum number of persistent connections per address. */
+    /** The maximum number of persistent connections for each address. */
     private const KEPT = 16;
 
-    /** The smallest mark. It is larger than any chunk size that PHP sets on its own. */
+    /** The smallest mark, which is larger than any chunk size that PHP itself sets. */
     private const MARK = 65_536;
 
     /** @var array<string, true> the persistent connections in use by objects of this request */
     private static array $taken = [];
 
     /**
-     * Returns a connection that an earlier request left without a pending reply, or a new one.
-     * Returns null if too many are in use.
+     * Returns a connection that an earlier request left without a pending reply, or a new
+     * connection. Returns null if too many persistent connections are in use.
      */
     public static function open(string $target, Address $address, Options $options): ?Wire
     {
@@ -36,8 +36,9 @@ final class Kept
             if (isset(self::$taken[$kept])) {
                 continue;
             }
-            // Reserve the name first: PHP returns the same stream to every caller that asks for it,
-            // including a signal handler that runs now and a child that the handler forks.
+            // Reserve the name first, because PHP returns the same stream to every caller that
+            // opens the name, including a signal handler that runs now and a child that the handler
+            // forks.
             self::$taken[$kept] = true;
             try {
                 return self::kept($kept, $address, $options);
@@ -49,7 +50,7 @@ final class Kept
         return null;
     }
 
-    /** Finds or opens the persistent connection with this name. */
+    /** Finds or opens the persistent connection with a name. */
     private static function kept(string $kept, Address $address, Options $options): Wire
     {
         $stream = Wire::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
@@ -67,7 +68,7 @@ final class Kept
     }
 
     /**
-     * Returns the stream address of a persistent connection. A suffix that is never sent
+     * Returns the stream address of a persistent connection. A suffix, which is never sent,
      * distinguishes connections to the same place.
      */
     private static function name(string $target, Address $address, Options $options, int $number): string
@@ -75,9 +76,9 @@ final class Kept
         if ($address->scheme === 'unix') {
             return 'unix://' . str_repeat(str_starts_with($address->path, '/') ? '/' : './', $number) . $address->path;
         }
-        // A connection whose certificate was not verified must not be reused by a client that
-        // verifies certificates. The process id gives a forked child separate names, because
-        // closing its parent's encrypted streams would end them for both processes.
+        // A client that verifies certificates must not reuse a connection whose certificate was not
+        // verified. The process id gives a forked child separate names, because closing its
+        // parent's encrypted streams would end them for both processes.
         $ssl = $address->scheme === 'tls' ? '-' . hash('xxh128', serialize([$options->ssl, getmypid()])) : '';
         return "$target/" . rawurlencode((string) $options->persistent) . "-$number$ssl";
     }

@@ -12,7 +12,7 @@ use Undercroft\ServerException;
 use Undercroft\TimeoutException;
 
 /**
- * A connection over TCP or a unix socket whose I/O, encoding and parsing run in the extension.
+ * A connection over TCP or a Unix socket whose I/O, encoding and parsing run in the extension.
  * Otherwise it behaves like StreamConnection.
  */
 final class NativeConnection implements Connection
@@ -68,7 +68,7 @@ final class NativeConnection implements Connection
     {
         $executed = array_pop($replies);
         if ($executed instanceof ServerException) {
-            // The first refused command's error explains more than the error of EXEC.
+            // The error of the first refused command explains more than the error of EXEC.
             foreach ($replies as $reply) {
                 if ($reply instanceof ServerException) {
                     throw $reply;
@@ -129,8 +129,8 @@ final class NativeConnection implements Connection
     }
 
     /**
-     * Returns how many seconds the extension waits for a blocking command. A negative number means
-     * no limit.
+     * Returns the number of seconds that the extension waits for a blocking command. A negative
+     * number means no limit.
      */
     private function limit(float $wait): float
     {
@@ -153,9 +153,9 @@ final class NativeConnection implements Connection
     }
 
     /**
-     * Returns whether the failed command was never sent. This is the case if the connection belongs
-     * to the parent process, or if it was closed because a fatal error or a signal handler's
-     * exception ended the previous call. The next call reconnects.
+     * Returns whether the failed command was never sent, because the connection belongs to the
+     * parent process, or because a fatal error or a signal handler's exception ended the previous
+     * call. The next call reconnects.
      */
     private function isUnsent(ConnectionException $error): bool
     {
@@ -166,7 +166,7 @@ final class NativeConnection implements Connection
         $wasPinned = $this->isPinned;
         $this->link = null;
         $this->isPinned = false;
-        // After a fatal error or exit, no code is left that relies on the server's state for this
+        // After a fatal error or exit, no running code relies on the server's state for this
         // connection.
         if ($wasPinned && $code !== Link::ABANDONED) {
             throw $code === Link::INHERITED ? self::ofParent($this->address) : $error;

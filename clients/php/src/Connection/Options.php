@@ -16,14 +16,15 @@ final class Options
     /**
      * @param float $timeout seconds to wait for a reply; 0 means no limit
      * @param float $connectTimeout seconds to wait for a connection to open
-     * @param int $protocol 2 or 3
+     * @param int $protocol the RESP version, 2 or 3
      * @param bool|string $persistent whether the process keeps the connection for its next request;
-     *     a string separates several connections to one address
+     *     a string distinguishes several connections to one address
      * @param string $clientName the connection's name in CLIENT LIST
      * @param array<string, mixed> $ssl PHP's TLS context options: cafile, local_cert, verify_peer ...
      * @param bool $native whether to use the extension if it is loaded
      * @param array<string, mixed> $store for a store in shared memory: db, maxmemory, capacity, policy, strict
-     * @param int $spin microseconds to poll for a reply before the process sleeps; 0 sleeps at once
+     * @param int $spin microseconds to poll for a reply before the process sleeps; 0 sleeps
+     * immediately
      * @param bool $retry whether to resend read-only commands once after a lost connection
      */
     public function __construct(
@@ -49,7 +50,9 @@ final class Options
         }
     }
 
-    /** @param array<string, mixed> $options values by name; unknown names are ignored */
+    /**
+     * @param array<string, mixed> $options the values of options, by name; unknown names are ignored
+     */
     public static function of(array $options): self
     {
         if ($options === []) {

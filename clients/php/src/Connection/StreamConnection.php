@@ -29,34 +29,34 @@ use function substr;
 use function time;
 
 /**
- * A connection in pure PHP, over a PHP stream: TCP, TLS or a unix socket.
+ * A connection in pure PHP, over a PHP stream: TCP, TLS or a Unix socket.
  *
  * Without TLS, bytes are read and written through PHP's `sockets` extension if it is loaded. With
- * TLS, replies are parsed by the extension `undercroft` if it is loaded.
+ * TLS, the `undercroft` extension parses replies if it is loaded.
  *
- * The connection opens when the first command runs, and reopens after it was lost. A command
- * without a reply is resent once, and only if that is safe: none of it was sent, or the command is
- * read-only.
+ * The connection is opened when the first command runs, and reopened after it was lost. A command
+ * without a reply is resent once, and only if that is safe: no part of it was sent, or the command
+ * is read-only.
  *
- * Anything that ends a call between its command and its reply, such as a signal handler's
- * exception, also closes the connection. The reply may still arrive and must not be mistaken for
+ * Every event that ends a call between its command and its reply, such as a signal handler's
+ * exception, also closes the connection. The reply may still arrive and must not be confused with
  * the reply to a later command.
  *
- * A forked child leaves the connection to its parent and opens a new one when its first command
- * runs.
+ * A forked child leaves the connection to its parent and opens a new connection when its first
+ * command runs.
  */
 final class StreamConnection implements Connection
 {
-    /** A connection that was idle for more than this many seconds is checked before use. */
+    /** The idle time in seconds after which a connection is checked before it is used. */
     private const RESTED = 1;
 
     /**
-     * Most replies fit into this many bytes. PHP allocates the full requested size, and does so
-     * quickly at this size.
+     * The number of bytes that most replies fit into. PHP allocates the requested size in full,
+     * which is fast for this size.
      */
     private const SHORT = 2_500;
 
-    /** The number of bytes requested after a longer reply was seen. */
+    /** The number of bytes requested after a longer reply has arrived. */
     private const LONG = 32_768;
 
     private ?Wire $wire = null;
@@ -86,8 +86,8 @@ final class StreamConnection implements Connection
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
         $this->spin = $options->spin;
-        // A forked child that exits also closes its parent's TLS connection, so check before every
-        // use.
+        // A forked child that exits also closes its parent's TLS connection, so check a TLS
+        // connection before every use.
         $this->rests = $address->scheme === 'tls' && function_exists('pcntl_fork') ? -1 : self::RESTED;
     }
 
@@ -96,14 +96,14 @@ final class StreamConnection implements Connection
         if ($this->wire === null) {
             return;
         }
-        // Server-side state and half-read replies must not leak into the next request.
+        // The next request must not inherit server-side state or partly read replies.
         $isLeft = $this->used !== 0 && !$this->isPinned && !$this->hasBytes();
         $isLeft ? $this->wire->leave() : $this->wire->close();
     }
 
     public function execute(array $words, ?float $wait = null): mixed
     {
-        // Commands of two words, the most common ones, are encoded without a loop.
+        // Commands of two words, which are the most common, are encoded without a loop.
         $count = count($words);
         if ($count === 2 && is_string($key = $words[1])) {
             $name = $words[0];
@@ -336,8 +336,8 @@ final class StreamConnection implements Connection
     }
 
     /**
-     * Closes the connection, because the start of the next reply is unknown, and returns the
-     * exception to throw.
+     * Closes the connection, because the start of the next reply is unknown. Returns the exception
+     * to throw.
      */
     private function broken(\Throwable $error): \Throwable
     {
@@ -360,10 +360,7 @@ final class StreamConnection implements Connection
         }
     }
 
-    /**
-     * Runs a blocking command such as BLPOP, with the read timeout extended by the command's own
-     * wait.
-     */
+    /** Runs a blocking command such as BLPOP. The command's own wait extends the read timeout. */
     private function patiently(string $request, float $wait): mixed
     {
         $limit = $this->options->timeout;
@@ -433,8 +430,8 @@ final class StreamConnection implements Connection
         if ($isReused) {
             array_unshift($commands, ['RESET']);
         }
-        // Skip the idle check on a new connection: TLS session tickets make it readable although no
-        // reply is pending.
+        // Skip the idle check on a new connection, because TLS session tickets make the connection
+        // readable although no reply is pending.
         $this->used = PHP_INT_MAX;
         if ($commands === []) {
             return true;

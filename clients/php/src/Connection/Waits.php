@@ -9,7 +9,7 @@ use Undercroft\ConnectionException;
 use function getmypid;
 use function socket_recv;
 
-/** Waits until a connection is readable, and detects calls that were abandoned while waiting. */
+/** Waits until a connection is readable, and detects calls that were abandoned during a wait. */
 final class Waits
 {
     /**
@@ -31,7 +31,7 @@ final class Waits
                 "cannot wait for $wire->address: PHP's stream_select() accepts no file descriptor above 1,023; "
                 . "open fewer files, or load PHP's extension sockets if the connection has no TLS"));
         }
-        // Wait with the socket's own timeout instead of select(), because it works for every
+        // Wait with the socket's own timeout instead of select(), because that works for every
         // descriptor number.
         $end = $timeout === null ? INF : microtime(true) + $timeout;
         $flags = MSG_PEEK | ($timeout === null || $timeout > 0.0 ? 0 : MSG_DONTWAIT);
@@ -57,7 +57,7 @@ final class Waits
 
     /**
      * Returns whether a stream becomes readable within `$timeout` seconds. Returns null if PHP
-     * cannot tell, because the descriptor's number is too large.
+     * cannot determine this, because the descriptor's number is too large.
      *
      * @param resource $stream
      */
@@ -72,15 +72,15 @@ final class Waits
             return $isLimit;
         });
         try {
-            // Poll once without waiting: PHP skips a descriptor whose number is too large and then
-            // waits for the full time.
+            // Poll once without waiting, because PHP skips a descriptor whose number is too large
+            // and then waits for the full timeout.
             $left = 0.0;
             do {
                 $read = [$stream];
                 $none = null;
                 $ready = @stream_select($read, $none, $none, (int) $left, (int) (($left - (int) $left) * 1e6));
                 $left = min(3600.0, max(0.0, $end - microtime(true)));
-                // A signal interrupts the wait, so loop until the time is up.
+                // A signal interrupts the wait, so loop until the timeout has expired.
             } while (!$ready && !$isTooLarge && $left > 0.0 && $process === getmypid());
         } finally {
             restore_error_handler();
@@ -89,8 +89,8 @@ final class Waits
     }
 
     /**
-     * Returns whether the pending call was ended by a fatal error or by exit in a signal handler,
-     * so that no code waits for its reply. A call that is only interrupted by a handler is still on
+     * Returns whether a fatal error, or exit in a signal handler, ended the pending call, so that
+     * no code waits for its reply. If a handler has only interrupted the call, the call is still on
      * PHP's stack below the handler.
      */
     public static function isAbandoned(Connection $connection): bool

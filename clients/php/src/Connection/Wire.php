@@ -15,20 +15,21 @@ use function socket_send;
 use function strlen;
 
 /**
- * Reads and writes the bytes of a connection in pure PHP: a stream over TCP, TLS or a unix socket.
+ * Reads and writes the bytes of a connection in pure PHP: a stream over TCP, TLS or a Unix socket.
  * Without TLS, PHP's `sockets` extension is used if it is loaded.
  *
  * A forked child inherits its parent's connections and must not use them, because each process
- * would then receive replies meant for the other. A Wire therefore remembers its process.
+ * would then receive replies that belong to the other process. A Wire therefore remembers its
+ * process.
  */
 final class Wire
 {
-    /**
-     * @var list<resource> the parent process' TLS streams, kept open because closing them would end them for both
-     */
+    /** @var list<resource> the parent process' TLS streams, which must stay open */
     private static array $inherited = [];
 
-    /** The process that opened this connection or took it from an earlier request. */
+    /**
+     * The id of the process that opened this connection or took it over from an earlier request.
+     */
     public readonly int $process;
 
     /**
@@ -109,7 +110,7 @@ final class Wire
         }
     }
 
-    /** Sends the bytes that the socket did not accept at once. */
+    /** Sends the bytes that the socket did not accept immediately. */
     public function sendRest(string $request, int|false $sent): bool
     {
         while ($sent !== strlen($request)) {
@@ -136,7 +137,7 @@ final class Wire
     }
 
     /**
-     * Reads like Source::read(). Wire does not implement the interface, so that short replies need
+     * Reads like Source::read(). Wire does not implement the interface, so that short replies do
      * not load it.
      */
     public function read(int $wanted): string
@@ -172,12 +173,12 @@ final class Wire
         return Waits::forWire($this, $timeout, $this->options->timeout);
     }
 
-    /** Sets the timeout for reads and writes in seconds. 0 means no limit. */
+    /** Sets the timeout for reads and writes in seconds, where 0 means no limit. */
     public function limit(float $seconds): void
     {
         if (!$this->isOurs()) {
-            // The timeout is a property of the socket, so changing it would affect the parent's
-            // waits too.
+            // The timeout is a property of the socket, so changing it would also affect the
+            // parent's waits.
             return;
         }
         $time = ['sec' => (int) $seconds, 'usec' => (int) (($seconds - (int) $seconds) * 1e6)];
@@ -231,12 +232,12 @@ final class Wire
             if ($this->address->scheme === 'tls' && !$this->isOurs()) {
                 self::$inherited[] = $this->stream;
             } else {
-                // Without TLS this closes only the current process' descriptor.
+                // Without TLS, this closes only the current process' descriptor.
                 fclose($this->stream);
             }
         }
-        // Free the name last: a signal handler that runs now must not find the stream that is being
-        // closed.
+        // Free the name last, so that a signal handler that runs now does not find the stream that
+        // is being closed.
         $this->kept === '' || Kept::free($this->kept);
     }
 }

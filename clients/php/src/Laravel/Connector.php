@@ -16,7 +16,7 @@ use Undercroft\Connection\Options;
  *
  * In config/database.php, set `'client' => 'undercroft'`. Give each connection a `place`, which is
  * any URL that the client accepts, or `host`, `port`, `path`, `password` and `database` as before.
- * Laravel parses a `url` itself and supports only tcp:// and tls://.
+ * Laravel itself parses a `url` and supports only tcp:// and tls://.
  */
 final class Connector implements Contract
 {
@@ -53,8 +53,8 @@ final class Connector implements Contract
     {
         $own = array_intersect_key($options, array_flip(['prefix', ...Options::names()]));
         if (isset($options['read_timeout'])) {
-            // Laravel uses phpredis' meaning: `timeout` limits connecting, `read_timeout` limits
-            // each reply.
+            // Laravel uses the option names of phpredis: `timeout` limits connecting, and
+            // `read_timeout` limits each reply.
             $own['connect_timeout'] = ($options['timeout'] ?? 0) ?: 5.0;
             $own['timeout'] = $options['read_timeout'];
         }

@@ -47,7 +47,7 @@ final class Encoder
     }
 
     /**
-     * Converts a word that is not a string. Numbers are written so that parsing them gives the same
+     * Converts a word that is not a string. Numbers are formatted so that parsing restores the same
      * number.
      */
     public static function word(mixed $word): string

@@ -8,7 +8,7 @@ use Undercroft\Connection\Wire;
 use Undercroft\Native\Parser as Native;
 
 /**
- * Reads replies with the extension's parser, for TLS connections, whose bytes only PHP's streams
+ * Reads replies with the extension's parser over TLS connections, whose bytes only PHP's streams
  * can read.
  */
 final class NativeParser implements Reader

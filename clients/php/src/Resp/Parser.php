@@ -19,7 +19,7 @@ use function substr;
  * One call of explode() splits the bytes into lines, because PHP's built-in functions are many
  * times faster than PHP loops over bytes. A string without line breaks is the line that follows its
  * length line, so checking the string's length is enough. The lines of a string with line breaks
- * are joined again. A string longer than the buffered bytes is read in one piece.
+ * are joined again. A string that is longer than the buffered bytes is read in one piece.
  */
 final class Parser implements Reader
 {
@@ -27,7 +27,7 @@ final class Parser implements Reader
     private const DEPTH = 64;
 
     /**
-     * The maximum length of a line in bytes. Lines hold only lengths, numbers and errors, so a
+     * The maximum length of a line in bytes. Lines contain only lengths, numbers and errors, so a
      * longer line is a protocol error.
      */
     private const LINE = 65_536;
@@ -36,7 +36,8 @@ final class Parser implements Reader
     private const CHUNK = 131_072;
 
     /**
-     * The minimum number of remaining items for which a run of equally long strings is searched.
+     * The minimum number of remaining items for which the parser looks for a run of strings with
+     * equal lengths.
      */
     private const RUN = 64;
 
@@ -112,13 +113,13 @@ final class Parser implements Reader
     }
 
     /**
-     * Reads consecutive strings of one length into a list, at most `$count - 1` of them. The bytes
-     * between two such strings, including the length line, serve as the separator of one explode()
-     * call, so that no length line is parsed.
+     * Reads consecutive strings with the same length into a list, up to `$count - 1` strings. The
+     * bytes between two of these strings, including the length line, serve as the separator of one
+     * explode() call, so that no length line is parsed.
      *
      * @param list<mixed> $items
      *
-     * @return int how many strings were read
+     * @return int the number of strings that were read
      */
     private function run(array &$items, int $count, string $head, int $length): int
     {
@@ -129,7 +130,8 @@ final class Parser implements Reader
         }
         $between = "\r\n$head\r\n";
         $parts = explode($between, substr($bytes, strlen($head) + 2), $count);
-        // The last part is an incomplete string or has further replies after it.
+        // The last part is either an incomplete string or a string that is followed by other
+        // replies.
         $rest = array_pop($parts);
         $done = 0;
         foreach ($parts as $part) {
@@ -205,7 +207,7 @@ final class Parser implements Reader
         return $map;
     }
 
-    /** Reads a string of this length and its line end. */
+    /** Reads a string with the given length, and its line end. */
     private function bulk(int $length): string
     {
         $value = $this->lines[$this->at];
@@ -220,7 +222,7 @@ final class Parser implements Reader
             }
             $value .= "\r\n" . $this->lines[++$this->at];
         }
-        // All buffered bytes belong to this string, so read the rest of it directly.
+        // All buffered bytes belong to this string, so read the remaining bytes directly.
         $has = strlen($value);
         $parts = [$value];
         while ($has < $length + 2) {

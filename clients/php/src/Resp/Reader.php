@@ -10,7 +10,7 @@ interface Reader
     /** Appends bytes to the buffer. */
     public function feed(string $bytes): void;
 
-    /** Returns whether the buffer holds unread bytes. */
+    /** Returns whether the buffer contains unread bytes. */
     public function hasBytes(): bool;
 
     /**

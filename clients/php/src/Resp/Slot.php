@@ -5,8 +5,8 @@ declare(strict_types=1);
 namespace Undercroft\Resp;
 
 /**
- * Computes the cluster hash slot of a key: CRC16 (XMODEM) of the key, or of its part in braces,
- * modulo 16384.
+ * Computes the cluster hash slot of a key: the CRC16 (XMODEM) of the key, or of the part of the key
+ * in braces, modulo 16384.
  */
 final class Slot
 {

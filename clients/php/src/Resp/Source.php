@@ -4,11 +4,12 @@ declare(strict_types=1);
 
 namespace Undercroft\Resp;
 
-/** The source of a parser's bytes. */
+/** Supplies the bytes that a parser reads. */
 interface Source
 {
     /**
-     * Waits for bytes and returns at least one byte. `$wanted` is a hint for how many to read.
+     * Waits for bytes and returns at least one byte. `$wanted` is a hint for the number of bytes to
+     * read.
      *
      * @throws \Undercroft\ConnectionException if no bytes arrive
      */

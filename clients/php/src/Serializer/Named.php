@@ -8,11 +8,11 @@ use Undercroft\ArgumentException;
 use Undercroft\SerializerException;
 
 /**
- * The built-in serializers, selected by name: `json`, `igbinary`, `msgpack`, `php`.
+ * The built-in serializers, which are selected by name: `json`, `igbinary`, `msgpack`, `php`.
  *
  * Integers are stored as decimal digits, so that INCR and similar commands work on them, and are
- * decoded as integers. Only `php` and `igbinary` create objects from stored bytes. Use these two
- * only if every writer to the store is trusted.
+ * decoded as integers. Only `php` and `igbinary` create objects from stored bytes, so use these two
+ * serializers only if every writer to the store is trusted.
  */
 final class Named implements Serializer
 {

@@ -19,20 +19,21 @@ use Undercroft\UndercroftException;
  * released even after a fatal error.
  *
  * The lock names its holder. A waiting request checks every half second whether the holder is still
- * alive, and takes over the lock of a dead holder. On a server that cannot report this, the lock
- * expires after a few seconds, and the server itself renews it while the holder's second connection
- * is open: see Holder. A request that has lost its lock stops writing.
+ * alive, and takes over the lock of a dead holder. On a server that cannot report whether the
+ * holder is alive, the lock expires after a few seconds, and the server itself renews the lock
+ * while the holder's second connection is open (see Holder). A request that has lost its lock stops
+ * writing.
  *
  * A session that is destroyed while a request waits for its lock stays destroyed. With
- * `session.use_strict_mode` the waiting request gets a new session. Otherwise it gets an empty
+ * `session.use_strict_mode`, the waiting request gets a new session. Otherwise it gets an empty
  * session that is not stored.
  *
- * The client must not have a serializer: PHP's `session.serialize_handler` determines the format of
- * sessions.
+ * The client must not have a serializer, because PHP's `session.serialize_handler` determines the
+ * format of sessions.
  */
 final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestampHandlerInterface
 {
-    /** The pause between two attempts to take the lock, in microseconds: initially and at most. */
+    /** The first and the longest pause between two attempts to take the lock, in microseconds. */
     private const FIRST = 1_000;
     private const MOST = 50_000;
 
@@ -41,10 +42,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
      */
     private const LOOK = 0.5;
 
-    /**
-     * Lua scripts that store a session or remove its lock, provided that this request holds the
-     * lock.
-     */
+    /** Lua scripts that store a session or remove its lock, if this request holds the lock. */
     private const WRITE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
         . 'redis.call("SETEX", KEYS[2], ARGV[2], ARGV[3]) return 1';
     private const RELEASE = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
@@ -64,8 +62,8 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     private string $ended = '';
 
     /**
-     * The time until which this request waits for a session. It is kept when PHP asks for the same
-     * session twice.
+     * The time until which this request waits for a session. The time does not change if PHP asks
+     * for the same session twice.
      */
     private float $end = 0.0;
     private string $wanted = '';
@@ -74,11 +72,12 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     /**
      * @param int|null $lifetime seconds until an unused session expires; null for
-     *     session.gc_maxlifetime
+     * session.gc_maxlifetime
      * @param int $hold seconds after which a lock expires
      * @param float $patience seconds that a request waits for another request of the same session
      * @param float $lease seconds until a killed request's lock expires, on a server that cannot
-     *     tell whether the request's connection is still open
+     * report
+     *     whether the request's connection is still open
      */
     public function __construct(
         private readonly Client $client,
@@ -146,8 +145,9 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     }
 
     /**
-     * Returns whether a session exists. With `session.use_strict_mode` PHP calls this before
-     * read(). Wait for the lock first, because the session may be destroyed during the wait.
+     * Returns whether a session exists. With `session.use_strict_mode`, PHP calls this method
+     * before read(). Waits for the lock first, because the session may be destroyed during the
+     * wait.
      */
     public function validateId(string $id): bool
     {
@@ -188,7 +188,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         if ($this->locked === $id) {
             return;
         }
-        // PHP has given this request a new session id, so release the lock of the old session.
+        // PHP has given this request a new session id, so release the old session's lock.
         $this->locked === '' || $this->close();
         if ($this->wanted !== $id) {
             [$this->wanted, $this->end] = [$id, microtime(true) + $this->patience];
@@ -221,7 +221,7 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
         }
     }
 
-    /** Takes over the lock if its holder is dead. */
+    /** Takes over the lock if the lock's holder is dead. */
     private function takesOver(string $lock, Holder $holder): bool
     {
         $held = (string) $this->client->get($lock);
@@ -236,8 +236,8 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
     }
 
     /**
-     * Releases the lock at shutdown. After a fatal error or an exception in write(), PHP does not
-     * close the session.
+     * Releases the lock at shutdown, because PHP does not close the session after a fatal error or
+     * an exception in write().
      */
     private function shutDown(): void
     {
@@ -250,7 +250,8 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
             }
             $this->close();
         } catch (UndercroftException) {
-            // The server or store is gone. The lock ends with this request's connection or expires.
+            // The server or store is unreachable. The lock ends with this request's connection or
+            // expires.
         }
     }
 }

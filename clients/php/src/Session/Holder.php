@@ -12,29 +12,29 @@ use Undercroft\ConnectionException;
 use Undercroft\ServerException;
 
 /**
- * The holder of a session's lock, with a sign that it is alive, which ends with the holder's
- * process. The lock's value names the kind of sign:
+ * The holder of a session's lock, with a sign of life that ends with the holder's process. The
+ * lock's value names the kind of sign:
  *
  * - `channel`: in a store, a subscription to a channel that only this holder uses. A store counts
- *   the subscriptions of living processes only. It detects dead processes by kernel locks, which
+ *   only the subscriptions of living processes. It detects dead processes by kernel locks, which
  *   also works across containers.
  * - `client`: on a Redis server, the number of the request's connection and the server's run id.
  * - `lease`: on any other server, and for a user that may not list connections. The lock expires
- *   soon, and the server itself renews it by blocking commands that wait on a second connection.
+ *   soon, and the server itself renews it with blocking commands that wait on a second connection.
  *   When that connection ends, the server drops the commands and the lock expires.
  * - no sign: the server refuses blocking commands. The lock then lasts for the handler's `hold`
  *   time.
  */
 final class Holder
 {
-    /** A Lua script that renews a lock, provided that this request holds it. */
+    /** A Lua script that renews a lock if this request holds it. */
     private const RENEW = 'if redis.call("GET", KEYS[1]) ~= ARGV[1] then return 0 end '
         . 'return redis.call("PEXPIRE", KEYS[1], ARGV[2])';
 
-    /** How many times a lock is renewed within its lease. */
+    /** The number of times that a lock is renewed within its lease. */
     private const RENEWALS = 3;
 
-    /** The lock's value: a random word unique to this request, and the liveness sign. */
+    /** The lock's value: a random word that is unique to this request, and the sign of life. */
     public readonly string $token;
 
     /** The lock's lifetime in milliseconds if it is not renewed. */
@@ -43,14 +43,15 @@ final class Holder
     private readonly bool $isLease;
 
     /**
-     * The connection that ends with the process: it subscribes to the store's channel, or renews
+     * The connection that ends with the process. It subscribes to the store's channel, or renews
      * the lease.
      */
     private ?Connection $sign = null;
 
     /**
-     * @param float $hold seconds after which the lock expires, whatever the holder does
-     * @param float $lease seconds for which a lease outlives its holder
+     * @param float $hold seconds after which the lock expires, even if the holder is alive
+     * @param float $lease seconds until the lock expires after its holder's death, if the sign is a
+     * lease
      */
     public function __construct(
         private readonly Client $client,
@@ -110,7 +111,7 @@ final class Holder
         try {
             $this->sign = self::server($this->client, $this->lock)->another();
             // The lock is a string and not a list, so a server that supports blocking commands
-            // refuses this BLPOP at once.
+            // refuses this BLPOP immediately.
             [$wait, $renewed] = $this->sign->pipeline([['BLPOP', $key, $pause], [...$renew, $this->life]]);
             if ($wait instanceof ServerException && $wait->kind() === 'WRONGTYPE') {
                 if ($renewed !== 1) {
@@ -122,14 +123,14 @@ final class Holder
                 return true;
             }
         } catch (ConnectionException) {
-            // A proxy closed the connection at an unknown command. If the server is down, the next
-            // command throws.
+            // A proxy closed the connection because of an unknown command. If the server is down,
+            // the next command throws.
         }
         $this->end();
         return $this->client->eval(self::RENEW, 1, $this->lock, $this->token, (int) (1000 * $this->hold)) === 1;
     }
 
-    /** Closes the connection that serves as the sign. */
+    /** Closes the connection that serves as the sign of life. */
     public function end(): void
     {
         $this->sign?->close();
@@ -137,7 +138,7 @@ final class Holder
     }
 
     /**
-     * Returns whether the holder named in a lock is alive. Returns true if that cannot be
+     * Returns whether the holder that a lock names is alive. Also returns true if that cannot be
      * determined.
      */
     public static function isThere(Client $client, string $lock, string $token): bool
@@ -161,8 +162,8 @@ final class Holder
         if (!is_string($info) || !is_string($list) || self::run($info) === '') {
             return true;
         }
-        // If another server now answers, the holder's connection ended together with the server
-        // that numbered it.
+        // If a different server now answers, the holder's connection ended together with the server
+        // that numbered the connection.
         return ($run === '' || self::run($info) === $run) && str_contains($list, "id=$number ");
     }
 
@@ -172,7 +173,7 @@ final class Holder
         return $connection instanceof ClusterConnection ? $connection->nodeOf($client->_prefix($lock)) : $connection;
     }
 
-    /** Returns the server's run id, or '' if it reports none. */
+    /** Returns the server's run id, or '' if the server reports no run id. */
     private static function run(string $info): string
     {
         return preg_match('~^run_id:(\w+)~m', $info, $found) ? $found[1] : '';
@@ -184,7 +185,7 @@ final class Holder
     }
 
     /**
-     * Returns a key that never exists, for blocking commands to wait on. It has the lock's hash
+     * Returns a key that never exists, on which blocking commands can wait. It has the lock's hash
      * slot, for clusters, and the lock's prefix, for ACL rules.
      */
     private static function never(string $key): string

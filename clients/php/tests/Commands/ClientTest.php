@@ -12,7 +12,7 @@ use Undercroft\SerializerException;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** Tests the client's features apart from single commands. */
+/** Tests the client's features that involve more than single commands. */
 final class ClientTest extends EngineCase
 {
     public function testPipelines(): void
@@ -110,7 +110,7 @@ final class ClientTest extends EngineCase
         }, watch: 'a');
         self::assertSame([[[true], [true]], null], [$inner, $ran]);
         self::assertSame(['of another', '1', '1', null], $c->mGet('a', 'b', 'c', 'd'));
-        // While no callback runs, watch() and transactions work as usual.
+        // While no callback is running, watch() and transactions work as usual.
         $c->watch('a');
         self::assertSame([true], $c->transaction()->set('a', 2)->execute());
         $c->watch('a');
@@ -137,7 +137,7 @@ final class ClientTest extends EngineCase
         $first->resume();
         self::assertNull($first->getReturn(), 'the watch of the first fiber lasted');
         self::assertSame(['of another', '2'], $c->mGet('a', 'b'));
-        // One fiber calls watch(), and another runs a transaction.
+        // One fiber calls watch(), and another fiber runs a transaction.
         $watching = new \Fiber(static function () use ($c): ?array {
             $c->watch('a');
             \Fiber::suspend();

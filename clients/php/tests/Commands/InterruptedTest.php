@@ -8,10 +8,10 @@ use Undercroft\Client;
 use Undercroft\Connection\Connection;
 use Undercroft\Tests\EngineCase;
 
-/** A signal handler uses the client in the middle of a call. */
+/** Tests a signal handler that uses the client in the middle of a call. */
 final class InterruptedTest extends EngineCase
 {
-    /** The handler runs between WATCH and the transaction's callback. */
+    /** Tests a handler that runs between WATCH and the transaction's callback. */
     public function testATransactionInASignalHandlerKeepsTheWatch(): void
     {
         $c = $this->client;

@@ -7,12 +7,15 @@ namespace Undercroft\Tests\Commands;
 use Undercroft\Script;
 use Undercroft\Tests\EngineCase;
 
-/** Numbers use a decimal point in every locale. UNDERCROFT_LOCALE sets the locale. */
+/**
+ * Tests that numbers have a decimal point in every locale. The environment variable
+ * UNDERCROFT_LOCALE sets the locale.
+ */
 final class NumbersTest extends EngineCase
 {
     /**
-     * Floats without a fraction, with an exponent, and with full precision, which must survive a
-     * round trip.
+     * Floats without a fraction, with an exponent, and with full precision, all of which must
+     * survive a round trip.
      */
     private const FLOATS = [1.5, -0.25, 3.0, 1e21, 1.0E-7, 0.1 + 0.2, -1234567.875, 1e-300];
 
@@ -95,7 +98,7 @@ final class NumbersTest extends EngineCase
         self::assertSame('IX', $c->eval('return string.upper(ARGV[1])', 0, 'ix'));
     }
 
-    /** In Turkish the uppercase form of i is not I. */
+    /** Tests command names in both cases. In Turkish, the uppercase form of i is not I. */
     public function testWordsInBothCases(): void
     {
         $c = $this->client;

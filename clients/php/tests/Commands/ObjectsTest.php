@@ -10,8 +10,8 @@ use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
 /**
- * Objects on every engine: stored objects are returned unchanged, and take() never deletes other
- * values.
+ * Tests objects on every engine: stored objects are returned unchanged, and take() never deletes
+ * other values.
  */
 final class ObjectsTest extends EngineCase
 {

@@ -8,7 +8,8 @@ use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
 /**
- * Streams, sharded channels, functions, and ACL users, which `undercroft serve` does not support.
+ * Tests streams, sharded channels, functions, and ACL users. `undercroft serve` does not support
+ * ACL users.
  */
 final class StreamsTest extends EngineCase
 {
@@ -81,7 +82,7 @@ final class StreamsTest extends EngineCase
             $c->transaction(static fn ($queue) => $queue->xRead(['s' => 0])->xLen('s')));
     }
 
-    /** Streams of 10 and 100,000 entries. */
+    /** Tests streams of 10 and 100,000 entries. */
     public function testSizes(): void
     {
         foreach ([10, 100_000] as $size) {

@@ -8,7 +8,7 @@ use Undercroft\ArgumentException;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** The methods of every command family. */
+/** Tests the methods of every command family. */
 final class TypesTest extends EngineCase
 {
     public function testStrings(): void
@@ -270,7 +270,7 @@ final class TypesTest extends EngineCase
         self::assertTrue($c->move('d', 1));
     }
 
-    /** Options in the forms that Predis and phpredis use. */
+    /** Tests options in the forms that Predis and phpredis use. */
     public function testOptionsOfOtherClients(): void
     {
         $c = self::connect(['prefix' => 'p:']);
@@ -357,7 +357,7 @@ final class TypesTest extends EngineCase
         self::assertSame('text', $c->get('k'));
     }
 
-    /** Values of up to 1,000,000 bytes and collections of up to 100,000 items. */
+    /** Tests values of up to 1,000,000 bytes and collections of up to 100,000 items. */
     public function testSizes(): void
     {
         $c = $this->client;

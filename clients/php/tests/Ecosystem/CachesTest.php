@@ -13,7 +13,10 @@ use Undercroft\Tests\EngineCase;
 
 require_once '/usr/share/php/Symfony/Component/Cache/autoload.php';
 
-/** Tests that the php-cache suites lack: foreign keys, clients with a prefix, Symfony's adapter. */
+/**
+ * Tests what the php-cache suites do not cover: keys of other programs, clients with a prefix, and
+ * Symfony's adapter.
+ */
 final class CachesTest extends EngineCase
 {
     public function testClearKeepsKeysWithoutThePrefix(): void

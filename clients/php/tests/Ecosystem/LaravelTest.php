@@ -17,7 +17,10 @@ foreach (['Redis', 'Cache', 'Queue', 'Container', 'Events'] as $part) {
     require_once "/usr/share/php/Illuminate/$part/autoload.php";
 }
 
-/** Laravel's cache, locks, rate limiter and queue on this client instead of Predis or phpredis. */
+/**
+ * Tests Laravel's cache, locks, rate limiter and queue on this client instead of Predis or
+ * phpredis.
+ */
 final class LaravelTest extends EngineCase
 {
     private RedisManager $redis;

@@ -14,7 +14,7 @@ use Undercroft\Cache\Pool;
 use Undercroft\Client;
 use Undercroft\Tests\EngineCase;
 
-/** The php-cache suite for PSR-6 pools. */
+/** Runs the php-cache suite for PSR-6 pools. */
 final class PoolTest extends CachePoolTest
 {
     public function createCachePool(): CacheItemPoolInterface

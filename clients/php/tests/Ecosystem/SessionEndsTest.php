@@ -9,14 +9,14 @@ use Undercroft\Tests\EngineCase;
 use Undercroft\TimeoutException;
 
 /**
- * Requests with sessions that end in any way: the next request gets the lock, and a destroyed
- * session stays destroyed.
+ * Tests session requests that end in different ways: the next request must get the lock, and a
+ * destroyed session must stay destroyed.
  */
 final class SessionEndsTest extends EngineCase
 {
     use SessionProcess;
 
-    /** Returns a handler that waits at most three seconds for the lock. */
+    /** Returns a handler that waits up to three seconds for the lock. */
     private static function next(): Handler
     {
         return new Handler(self::connect(), hold: 60, patience: 3.0);
@@ -77,8 +77,8 @@ final class SessionEndsTest extends EngineCase
             $holder->read('s');
             $holder->write('s', 'mark|s:3:"old";');
             $this->start($what);
-            // In strict mode the first line comes from validateId() or from the wait for the lock.
-            // Both precede destroy().
+            // In strict mode, validateId() or the wait for the lock prints the first line. Both
+            // precede destroy().
             self::assertSame("seen\n", fgets($this->pipes[1]), $what);
             $holder->destroy('s');
             $holder->close();

@@ -11,15 +11,15 @@ use Undercroft\Tests\Servers;
 use Undercroft\TimeoutException;
 
 /**
- * Session locks of holders that neither a connection list nor a process id can show to be alive.
+ * Tests the locks of session holders whose liveness neither a connection list nor a process id can
+ * show.
  */
 final class SessionLeaseTest extends EngineCase
 {
     use SessionProcess;
 
     /**
-     * Seconds for which a killed request's lease lasts, long enough for a busy server to renew it
-     * in time.
+     * The lease of a killed request in seconds, long enough for a busy server to renew it in time.
      */
     private const LEASE = 1.0;
 
@@ -54,7 +54,7 @@ final class SessionLeaseTest extends EngineCase
         self::assertSame(0, $client->exists('session:s:lock'));
     }
 
-    /** Returns the URL of a server with a user that has only the given rights. */
+    /** Returns the URL of a server, for a user that has only the given rights. */
     private static function limited(string $rights): string
     {
         [$port] = Servers::redis('--user', 'app', 'on', '>secret', '~session:*', ...explode(' ', $rights));
@@ -66,8 +66,8 @@ final class SessionLeaseTest extends EngineCase
         if (!$this->isOf('served', 'redis', 'native')) {
             return;
         }
-        // Two common restrictions of a user's rights: one is tested with the extension, the other
-        // in pure PHP.
+        // A user's rights are commonly restricted in two ways. One restriction is tested with the
+        // extension, and the other in pure PHP.
         $rights = self::engine() === 'native' ? '+@all -@dangerous' : '+@all -client';
         $url = self::limited($rights);
         $client = new Client($url, ['native' => self::engine() === 'native']);
@@ -75,7 +75,7 @@ final class SessionLeaseTest extends EngineCase
         $left = $client->pTtl('session:s:lock');
         self::assertGreaterThan(0, $left);
         self::assertLessThanOrEqual(1000 * self::LEASE, $left);
-        // The holder makes no call for longer than a lease, and still keeps the lock.
+        // The holder makes no call for longer than its lease, but must still hold the lock.
         self::assertKeptOut($client, self::LEASE + 0.3);
         $this->kill();
         self::assertGetsIn($client);
@@ -116,7 +116,7 @@ final class SessionLeaseTest extends EngineCase
         } while ($waiting !== '0');
     }
 
-    /** Each server of a store numbers only its own connections. */
+    /** Tests two servers of one store, each of which numbers only its own connections. */
     public function testTwoServersOfOneStore(): void
     {
         if (!$this->isOf('served')) {
@@ -137,7 +137,7 @@ final class SessionLeaseTest extends EngineCase
         self::assertGetsIn($clients[1]);
     }
 
-    /** A process id from another container denotes a different process here. */
+    /** Tests a holder in another container, whose process id denotes a different process here. */
     public function testAHolderInAnotherContainer(): void
     {
         if (!$this->isOf('embedded')) {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft\Tests\Ecosystem;
 
-/** Runs a request in a separate process, with session.php. */
+/** Runs a request in a separate process with session.php. */
 trait SessionProcess
 {
     /** @var resource|null */
@@ -42,8 +42,8 @@ trait SessionProcess
     private function kill(): void
     {
         proc_terminate($this->process, SIGKILL);
-        // Wait for the killed process before closing its input. Otherwise it could see the end of
-        // its input and exit normally.
+        // Wait for the killed process before closing its input. Otherwise the process could reach
+        // the end of its input and exit normally.
         stream_get_contents($this->pipes[1]);
         $this->end();
     }

@@ -8,7 +8,10 @@ use Undercroft\Session\Handler;
 use Undercroft\Tests\EngineCase;
 use Undercroft\TimeoutException;
 
-/** Sessions: each request reads what the previous one wrote, and requests never overlap. */
+/**
+ * Tests that each session request reads what the previous request wrote, and that requests never
+ * overlap.
+ */
 final class SessionTest extends EngineCase
 {
     public function testRequestsOfOneSessionTakeTurns(): void
@@ -43,8 +46,8 @@ final class SessionTest extends EngineCase
         self::assertTrue($first->close());
         self::assertSame('data', $second->read('s'));
         self::assertFalse($first->write('s', 'late'), 'a session without the lock is not written');
-        // A request that lost its lock, because it held it for too long, must not release the next
-        // holder's lock.
+        // A request that lost its lock, because it held the lock for too long, must not release the
+        // next holder's lock.
         $this->client->set('session:s:lock', 'of another');
         self::assertFalse($second->write('s', 'late'));
         self::assertTrue($second->close());

@@ -13,7 +13,7 @@ use Psr\SimpleCache\CacheInterface;
 use Undercroft\Cache\SimpleCache;
 use Undercroft\Tests\EngineCase;
 
-/** The php-cache suite for PSR-16 caches. */
+/** Runs the php-cache suite for PSR-16 caches. */
 final class SimpleTest extends SimpleCacheTest
 {
     public function createSimpleCache(): CacheInterface

@@ -13,8 +13,8 @@ use Undercroft\ServerException;
 use Undercroft\TimeoutException;
 
 /**
- * Servers that close the connection, stay silent or send invalid replies: the client throws the
- * right exception, and its next call works.
+ * Tests servers that close the connection, stay silent or send invalid replies: the client must
+ * throw the right exception, and its next call must work.
  */
 final class BrokenServerTest extends TestCase
 {
@@ -98,8 +98,8 @@ final class BrokenServerTest extends TestCase
     }
 
     /**
-     * A client that polls before it sleeps reads the same replies, whether they arrive early, late
-     * or never.
+     * Tests that a client that polls before it sleeps reads the same replies, whether they arrive
+     * early, late or never.
      */
     public function testSpinning(): void
     {

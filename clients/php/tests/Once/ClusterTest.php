@@ -13,7 +13,7 @@ use Undercroft\Session\Handler;
 use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 
-/** A client of a cluster of three real servers, with slots that migrate. */
+/** Tests a client of a cluster of three Redis servers, with slots that migrate. */
 final class ClusterTest extends TestCase
 {
     /** @var list<int> */
@@ -133,8 +133,8 @@ final class ClusterTest extends TestCase
         $id = array_map(static fn (Client $each): string => $each->rawCommand('CLUSTER', 'MYID'), self::$servers);
         self::$servers[$to]->rawCommand('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $id[$from]);
         self::$servers[$from]->rawCommand('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $id[$to]);
-        // The first key has not migrated yet. The second key does not exist, so the server
-        // redirects its creation to the new owner with ASK.
+        // The first key has not migrated yet. The second key does not exist, so the server uses ASK
+        // to redirect its creation to the new owner.
         self::assertSame('v', $c->get($key));
         self::assertTrue($c->set($other, 'w'));
         self::assertSame(['v', 'w'], $c->pipeline()->get($key)->get($other)->execute());

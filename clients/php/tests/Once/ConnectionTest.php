@@ -14,7 +14,7 @@ use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 use Undercroft\TimeoutException;
 
-/** Addresses and ways to connect, against real servers. */
+/** Tests addresses and connection options against Redis servers. */
 final class ConnectionTest extends TestCase
 {
     private static int $port;
@@ -128,7 +128,7 @@ final class ConnectionTest extends TestCase
         try {
             self::assertTrue($client->set('k', 'w'));
         } catch (ConnectionException) {
-            // The write may or may not have run, so the client must not resend it.
+            // The server may have run the write, so the client must not resend it.
             self::assertTrue($client->set('k', 'w'));
         }
     }
@@ -189,8 +189,8 @@ final class ConnectionTest extends TestCase
             self::assertSame(100_000, strlen($loop->next(5.0)->payload));
             self::assertNull($loop->next(0.01));
         }
-        // A persistent connection opened without certificate verification is not reused by a client
-        // that verifies.
+        // A client that verifies certificates does not reuse a persistent connection that was
+        // opened without verification.
         $trusting = ['verify_peer' => false, 'verify_peer_name' => false];
         $careless = self::client("tls://127.0.0.1:$tls", ['ssl' => $trusting, 'persistent' => true]);
         $first = $careless->client('id');

@@ -7,7 +7,7 @@ namespace Undercroft\Tests\Once;
 use PHPUnit\Framework\TestCase;
 use Undercroft\Tests\Servers;
 
-/** Waits in processes with more open files than PHP's stream_select() supports. */
+/** Tests waits in processes that have more open files than PHP's stream_select() supports. */
 final class DescriptorsTest extends TestCase
 {
     private static function subscribed(string $url, string $options = '', string $cafile = ''): string
@@ -39,7 +39,7 @@ final class DescriptorsTest extends TestCase
             self::markTestSkipped('the extension has no such limit');
         }
         [$port] = Servers::redis();
-        // Run PHP without loadable extensions, including `sockets`.
+        // Run PHP without loadable extensions, which include `sockets`.
         $text = self::subscribed("tcp://127.0.0.1:$port", ' -n');
         self::assertStringContainsString('no file descriptor above 1,023', $text);
     }

@@ -7,7 +7,8 @@ namespace Undercroft\Tests\Once;
 use Undercroft\Tests\EngineCase;
 
 /**
- * Forks at random moments of calls: the child makes calls of every kind while the parent continues.
+ * Forks at random moments during calls. The child makes calls of every kind while the parent
+ * continues.
  */
 final class ForkLoadTest extends EngineCase
 {

@@ -8,7 +8,9 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 
-/** Forks while a client is connected: each process receives only the replies to its own calls. */
+/**
+ * Forks while a client is connected. Each process must receive only the replies to its own calls.
+ */
 final class ForkTest extends TestCase
 {
     private static string $tcp;

@@ -9,7 +9,7 @@ use Undercroft\Client;
 use Undercroft\Commands\Families;
 use Undercroft\Tests\Servers;
 
-/** The generated files match the output of tools/generate.php. */
+/** Tests that the generated files match the output of tools/generate.php. */
 final class GeneratedTest extends TestCase
 {
     public function testMethodsAndTableAreNotStale(): void
@@ -66,16 +66,16 @@ final class GeneratedTest extends TestCase
         [$port] = Servers::undercroft();
         $served = array_map(strtoupper(...), array_column((new Client("tcp://127.0.0.1:$port"))->command(), 0));
         self::assertGreaterThan(200, count($served));
-        // The client offers these commands in another form: connection states, pubSubLoop(), feed()
-        // and debugging.
+        // The client provides these commands in another form, such as pubSubLoop() and feed(), or
+        // does not provide them because they change the connection's state or serve debugging.
         $others = ['DISCARD', 'EXEC', 'HELLO', 'QUIT', 'RESET', 'SELECT', 'MONITOR', 'SUBSCRIBE', 'PSUBSCRIBE',
             'SSUBSCRIBE', 'UNSUBSCRIBE', 'PUNSUBSCRIBE', 'SUNSUBSCRIBE', 'DEBUG', 'PFDEBUG', 'PFSELFTEST'];
-        // These commands are refused or are meant for servers only.
+        // These commands are refused, or only servers use them.
         $refused = ['ASKING', 'READONLY', 'READWRITE', 'SYNC', 'PSYNC', 'REPLCONF', 'RESTORE-ASKING'];
         $missing = array_filter(array_diff($served, $named, $others, $refused),
             static fn (string $name): bool => !str_starts_with($name, 'FEED.'));
         self::assertSame([], array_values($missing));
-        // Every command of Redis 7.0 must have a method too.
+        // Every command of Redis 7.0 must also have a method.
         [$port] = Servers::redis();
         $known = array_map(strtoupper(...), array_column((new Client("tcp://127.0.0.1:$port"))->command(), 0));
         self::assertSame([], array_values(array_diff($known, $named, $others, $refused)));

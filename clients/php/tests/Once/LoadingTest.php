@@ -8,8 +8,8 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Tests\Servers;
 
 /**
- * The files that a process loads: without opcache only those it needs, with opcache all command
- * methods.
+ * Tests which files a process loads: only the files that it needs without opcache, and all command
+ * methods with opcache.
  */
 final class LoadingTest extends TestCase
 {
@@ -20,7 +20,7 @@ final class LoadingTest extends TestCase
         self::$url = 'unix://' . Servers::redis()[1];
     }
 
-    /** Returns the output of a program that has a client. */
+    /** Returns the output of a program that uses a client. */
     private static function printed(string $program, bool $hasOpcache = false): string
     {
         $command = [PHP_BINARY, '-d', 'opcache.enable_cli=' . (int) $hasOpcache, '-r',
@@ -45,7 +45,7 @@ final class LoadingTest extends TestCase
         $files = self::files($get);
         self::assertContains('StreamConnection', $files);
         self::assertLessThanOrEqual(10, count($files), implode(', ', $files));
-        // Further calls load only the files for their methods, and no other command family.
+        // Further calls load only the files for their methods, and no other family.
         $more = array_diff(self::files($get . '$client->hSet("h", "f", "v"); $client->hLen("h");'),
             $files);
         self::assertEqualsCanonicalizing(['Families', 'Family', 'Packing', 'Written', 'Hashes', 'Encoder'], $more);

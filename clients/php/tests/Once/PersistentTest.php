@@ -9,8 +9,8 @@ use Undercroft\Client;
 use Undercroft\Tests\Servers;
 
 /**
- * Persistent connections in one PHP process that serves many requests. The next request reuses the
- * connection and sees no state of the previous request, however that request ended.
+ * Tests persistent connections in a PHP process that serves many requests. The next request must
+ * reuse the connection and see no state of the previous request, however that request ended.
  */
 final class PersistentTest extends TestCase
 {
@@ -20,7 +20,7 @@ final class PersistentTest extends TestCase
     /** @var list<int> the ports of PHP's built-in servers */
     private static array $ports = [];
 
-    /** The index of the server in use. */
+    /** The index in `$ports` of the server that requests currently use. */
     private static int $serving = 0;
 
     private static int $redis;
@@ -38,7 +38,7 @@ final class PersistentTest extends TestCase
             'large' => str_repeat('x', 6_000_000)]);
         $extension = getenv('UNDERCROFT_EXTENSION');
         $load = self::isNative() && $extension ? ['-d', "extension=$extension"] : [];
-        // The second server runs without loadable extensions, including `sockets`.
+        // The second server runs without loadable extensions, which include `sockets`.
         foreach (self::isNative() ? [$load] : [$load, ['-n']] as $options) {
             self::$ports[] = $port = Servers::port();
             Servers::start([PHP_BINARY, ...$options, '-d', 'display_errors=0', '-S', "127.0.0.1:$port",
@@ -116,8 +116,8 @@ final class PersistentTest extends TestCase
     {
         $url = self::url($pattern);
         self::$direct->del('k4');
-        // Replace the database number at the end only, because the socket's path may contain a 3
-        // too.
+        // Replace only the database number at the end, because the socket's path may also contain a
+        // 3.
         $other = substr($url, 0, -1) . '4';
         for ($i = 0; $i < 3; $i++) {
             $text = self::ask('two', $url, ['other' => $other]);

@@ -10,8 +10,8 @@ use Undercroft\ServerException;
 use Undercroft\Tests\Servers;
 
 /**
- * Runs the same random commands with Predis and with this client, each on its own database. Replies
- * and data must be equal.
+ * Runs the same random commands with Predis and with this client, each on a separate database.
+ * Replies and data must be equal.
  */
 final class PredisTest extends TestCase
 {
@@ -53,7 +53,7 @@ final class PredisTest extends TestCase
             self::assertSame([$isError, $expected], [$failed, $got], $text);
         }
         self::assertGreaterThan(100, $errors, 'errors are compared, too');
-        // Repeat the comparison with pipelines.
+        // Compare pipelines as well.
         for ($round = 0; $round < 20; $round++) {
             $batch = array_map(static fn (): array => self::words(), range(1, 100));
             $expected = array_map(static fn (array $words): mixed => $theirs->executeRaw($words), $batch);

@@ -9,8 +9,8 @@ use Undercroft\Client;
 use Undercroft\ProtocolException;
 
 /**
- * Cluster redirects that name servers as Redis does: IPv6 addresses without brackets, and an empty
- * host for the replying server.
+ * Tests cluster redirections that name servers as Redis does: IPv6 addresses without brackets, and
+ * an empty host for the server that replies.
  */
 final class RedirectTest extends TestCase
 {
@@ -27,7 +27,8 @@ final class RedirectTest extends TestCase
     }
 
     /**
-     * Starts a server that answers each request with the next of the given texts. Returns its port.
+     * Starts a server that answers each request with the next text in a list. Returns the server's
+     * port.
      */
     private function serve(string $address, callable $replies): int
     {

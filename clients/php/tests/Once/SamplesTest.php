@@ -21,7 +21,7 @@ final class SamplesTest extends TestCase
     /**
      * @dataProvider options
      *
-     * @param list<string> $options for PHP
+     * @param list<string> $options PHP's command-line options
      */
     public function testSamplesOfTheReadme(array $options): void
     {
@@ -31,8 +31,8 @@ final class SamplesTest extends TestCase
         preg_match('~^```text\n(.*?)^```~ms', $page, $printed);
         self::assertGreaterThan(1, count($samples[1]));
         self::assertStringStartsWith("<?php\n", $samples[1][0]);
-        // The README says to save the program next to autoload.php. Run it from another working
-        // directory.
+        // The README tells readers to save the program next to autoload.php. Run it from a
+        // different working directory.
         $folder = Servers::folder() . '/' . bin2hex(random_bytes(4));
         mkdir($folder);
         symlink(self::root() . '/clients/php/autoload.php', "$folder/autoload.php");
@@ -55,7 +55,10 @@ final class SamplesTest extends TestCase
         }
     }
 
-    /** The samples of the other pages need a store. Without the extension they are only parsed. */
+    /**
+     * Runs the samples of the other pages, which need a store. Without the extension, they are only
+     * parsed.
+     */
     public function testSamplesOfTheOtherPages(): void
     {
         $store = Servers::store();
@@ -106,7 +109,7 @@ final class SamplesTest extends TestCase
     /**
      * Runs a program, which must succeed, and returns its output.
      *
-     * @param list<string> $arguments for PHP
+     * @param list<string> $arguments PHP's command-line arguments
      */
     private static function printed(array $arguments): string
     {

@@ -1,10 +1,9 @@
-//! The Rust samples of the documentation: `build.rs` finds them, and a test runs each of them
-//! twice.
+//! Runs the documentation's Rust samples, which `build.rs` collects. A test runs each sample twice.
 //!
 //! All samples share their stores and their server, because a reader tries the samples one after
-//! another. The URLs in the samples are replaced by those of temporary stores, of an Undercroft
-//! server, and of a cluster of real Redis servers. Without `redis-server`, the cluster samples are
-//! skipped.
+//! another. The URLs in the samples are replaced by the URLs of temporary stores, of an Undercroft
+//! server, and of a cluster of real Redis servers. If `redis-server` is not installed, the cluster
+//! samples are skipped.
 
 #![cfg(test)]
 
@@ -18,7 +17,7 @@ mod redis;
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 type Sample = fn() -> Outcome;
 
-/// The stores and servers that replace those named in the samples.
+/// The stores and servers that replace the ones in the samples.
 mod place {
     use std::sync::{Arc, Mutex};
 
@@ -48,7 +47,7 @@ mod place {
         place.clone()
     }
 
-    /// Stops the servers when it is dropped, because a static is never dropped.
+    /// Stops the servers when it is dropped. The static that owns the servers is never dropped.
     pub(crate) struct End;
 
     impl Drop for End {
@@ -74,7 +73,7 @@ mod place {
         place.cluster.as_ref().expect("a cluster runs").url()
     }
 
-    /// Opens a store with the engine's API and puts a job into it.
+    /// Opens a store with the engine's API and pushes a job to it.
     pub(crate) fn engine() -> Store {
         let path = place().directory.path().join("engine");
         let store = Store::open_or_create(&path, &Options::default()).expect("a store");

@@ -1,4 +1,4 @@
-//! A server for a test or an example, in the same process and with a temporary store.
+//! Runs a server with a temporary store in the current process, for a test or an example.
 
 use std::thread::{JoinHandle, spawn};
 
@@ -14,7 +14,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts a server on a unix socket.
+    /// Starts a server on a Unix socket.
     ///
     /// # Panics
     /// If the server cannot be started.

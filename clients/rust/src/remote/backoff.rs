@@ -1,4 +1,4 @@
-//! Pauses between attempts to connect.
+//! Computes the pauses between attempts to connect.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const FIRST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Exponential backoff with jitter, so that the clients of a restarted server do not all reconnect
-/// at once.
+/// at the same moment.
 #[derive(Default)]
 pub(crate) struct Backoff {
     attempts: u32,

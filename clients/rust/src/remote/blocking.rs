@@ -1,4 +1,4 @@
-//! A connection with blocking calls.
+//! Implements a connection with blocking calls.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -20,7 +20,7 @@ use crate::remote::input::Input;
 use crate::remote::socket::is_quiet;
 use crate::reply::{Reply, from_value, outcome};
 
-/// The maximum number of bytes in one write. The kernel splits larger writes to a unix socket, and
+/// The maximum number of bytes in one write. The kernel splits larger writes to a Unix socket, and
 /// restarts the time limit for each part.
 const PIECE: usize = 32 << 10;
 
@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     input: Input,
     output: Vec<u8>,
     name: Arc<str>,
-    /// The time limit of a read or a write that was last set on the socket.
+    /// The time limit for reads and writes that was last set on the socket.
     limit: Duration,
 }
 
@@ -72,15 +72,15 @@ impl Connection {
         }
     }
 
-    /// Sends a command before `until`.
+    /// Sends a command, or fails at `until`.
     pub(crate) fn send(&mut self, words: &[&[u8]], until: Instant) -> Result<()> {
         self.output.clear();
         encode::command(&mut self.output, words);
         self.write(until)
     }
 
-    /// Returns the next reply or push message before `until`. If nothing arrives, the socket's time
-    /// limit ends the call with an error, see [`is_late`], and the call may be repeated.
+    /// Returns the next reply or push message. If nothing arrives before `until`, the call fails
+    /// with an error for which [`is_late`] returns true, and the call may be repeated.
     pub(crate) fn receive(&mut self, until: Instant) -> Result<Value> {
         loop {
             match self.input.next() {
@@ -100,7 +100,7 @@ impl Connection {
     }
 
     /// Writes all output. The deadline covers all pieces together, so that a slow server does not
-    /// get more time for each piece.
+    /// get a new time limit for each piece.
     fn write(&mut self, until: Instant) -> Result<()> {
         let mut written = 0;
         while written < self.output.len() {
@@ -119,8 +119,8 @@ impl Connection {
         flushed.map_err(|error| Error::lost(&self.name, error))
     }
 
-    /// Sets the time limit of the next read or write. The previous limit is kept if it is within
-    /// 10% of the new one, which saves a system call.
+    /// Sets the time limit of the next read or write. If the previous limit is within 10 % of the
+    /// new limit, it is left unchanged, which saves a system call.
     fn limit(&mut self, until: Instant) -> Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         let lost = |error| Error::lost(&self.name, error);
@@ -134,8 +134,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether the server has neither closed the connection nor sent data that no request
-    /// asked for.
+    /// Returns whether the connection is open and the server has sent no data that no request asked
+    /// for.
     pub(crate) fn is_usable(&self) -> bool {
         match &self.socket {
             Socket::Tcp(stream) => is_quiet(stream.as_fd(), true),
@@ -146,7 +146,7 @@ impl Connection {
     }
 }
 
-/// Returns whether the error is a timeout rather than the end of the connection.
+/// Returns whether an error is a timeout rather than the end of the connection.
 pub(crate) fn is_late(error: &Error) -> bool {
     let Error::Lost { source, .. } = error else {
         return false;
@@ -216,8 +216,8 @@ impl Socket {
     }
 }
 
-/// Connects to a unix socket before `until`. If the server does not accept connections, connecting
-/// blocks until the time limit for the socket's writes is over.
+/// Connects to a Unix socket before `until`. If the server does not accept connections, the call
+/// blocks until the time limit for the socket's writes has passed.
 fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {

@@ -1,5 +1,5 @@
-//! The cache on a Redis Cluster. The crate redis-rs tracks which node serves a key, and follows
-//! redirections.
+//! Implements the cache on a Redis Cluster. The redis-rs crate tracks which node serves a key, and
+//! follows redirections.
 
 use std::fmt;
 use std::io;
@@ -22,16 +22,17 @@ use crate::remote::receiver;
 use crate::reply::{Reply, from_redis, outcome};
 use crate::subscription::Subscription;
 
-/// The maximum number of concurrent calls. Further calls wait for their turn.
+/// The maximum number of concurrent calls. Further calls wait.
 const CALLS_MAX: u32 = 1 << 16;
 
-/// A cache on a Redis Cluster, reached through the cluster client of the crate `redis`. Needs the
-/// crate's feature `cluster`.
+/// A cache on a Redis Cluster, accessed through the cluster client of the `redis` crate. Needs the
+/// feature `cluster`.
 ///
-/// A call may name keys of several slots. It asks each node for the node's own keys, so `get_many`
-/// is atomic only per node. If a node fails, the calls for its keys end with connection errors, and
-/// all other calls continue. When the cluster moves slots to another node, calls follow. The cache
-/// connects to nodes as they are needed, and all callers share the connection to a node, so
+/// A call may name keys in several slots. It sends one request to each node that serves some of the
+/// keys, so `get_many` is atomic only per node. If a node fails, the calls for its keys fail with
+/// connection errors, and all other calls continue. When the cluster moves slots to another node,
+/// calls are redirected to that node. The cache connects to a node when it is first needed, and all
+/// callers share that connection, so
 /// [`CacheOptions::connections`] has no effect here.
 ///
 /// ```no_run
@@ -54,14 +55,14 @@ pub struct ClusterCache {
 struct Link {
     servers: Vec<Arc<Server>>,
     connection: OnceCell<ClusterConnection>,
-    /// Holds a permit for each call in progress, see `end`.
+    /// Counts the calls in progress, each of which owns a permit (see `end`).
     calls: Semaphore,
     options: CacheOptions,
 }
 
 impl ClusterCache {
-    /// Creates a cache on a cluster from a `redis+cluster://` URL with some of its nodes. The first
-    /// call connects.
+    /// Creates a cache on a cluster from a `redis+cluster://` URL that lists some of the cluster's
+    /// nodes. The first call connects.
     ///
     /// # Errors
     /// [`Error::Url`] if the URL is invalid, and [`Error::NoRuntime`] outside of a Tokio runtime.
@@ -98,9 +99,9 @@ impl ClusterCache {
     /// the shared connection. The command is sent to the node that serves its keys. A command
     /// without keys is sent to one node or to all nodes, depending on the command.
     ///
-    /// If a call is dropped before its reply, or if its deadline passes, the item that a command
-    /// such as LPOP or BLPOP took is lost. LMOVE, BLMOVE and XREADGROUP keep the item on the
-    /// server.
+    /// If a call is dropped before its reply, or if its deadline passes, an item that a command
+    /// such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item remains
+    /// on the server.
     ///
     /// # Errors
     /// An error reply is returned as [`Error::Reply`].
@@ -134,8 +135,8 @@ impl ClusterCache {
         &self.link.servers[0]
     }
 
-    /// Subscribes on any node. A cluster broadcasts messages to all of its nodes, so each node
-    /// delivers all messages.
+    /// Subscribes on any node. Each node delivers all messages, because a cluster broadcasts
+    /// messages to all of its nodes.
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
@@ -213,7 +214,7 @@ impl Link {
         client.get_async_connection().await.map_err(connecting)
     }
 
-    /// Converts an error of redis-rs.
+    /// Converts an error from redis-rs.
     fn failed(&self, error: redis::RedisError) -> Error {
         let address = self.servers[0].name.clone();
         match error.kind() {
@@ -237,8 +238,8 @@ impl Link {
     }
 }
 
-/// Runs the commands of leases on a cluster. The commands for one key use one connection to the
-/// key's node.
+/// Runs the commands of leases on a cluster. All commands for a key use the same connection, which
+/// leads to the key's node.
 #[derive(Clone)]
 pub(crate) struct ClusterErrands(Arc<Link>);
 

@@ -1,10 +1,10 @@
-//! The commands that implement the trait's methods.
+//! Builds the commands that implement the methods of the cache trait.
 
 use crate::error::{Error, Result};
 use crate::set_options::SetOptions;
 
-/// Commands that change the state of their connection. On a shared connection they would affect
-/// other callers.
+/// Commands that change the state of their connection. On a shared connection, these commands would
+/// affect other callers.
 const OF_CONNECTIONS: &[&str] = &[
     "ASKING",
     "AUTH",
@@ -33,7 +33,7 @@ const OF_CONNECTIONS: &[&str] = &[
 /// Subcommands of CLIENT that change the state of their connection.
 const OF_CLIENT: &[&str] = &["CACHING", "REPLY", "TRACKING"];
 
-/// Returns the words of a command. Refuses commands that must not run on a shared connection.
+/// Returns the words of a command, or an error if the command must not run on a shared connection.
 pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
     let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     let Some(name) = words.first() else {
@@ -54,7 +54,7 @@ pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
     Ok(words)
 }
 
-/// Returns the words of a command with a list of arguments.
+/// Returns the words of a command that has a list of arguments.
 pub(crate) fn with<'a>(name: &'a [u8], arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let mut words = Vec::with_capacity(1 + arguments.len());
     words.push(name);
@@ -80,7 +80,7 @@ impl<'a> SetWords<'a> {
         })
     }
 
-    /// Returns a copy of the words, for a task that outlives the call.
+    /// Returns a copy of the words for a task that outlives the call.
     pub(crate) fn into_owned(mut self) -> Vec<Vec<u8>> {
         let (words, count) = self.words();
         words[..count].iter().map(|word| word.to_vec()).collect()
@@ -108,14 +108,14 @@ impl<'a> SetWords<'a> {
 pub(crate) type Getting<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>>> + Send + 'a>>;
 
-/// Implements the cache trait for a cache on a server that has `call`, `fetch`, `errands`,
-/// `receive`, `server` and `end`.
+/// Implements the cache trait for a server's cache type that has the methods `call`, `fetch`,
+/// `errands`, `receive`, `server` and `end`.
 macro_rules! remote_cache {
     ($cache:ident) => {
         #[async_trait::async_trait]
         impl $crate::cache::Cache for $cache {
-            // Written like the attribute's expansion of an `async fn`, but without the wrapper that
-            // stores the arguments twice.
+            // This method is written like the attribute's expansion of an `async fn`, but without
+            // the wrapper that stores the arguments twice.
             fn get<'cache, 'key, 'async_trait>(
                 &'cache self,
                 key: &'key [u8],

@@ -1,4 +1,4 @@
-//! A connection that one caller at a time uses exclusively.
+//! Implements a connection that one caller at a time uses exclusively.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct Connection {
     pub(crate) input: Input,
     output: Vec<u8>,
     name: Arc<str>,
-    /// True if every request has been answered.
+    /// Whether every request has been answered.
     is_idle: bool,
 }
 
@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    /// Returns the next reply or push message if all of it has arrived already.
+    /// Returns the next reply or push message if it has arrived completely.
     #[inline]
     pub(crate) fn received(&mut self) -> Result<Option<Value>> {
         let received = self.input.next();
@@ -131,7 +131,7 @@ pub(crate) fn not_accepted(server: &Server, error: Error) -> Error {
             address,
             reply: text.into(),
         },
-        // A server that closes the connection before its first reply does not accept connections.
+        // A server that closes the connection before its first reply refuses connections.
         Error::Lost { source, .. } => Error::Connect { address, source },
         error => error,
     }

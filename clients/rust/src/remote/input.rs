@@ -1,4 +1,4 @@
-//! The receive buffer of a connection and the parsing of replies in it.
+//! Parses replies in the receive buffer of a connection.
 
 use std::io::{self, Read};
 use std::pin::Pin;
@@ -11,16 +11,17 @@ use crate::remote::socket::Socket;
 
 /// The initial size of the buffer in bytes.
 const ROOM: usize = 16 << 10;
-/// The maximum room for one read in bytes, when much data arrives.
+/// The maximum free space in bytes that is reserved for one read when much data arrives.
 const ROOM_MAX: usize = 256 << 10;
-/// The maximum size in bytes at which the buffer is kept between replies.
+/// The maximum size in bytes of a buffer that is reused after its replies. Larger buffers are
+/// freed.
 const KEPT: usize = 1 << 20;
 
 /// The start of a message, after the byte that marks an array or a push.
 const MESSAGE: &[u8] = b"3\r\n$7\r\nmessage\r\n";
 
-/// Parses a bulk string whose length has at most four digits. Returns `None` unless all of it has
-/// arrived.
+/// Parses a bulk string whose length has at most four digits. Returns `None` unless the string has
+/// arrived completely.
 #[inline]
 fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = input.strip_prefix(b"$")?;
@@ -29,7 +30,7 @@ fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
         let (&byte, behind) = rest.split_first()?;
         rest = behind;
         match byte {
-            // A length has no leading zeros.
+            // A valid length has no leading zeros.
             b'0'..=b'9' if digits == 0 || (digits < 4 && length > 0) => {
                 length = length * 10 + usize::from(byte - b'0');
             }
@@ -43,14 +44,14 @@ fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(string)
 }
 
-/// A receive buffer with the parser of the replies in it.
+/// A receive buffer, with the parser for the replies in it.
 pub(crate) struct Input {
     bytes: Vec<u8>,
-    /// The received bytes that are not parsed yet are at `start..end`.
+    /// The start of the received bytes that are not parsed yet. They end at `end`.
     start: usize,
     end: usize,
     reader: ReplyReader,
-    /// True if the last read filled all available room.
+    /// Whether the last read filled the available space.
     was_full: bool,
 }
 
@@ -65,7 +66,7 @@ impl Input {
         }
     }
 
-    /// Returns the next reply if all of it has arrived.
+    /// Returns the next reply if it has arrived completely.
     pub(crate) fn next(&mut self) -> Result<Option<Value>, ReplyError> {
         let mut rest = &self.bytes[self.start..self.end];
         let value = self.reader.read(&mut rest);
@@ -73,8 +74,8 @@ impl Input {
         value
     }
 
-    /// Returns the channel and the payload of the next message if all of it has arrived in the
-    /// usual encoding. Anything else is left to [`next`](Self::next).
+    /// Returns the channel and the payload of the next message if it has arrived completely, in the
+    /// usual encoding. All other input must be read with [`next`](Self::next).
     #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.reader.has_begun() {
@@ -134,8 +135,8 @@ impl Input {
         self.was_full = self.end == self.bytes.len();
     }
 
-    /// Makes room after the unparsed bytes. Parsed bytes are removed first, then the buffer grows
-    /// with the amount that arrives.
+    /// Makes space after the unparsed bytes. Removes parsed bytes first, and then enlarges the
+    /// buffer in proportion to the data that arrives.
     fn make_room(&mut self) {
         let is_small = self.was_full && self.bytes.len() < ROOM_MAX;
         let left = self.end - self.start;
@@ -226,8 +227,8 @@ mod tests {
             Value::Bulk(bytes) => bytes.clone(),
             other => format!("{other:?}").into_bytes(),
         };
-        // The reader alone, and the reader with the fast path, return the same values, wherever the
-        // pieces end.
+        // The parser alone and the parser with the fast path must return the same values, wherever
+        // the pieces end.
         let read = |takes: bool, most: usize| {
             let (mut input, mut found, mut taken) = (Input::new(), Vec::new(), 0);
             let mut cx = Context::from_waker(std::task::Waker::noop());

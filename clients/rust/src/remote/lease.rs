@@ -1,4 +1,4 @@
-//! Leases on a server.
+//! Implements leases on a server.
 
 use std::future::Future;
 use std::time::Duration;
@@ -23,18 +23,18 @@ pub(crate) type Words = Vec<Vec<u8>>;
 /// Runs commands in tasks that outlive the call that started them.
 pub(crate) trait Errands: Clone + Send + Sync + 'static {
     /// Sends a command and waits for its reply. If a later release could overtake the command,
-    /// keeps waiting after the call's deadline.
+    /// continues to wait after the call's deadline.
     fn run(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
 
     /// Sends a command even if the cache has been closed in the meantime.
     fn run_last(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
 }
 
-/// Takes the lease of a key's value, unless another caller holds it.
+/// Acquires the lease of a key's value, unless another caller holds it.
 ///
 /// A separate task sends the SET and waits for the reply. If the caller's future is dropped first,
-/// the task releases the lease after the reply. A release that is sent at once on another
-/// connection could overtake the SET, and the lease would stay taken for its whole term.
+/// the task releases the lease after the reply. If a release were sent immediately on another
+/// connection, it could overtake the SET, and the lease would remain until its term ends.
 pub(crate) async fn take(
     errands: impl Errands,
     deadline: Duration,
@@ -48,18 +48,18 @@ pub(crate) async fn take(
     let (back, of) = (errands.clone(), runtime.clone());
     let give_back = move |key: &[u8], token: &[u8]| {
         let (back, words) = (back.clone(), release(key, token));
-        // If the server cannot be reached, the lease stays taken until its term ends.
+        // If the server cannot be reached, the lease remains until its term ends.
         of.spawn(async move { drop(back.run_last(words).await) });
     };
     let mut lease = Lease::new(key, token, None, give_back);
     let (tell, told) = oneshot::channel();
     runtime.spawn(async move {
-        // The lease is also released after an error, because the server may have taken it.
+        // The lease is also released after an error, because the server may have executed the SET.
         let taken = errands.run(words).await.and_then(|reply| reply.to());
         if matches!(taken, Ok(false)) {
             lease.is_ended();
         }
-        // If the caller no longer waits, the lease is dropped here and thereby released.
+        // If the caller no longer waits, `send` returns the lease, and dropping it releases it.
         drop(tell.send(taken.map(|is_taken: bool| is_taken.then_some(lease))));
     });
     match timeout(deadline, told).await {
@@ -70,13 +70,13 @@ pub(crate) async fn take(
     }
 }
 
-/// Returns a random token that is stored as the value of a lease and is unique to it.
+/// Returns a random token that is unique to a lease and stored as the lease's value.
 pub(crate) fn token() -> Vec<u8> {
     format!("{:032x}", fastrand::u128(..)).into_bytes()
 }
 
-/// Returns the command that stores a value for a lease. `time` is the expiry in milliseconds, or 0
-/// for none.
+/// Returns the command that stores the value of a leased key. `time` is the expiry in milliseconds,
+/// or 0 for none.
 pub(crate) fn set(key: &[u8], token: &[u8], value: &[u8], time: &[u8]) -> Words {
     let mut words = release(key, token);
     words.extend([value.to_vec(), time.to_vec()]);

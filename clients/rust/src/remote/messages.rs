@@ -1,4 +1,4 @@
-//! Subscriptions with blocking calls, for threads.
+//! Implements subscriptions with blocking calls, for threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::remote::commands::with;
 use crate::remote::receiver::{check_confirmation, message};
 use crate::subscription::{Event, check_names};
 
-/// The messages of a subscription, with blocking calls, see
-/// [`Pool::subscribe`](crate::Pool::subscribe).
+/// An iterator over the messages of a subscription, with blocking calls (see
+/// [`Pool::subscribe`](crate::Pool::subscribe)).
 ///
 /// The subscription has a separate connection and survives the loss of that connection. An error
-/// reports why there is currently no connection, and the next call tries again. [`Event::Lost`] is
-/// the first event of a new connection. The iterator never ends. Dropping it ends the subscription.
+/// reports why the connection is lost, and the next call tries to reconnect. [`Event::Lost`] is the
+/// first event of a new connection. The iterator never ends. Dropping it ends the subscription.
 ///
 /// ```
 /// # use undercroft::{CacheOptions, Pool};
@@ -40,11 +40,11 @@ pub struct Messages {
     names: Vec<Vec<u8>>,
     connection: Option<Connection>,
     backoff: Backoff,
-    /// The time of the last input, or of the last request.
+    /// The time at which the last input arrived or the last request was sent.
     heard: Instant,
-    /// True if a PING to the server is pending.
+    /// Whether a PING to the server is pending.
     is_asked: bool,
-    /// The time before which no connection is attempted.
+    /// The time until which no connection is attempted.
     pause_end: Option<Instant>,
 }
 
@@ -72,8 +72,8 @@ impl Messages {
         Ok(messages)
     }
 
-    /// Returns the next event within a time limit, or `None` if there is none. Reconnecting may add
-    /// up to the pool's deadline.
+    /// Returns the next event, or `None` if no event arrives within a time limit. Reconnecting may
+    /// add up to the pool's deadline.
     ///
     /// ```
     /// use std::time::Duration;
@@ -87,7 +87,7 @@ impl Messages {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn next_within(&mut self, time: Duration) -> Option<Result<Event>> {
-        // A time beyond a year is treated as a year, because adding it to an instant could
+        // A time of more than a year is treated as a year, because adding it to an instant could
         // overflow.
         let until = Instant::now() + time.min(Duration::from_secs(365 * 24 * 3600));
         while let Some(connection) = &mut self.connection {
@@ -141,8 +141,8 @@ impl Messages {
         self.connection = None;
     }
 
-    /// Connects and subscribes. Every message that is published after the call returns is received.
-    /// After a failure, a pause precedes the next attempt.
+    /// Connects and subscribes. The subscription receives every message that is published after the
+    /// call returns. After a failure, a pause precedes the next attempt.
     fn connect(&mut self) -> Result<()> {
         match self.connected() {
             Ok(connection) => {

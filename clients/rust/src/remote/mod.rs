@@ -1,24 +1,24 @@
-//! Connections to servers, and caches on them.
+//! Implements connections to servers, and caches on them.
 //!
 //! - `backoff`: pauses between attempts to connect.
 //! - `blocking`: a connection with blocking calls.
 //! - `cluster`: the cache on a Redis Cluster.
-//! - `commands`: the commands that implement the trait's methods.
+//! - `commands`: the commands that implement the methods of the cache trait.
 //! - `connection`: a connection that one caller at a time uses exclusively.
-//! - `input`: the receive buffer of a connection and the parsing of replies in it.
+//! - `input`: the receive buffer of a connection, and the parsing of replies in it.
 //! - `messages`: subscriptions with blocking calls, for threads.
-//! - `models`: the queue under thread schedules that shuttle chooses.
+//! - `models`: tests of the queue with the thread schedules that shuttle generates.
 //! - `lease`: leases on a server.
-//! - `pipelined`: the cache on connections that all callers share.
+//! - `pipelined`: the cache whose connections are shared by all callers.
 //! - `pool`: a pool of connections for threads.
 //! - `pool_leases`: leases for the threads of a pool.
 //! - `pooled`: the cache on a pool of connections.
 //! - `queue`: the commands of many callers on one connection, and the matching of replies to
 //!   callers.
 //! - `receiver`: subscriptions on a server.
-//! - `socket`: sockets of all kinds.
+//! - `socket`: TCP, Unix and TLS sockets.
 //! - `task`: the task of a shared connection, which connects, writes, reads and reconnects.
-//! - `tls`: TLS on a socket to a server.
+//! - `tls`: the TLS handshake on a socket.
 
 mod backoff;
 mod blocking;
@@ -42,7 +42,7 @@ mod task;
 #[cfg(feature = "tls")]
 mod tls;
 
-/// The mutex of the queue. The models replace it with shuttle's mutex.
+/// The queue's mutex. The models replace it with shuttle's mutex.
 mod sync {
     pub(crate) use std::sync::{Mutex, MutexGuard};
 }

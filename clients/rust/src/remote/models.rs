@@ -1,7 +1,7 @@
-//! The queue under thread schedules that shuttle chooses.
+//! Tests the queue with the thread schedules that shuttle generates.
 //!
-//! The models compile the crate's own queue source with shuttle's mutex instead of the standard
-//! library's. That mutex protects all state that callers and the connection share.
+//! The models compile the crate's own source of the queue with shuttle's mutex instead of the
+//! standard library's mutex. The mutex protects all state that callers and the connection share.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ mod queue;
 const CALLERS: usize = 3;
 const ORDERS: usize = 1000;
 
-/// Answers every command with its key until the queue is closed. Now and then the connection is
-/// lost.
+/// Answers every command with its key until the queue is closed, and occasionally simulates a lost
+/// connection.
 fn serve(queue: &Queue) {
     let (mut output, mut sent) = (Vec::new(), Vec::<u8>::new());
     let (mut replies, mut wakers) = (Vec::new(), Vec::new());
@@ -87,7 +87,7 @@ fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Function(wake)))
 }
 
-/// Makes the calls of one caller, some of which it gives up after they were sent.
+/// Makes the calls of one caller, and cancels some of them after their commands were sent.
 fn call(queue: &Queue, name: usize) {
     for round in 0..3 {
         let key = format!("{name} {round}");

@@ -1,4 +1,4 @@
-//! The cache on connections that all callers share.
+//! Implements the cache whose connections are shared by all callers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::remote::task::{Times, serve};
 use crate::reply::Reply;
 use crate::subscription::Subscription;
 
-/// A cache on a few connections to a server, each of which all callers share.
+/// A cache on one or a few connections to a server, each of which is shared by all callers.
 ///
 /// Commands of concurrent callers are sent in one write, and their replies arrive in one read. The
-/// more callers there are, the less each call costs. One connection is right for most loads. Use
-/// several if one core cannot keep up with the bytes. Commands beyond [`CacheOptions::queue`] wait
-/// in first-come, first-served order.
+/// more callers there are, the less each call costs. One connection suffices for most loads. Use
+/// several connections if one core cannot process all of the data. Commands beyond
+/// [`CacheOptions::queue`] wait in first-come, first-served order.
 ///
-/// A lost connection ends each call in progress with an error. The cache reconnects at once, and
-/// new calls wait for the new connection.
+/// A lost connection ends each call in progress with an error. The cache reconnects immediately,
+/// and new calls wait for the new connection.
 ///
 /// ```
 /// # use undercroft_served::Served;
@@ -95,9 +95,9 @@ impl PipelinedCache {
     ///
     /// A command that waits for keys, such as BLPOP, blocks all other calls on the same connection.
     ///
-    /// If a call is dropped before its reply, or if its deadline passes, the item that a command
-    /// such as LPOP or BLPOP took is lost. LMOVE, BLMOVE and XREADGROUP keep the item on the
-    /// server.
+    /// If a call is dropped before its reply, or if its deadline passes, an item that a command
+    /// such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item remains
+    /// on the server.
     ///
     /// # Errors
     /// An error reply is returned as [`Error::Reply`].
@@ -118,7 +118,7 @@ impl PipelinedCache {
         self.call(&shared(words)?).await
     }
 
-    /// Returns the next connection, in round-robin order.
+    /// Returns the connection for the next call, in round-robin order.
     fn line(&self) -> &Arc<Queue> {
         match &*self.lines {
             [line] => line,
@@ -161,7 +161,7 @@ impl PipelinedCache {
 
 remote_cache!(PipelinedCache);
 
-/// Runs the commands of one lease on one connection. The server therefore executes them in order,
+/// Runs all commands for a lease on the same connection, so that the server executes them in order,
 /// even if the deadline of the first command passes.
 #[derive(Clone)]
 pub(crate) struct LineErrands {

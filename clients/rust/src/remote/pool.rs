@@ -1,4 +1,4 @@
-//! A pool of connections for threads.
+//! Implements a pool of connections for threads.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +15,8 @@ use crate::remote::messages::Messages;
 use crate::reply::Reply;
 use crate::set_options::SetOptions;
 
-/// A pool of connections to a server, for threads: its calls block and need no runtime.
+/// A pool of connections to a server, for threads. Its calls block the thread and need no async
+/// runtime.
 ///
 /// The pool connects when a connection is needed, and serves threads in first-come, first-served
 /// order. A call ends within its deadline, including all waiting except the system's look-up of a
@@ -44,15 +45,16 @@ struct Shared {
 struct State {
     /// The idle connections, most recently used last.
     idle: Vec<Connection>,
-    /// The number of turns that are available.
+    /// The number of available turns, each of which allows one thread to use a connection.
     free: usize,
     /// The threads that wait for a turn, in order of arrival.
     waiting: VecDeque<SyncSender<Turn>>,
 }
 
-/// The right to use a connection. When dropped, it passes to the next thread.
+/// A turn: the right to use a connection. When a turn is dropped, it passes to the next waiting
+/// thread.
 struct Turn {
-    /// `None` once the turn has been returned.
+    /// The pool that the turn belongs to, or `None` once the turn has been returned.
     shared: Option<Arc<Shared>>,
     connection: Option<Connection>,
 }
@@ -86,7 +88,7 @@ impl Pool {
     /// Returns the string value of a key.
     ///
     /// # Errors
-    /// Fails if the key holds another type, and if the connection fails.
+    /// Fails if the key holds a value of another type, or if the connection fails.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -100,8 +102,8 @@ impl Pool {
         self.call(&[b"GET", key.as_ref()])?.to()
     }
 
-    /// Returns the string values of several keys, with `None` for keys that are missing or hold
-    /// another type.
+    /// Returns the string values of several keys, with `None` for keys that are missing or hold a
+    /// value of another type.
     ///
     /// # Errors
     /// Fails if the connection fails.
@@ -126,7 +128,7 @@ impl Pool {
     /// was set.
     ///
     /// # Errors
-    /// Fails if the server is out of memory, and if the connection fails.
+    /// Fails if the server is out of memory, or if the connection fails.
     ///
     /// ```
     /// # use undercroft::{CacheOptions, Pool, SetOptions};
@@ -270,7 +272,7 @@ impl Pool {
         }
     }
 
-    /// Waits for a turn.
+    /// Waits for a turn, which is the right to use a connection.
     fn turn(&self, until: Instant) -> Result<Turn> {
         let mut state = self.0.state();
         if state.free > 0 {
@@ -285,13 +287,14 @@ impl Pool {
         let (give, take) = sync_channel(1);
         state.waiting.push_back(give);
         drop(state);
-        // If this thread times out, dropping the channel passes a late turn to the next thread.
+        // If this thread times out, dropping the channel passes a turn that arrives late to the
+        // next thread.
         let left = until.saturating_duration_since(Instant::now());
         take.recv_timeout(left)
             .map_err(|_| Error::TimedOut(self.0.options.deadline))
     }
 
-    /// Turns the timeout of a read into the timeout of the call.
+    /// Converts the timeout of a read to the timeout of the call.
     fn timed_out(&self, error: Error) -> Error {
         match is_late(&error) {
             true => Error::TimedOut(self.0.options.deadline),
@@ -307,7 +310,7 @@ impl Shared {
 }
 
 impl Turn {
-    /// Runs a command on the connection. A connection that is no longer usable is replaced first.
+    /// Runs a command on the connection, after replacing it if it is no longer usable.
     fn call(&mut self, server: &Server, words: &[&[u8]], until: Instant) -> Result<Reply> {
         if !self.connection.as_ref().is_some_and(Connection::is_usable) {
             self.connection = None;
@@ -333,7 +336,7 @@ impl Drop for Turn {
         while let Some(give) = state.waiting.pop_front() {
             match give.try_send(next) {
                 Ok(()) => return,
-                // The waiting thread has given up, so the turn is offered to the next one.
+                // The waiting thread no longer waits, so the turn is offered to the next thread.
                 Err(TrySendError::Full(turn) | TrySendError::Disconnected(turn)) => next = turn,
             }
         }

@@ -1,4 +1,4 @@
-//! Leases for the threads of a pool.
+//! Implements leases for the threads of a pool.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,14 +14,15 @@ use crate::remote::pool::Pool;
 use crate::set_options::SetOptions;
 
 impl Pool {
-    /// Returns the string value of a key. If the key is missing, `compute` makes the value and it
-    /// is stored.
+    /// Returns the string value of a key. If the key does not exist, computes the value with
+    /// `compute` and stores it.
     ///
-    /// Of all callers on all machines, one computes at a time. The others poll until its value is
-    /// there, at first after 1 ms and finally every 50 ms. If `compute` panics, another caller
-    /// takes over at once. If its process is killed, another caller takes over when the
+    /// Only one caller on all machines computes the value at a time. The other callers poll until
+    /// the value is stored, initially after 1 ms and eventually every 50 ms. If `compute` panics,
+    /// another caller takes over immediately. If its process is killed, another caller takes over
+    /// when the
     /// [`Caching::lease`] expires. Caches on a runtime compete for the same lease
-    /// ([`GetOrInsert`](crate::GetOrInsert)). No connection is held while `compute` runs.
+    /// ([`GetOrInsert`](crate::GetOrInsert)). The call occupies no connection while `compute` runs.
     ///
     /// # Errors
     /// - [`Error::TimedOut`] if other callers computed the value for longer than [`Caching::wait`].
@@ -52,8 +53,8 @@ impl Pool {
         computed.map_err(Failed::into_own)
     }
 
-    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` may fail. Then nothing
-    /// is stored, and the next caller computes.
+    /// Like [`get_or_insert_with`](Self::get_or_insert_with), but `compute` can fail. After a
+    /// failure nothing is stored, and the next caller computes the value.
     ///
     /// # Errors
     /// The error of `compute`, and the errors of `get_or_insert_with`.
@@ -111,8 +112,9 @@ impl Pool {
         )
     }
 
-    /// Takes the lease of a key's value for a term, or returns `None` if another caller holds it.
-    /// Dropping the lease releases it with a call to the server.
+    /// Acquires the lease of a key for `term`, or returns `None` if another caller holds it. The
+    /// lease is the right to compute the key's value. Dropping it releases it with a call to the
+    /// server.
     ///
     /// # Errors
     /// The errors of [`set`](Pool::set) and [`get`](Pool::get).
@@ -137,11 +139,11 @@ impl Pool {
         let (words, count) = words.words();
         let pool = self.clone();
         let give_back = move |key: &[u8], token: &[u8]| {
-            // If the server cannot be reached, the lease stays taken until its term ends.
+            // If the server cannot be reached, the lease remains until its term ends.
             let _ = pool.run(&release(key, token));
         };
-        // From here on, dropping the lease releases it, because a call that failed may have taken
-        // it.
+        // From this point on, dropping the lease releases it, because a call that failed may have
+        // acquired it.
         let mut lease = Lease::new(key, token.clone(), None, give_back);
         if !self.call(&words[..count])?.to::<bool>()? {
             lease.is_ended();

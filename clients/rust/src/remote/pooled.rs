@@ -1,4 +1,4 @@
-//! The cache on a pool of connections.
+//! Implements the cache on a pool of connections.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,15 +18,16 @@ use crate::remote::receiver;
 use crate::reply::Reply;
 use crate::subscription::Subscription;
 
-/// The maximum number of concurrent calls, including those that wait for a connection.
+/// The maximum number of concurrent calls, including calls that wait for a connection.
 const CALLS_MAX: u32 = 1 << 20;
 
 /// A cache on a pool of connections to a server, each of which serves one caller at a time.
 ///
 /// Use it for calls that occupy a connection for a long time, such as commands that wait for keys,
-/// or values of megabytes. They do not delay other calls. For many short calls,
-/// [`PipelinedCache`](crate::PipelinedCache) has a higher throughput. Callers get connections in
-/// first-come, first-served order, within their deadline.
+/// or transfers of several megabytes. In this cache, such calls do not delay other calls. For many
+/// short calls,
+/// [`PipelinedCache`](crate::PipelinedCache) has a higher throughput. Callers receive connections
+/// in first-come, first-served order, and fail at their deadline.
 ///
 /// ```
 /// # use undercroft_served::Served;
@@ -45,7 +46,7 @@ const CALLS_MAX: u32 = 1 << 20;
 /// ```
 pub struct PooledCache {
     pool: Pool<Connections>,
-    /// Holds a permit for each call in progress, see `end`.
+    /// Counts the calls in progress, each of which owns a permit (see `end`).
     calls: Arc<Semaphore>,
     server: Arc<Server>,
     options: CacheOptions,
@@ -89,9 +90,9 @@ impl PooledCache {
     /// Runs any command, given as its name and arguments, except commands that change the state of
     /// the connection for its next user.
     ///
-    /// If a call is dropped before its reply, or if its deadline passes, the item that a command
-    /// such as LPOP or BLPOP took is lost. LMOVE, BLMOVE and XREADGROUP keep the item on the
-    /// server.
+    /// If a call is dropped before its reply, or if its deadline passes, an item that a command
+    /// such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item remains
+    /// on the server.
     ///
     /// # Errors
     /// An error reply is returned as [`Error::Reply`].
@@ -169,11 +170,11 @@ impl fmt::Debug for PooledCache {
     }
 }
 
-/// A connection of the pool while a call uses it.
+/// A connection of the pool that a call is using.
 ///
-/// If the call ends before its reply, the connection is closed at once. If it returned to the pool,
-/// it would stay open until the next call. A command that still waits for keys on the server would
-/// then take an item that no caller receives.
+/// If the call ends before its reply, the connection is closed immediately. If the connection
+/// returned to the pool, it would stay open until the next call, and a command that still waits for
+/// keys on the server could remove an item that no caller receives.
 struct Used(Option<Object<Connections>>);
 
 impl Used {
@@ -212,8 +213,8 @@ impl Errands for PoolErrands {
         match timeout_at(until, connection.call(&words)).await {
             Ok(outcome) => outcome,
             Err(_) => {
-                // The connection leaves the pool, which may open another one. Wait for the reply,
-                // because the release must come after it.
+                // The connection leaves the pool, which may open a replacement. Wait for the reply,
+                // because the release must be sent after it.
                 let mut connection = Object::take(connection);
                 let answered = timeout(silence, connection.answer()).await;
                 answered.map_err(late)?
@@ -223,7 +224,7 @@ impl Errands for PoolErrands {
 
     async fn run_last(&self, words: Words) -> Result<Reply> {
         match self.run(words.clone()).await {
-            // The pool's own calls may keep it busy for longer than the deadline.
+            // The pool's other calls may occupy its connections for longer than the deadline.
             Err(Error::Closed | Error::TimedOut(_)) => {
                 run_alone(&self.server, self.options, words).await
             }
@@ -239,7 +240,7 @@ fn refused(error: PoolError<Error>) -> Error {
     }
 }
 
-/// Makes the pool's connections.
+/// Creates the pool's connections.
 struct Connections {
     server: Arc<Server>,
     within: Duration,
@@ -256,7 +257,7 @@ impl Manager for Connections {
     async fn recycle(&self, connection: &mut Connection, _: &Metrics) -> RecycleResult<Error> {
         match connection.is_usable() {
             true => Ok(()),
-            // A call on the connection was cancelled, or the server has closed the connection.
+            // The connection cannot be reused: a call on it was cancelled, or the server closed it.
             false => Err(RecycleError::message("not usable")),
         }
     }

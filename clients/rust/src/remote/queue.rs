@@ -1,15 +1,16 @@
-//! The commands of many callers on one connection, and the matching of replies to callers.
+//! Queues the commands of many callers on one connection, and matches replies to callers.
 //!
-//! A caller appends its command to the output buffer and takes a *slot* for its reply. The order of
-//! the commands is a queue of *places*, each of which names a slot. The connection's task takes the
-//! whole buffer at once, and assigns replies to the places from the front. When a caller gives up,
-//! its place stays in the queue. The reply for that place is discarded, and only then is the slot
-//! reused. Therefore no reply can reach the wrong caller.
+//! A caller appends its command to the output buffer and reserves a *slot* for its reply. The order
+//! of the commands is a queue of *places*, each of which names a slot. The connection's task
+//! removes all commands from the buffer together, and assigns replies to the places from the front.
+//! If a call is cancelled, its place remains in the queue. The reply for that place is discarded,
+//! and only then is the slot reused. Therefore no reply can reach the wrong caller.
 //!
-//! A budget limits the bytes in flight. Callers that exceed it wait in first-come, first-served
-//! order. The queue also limits the commands in flight so that their expected replies stay below
-//! `ASKED` bytes, as estimated from previous replies. More commands in flight would make the server
-//! buffer megabytes of replies, which slows it down and makes no reply arrive sooner.
+//! A budget limits the bytes in flight. Callers that exceed the budget wait in first-come,
+//! first-served order. The queue also limits the commands in flight so that their expected replies
+//! stay below `ASKED` bytes, as estimated from previous replies. More commands in flight would make
+//! the server buffer megabytes of replies, which slows the server down and makes no reply arrive
+//! sooner.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -28,16 +29,16 @@ use super::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::reply::{FromReply, Reply};
 
-/// The number of bytes in a unit of the budget. A command costs one unit, plus one for each `UNIT`
-/// bytes.
+/// The number of bytes in a unit of the budget. A command costs one unit, plus one unit for each
+/// `UNIT` bytes.
 const UNIT: usize = 256;
 /// The maximum number of reply bytes in flight, as estimated from previous replies.
 const ASKED: usize = 512 << 10;
 /// The number of commands that may be in flight regardless of the size of their replies.
 const FEW: usize = 16;
-/// The maximum size in bytes at which the output buffer is kept after its commands were sent.
+/// The maximum size in bytes of an output buffer that is reused after its commands were sent.
 const KEPT: usize = 1 << 20;
-/// The maximum delay of a deadline check. Nearby deadlines share one check.
+/// The maximum delay of a deadline check. Deadlines within this time share a check.
 const LATE: Duration = Duration::from_millis(5);
 
 /// The state that callers share with the connection's task.
@@ -50,20 +51,20 @@ pub(crate) struct Queue {
     deadline: Duration,
     /// The time from which deadlines are counted.
     start: Instant,
-    /// Notified when the connection's task ends.
+    /// A notification that the connection's task has ended.
     ended: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// The encoded commands that the connection's task has not taken yet.
+    /// The encoded commands that the connection's task has not yet taken.
     output: Vec<u8>,
     /// The places of the commands in `output`.
     unsent: VecDeque<Place>,
-    /// The places of the commands that the task has taken and that await their replies.
+    /// The places of the commands that the task has taken and whose replies are pending.
     sent: VecDeque<Place>,
     slots: Slab<Slot>,
-    /// Wakes the connection's task.
+    /// The waker of the connection's task.
     task: Option<Waker>,
     /// The time of the next deadline check.
     look_at: Option<Instant>,
@@ -73,7 +74,7 @@ struct State {
     is_ended: bool,
 }
 
-/// The position of one command in the order of all commands.
+/// A place: the position of one command in the order of all commands.
 struct Place {
     slot: u32,
     /// The cost of the command in units of the budget.
@@ -82,21 +83,21 @@ struct Place {
     bytes: usize,
 }
 
-/// The slot in which a reply is left for a caller.
+/// A slot, in which the task stores a reply for a caller.
 struct Slot {
     reply: Expected,
-    /// In microseconds since the creation of the queue, which takes half the memory of an
-    /// `Instant`.
+    /// The deadline in microseconds since the creation of the queue, which needs half the memory of
+    /// an `Instant`.
     deadline: u64,
-    /// True if a place refers to the slot.
+    /// Whether a place refers to the slot.
     has_place: bool,
-    /// True if a caller waits for the reply.
+    /// Whether a caller waits for the reply.
     has_caller: bool,
 }
 
-/// A reply before and after its arrival.
+/// The state of a reply: pending, or stored for its caller.
 enum Expected {
-    /// Contains the waker of the caller once the caller has been polled.
+    /// The reply is pending. Contains the caller's waker once the caller has been polled.
     Awaited(Option<Waker>),
     Left(Result<Reply>),
 }
@@ -106,7 +107,7 @@ impl Expected {
         matches!(self, Expected::Awaited(_))
     }
 
-    /// Stores an outcome. Returns the waker of the caller.
+    /// Stores an outcome for the caller. Returns the caller's waker.
     fn leave(&mut self, outcome: Result<Reply>) -> Option<Waker> {
         match std::mem::replace(self, Expected::Left(outcome)) {
             Expected::Awaited(waker) => waker,
@@ -115,15 +116,15 @@ impl Expected {
     }
 }
 
-/// The state of the queue as reported to the connection's task when it takes commands.
+/// The state of the queue, as reported to the connection's task when it takes commands to send.
 pub(crate) struct Taken {
     /// The time at which to call [`Queue::expire`].
     pub(crate) look_at: Option<Instant>,
-    /// True if no earlier command awaited its reply.
+    /// Whether no earlier command had a pending reply.
     pub(crate) was_idle: bool,
-    /// True if exactly one command is in flight.
+    /// Whether exactly one command is in flight.
     pub(crate) is_lone: bool,
-    /// True if the queue is closed and no command is left.
+    /// Whether the queue is closed and no command remains.
     pub(crate) is_over: bool,
 }
 
@@ -153,7 +154,7 @@ impl Queue {
         }
     }
 
-    /// Waits until the budget has room for a command, and sends it. Returns its slot.
+    /// Waits until the budget has room for a command, and sends the command. Returns its slot.
     async fn push_later<'a>(
         &'a self,
         words: impl Words<'a>,
@@ -171,7 +172,7 @@ impl Queue {
         let slot = &mut state.slots[at as usize];
         match &mut slot.reply {
             Expected::Left(outcome) => {
-                // The slot keeps an outcome while it has a place, so that a later reply is not
+                // The slot retains an outcome while it has a place, so that a later reply is not
                 // stored in it.
                 Poll::Ready(std::mem::replace(outcome, Err(Error::Closed)))
             }
@@ -189,7 +190,7 @@ impl Queue {
         }
     }
 
-    /// Gives up the call of a slot.
+    /// Cancels the call that owns a slot.
     fn give_up(&self, at: u32) {
         let mut state = self.state();
         let slot = &mut state.slots[at as usize];
@@ -209,7 +210,8 @@ impl Queue {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
-    /// Appends a command whose units are already taken from the budget. Returns its slot.
+    /// Appends a command whose units were already subtracted from the budget. Returns the command's
+    /// slot.
     fn push(&self, words: &[&[u8]], units: u32, deadline: Instant) -> Result<u32> {
         let mut state = self.state();
         if state.is_closing {
@@ -226,14 +228,14 @@ impl Queue {
             has_place: true,
             has_caller: true,
         });
-        // The cast is lossless: each slot belongs to a call or a place in memory, so there are
-        // fewer than 2^32.
+        // The cast is lossless: each slot belongs to a call or a place in memory, so fewer than
+        // 2^32 slots exist.
         let slot = slot as u32;
         state.unsent.push_back(Place { slot, units, bytes });
         if state.look_at.is_none_or(|at| deadline < at) {
             state.look_at = Some(deadline);
         }
-        // Only the first command since the task's last look wakes the task.
+        // Only the first command since the task's last check wakes the task.
         let task = state.task.take();
         drop(state);
         if let Some(task) = task {
@@ -242,8 +244,8 @@ impl Queue {
         Ok(slot)
     }
 
-    /// Moves the commands to the empty `output` of the connection's task. Later commands wake the
-    /// task.
+    /// Moves the commands to the empty buffer `output` of the connection's task. Commands that
+    /// arrive later wake the task.
     pub(crate) fn take(&self, output: &mut Vec<u8>, cx: &Context<'_>) -> Taken {
         let mut state = self.state();
         let was_idle = state.sent.is_empty();
@@ -262,8 +264,8 @@ impl Queue {
         !self.state().output.is_empty()
     }
 
-    /// Assigns replies, `bytes` long in total, to the places at the front. Returns false if there
-    /// are fewer places than replies.
+    /// Assigns replies with a total length of `bytes` to the places at the front. Returns false if
+    /// the replies outnumber the places.
     pub(crate) fn answer(
         &self,
         replies: &mut Vec<Result<Reply>>,
@@ -289,7 +291,7 @@ impl Queue {
         is_asked
     }
 
-    /// Fails the calls that the lost connection did not answer.
+    /// Fails the calls whose replies were pending on the lost connection.
     pub(crate) fn fail_sent(&self, error: &Error) {
         self.fail(error, |state| std::mem::take(&mut state.sent));
     }
@@ -316,7 +318,8 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Removes the unsent commands whose callers gave up, before a new connection sends the others.
+    /// Removes the unsent commands of cancelled calls, before a new connection sends the remaining
+    /// commands.
     pub(crate) fn forget_cancelled(&self) {
         let mut state = self.state();
         let State {
@@ -347,7 +350,7 @@ impl Queue {
         self.budget.add_permits(units);
     }
 
-    /// Returns whether every command that was taken has been answered.
+    /// Returns whether no reply is pending.
     pub(crate) fn is_answered(&self) -> bool {
         self.state().sent.is_empty()
     }
@@ -373,8 +376,8 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns whether the connection's task may end. The task is woken when it may end, and when
-    /// the next deadline changes.
+    /// Returns the state of the queue without taking commands. The task is woken when it can end,
+    /// and when the next deadline changes.
     pub(crate) fn look(&self, cx: &Context<'_>) -> Taken {
         let mut state = self.state();
         state.wake_by(cx);
@@ -398,7 +401,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether no call is left and the whole budget is available.
+    /// Returns whether no call remains and the budget is fully available.
     #[cfg(test)]
     #[allow(dead_code, reason = "only the models' copy of the queue calls it")]
     pub(crate) fn is_empty(&self) -> bool {
@@ -421,7 +424,8 @@ impl Queue {
 }
 
 impl State {
-    /// Moves as many commands as may be in flight to the empty `output` of the connection's task.
+    /// Moves commands to the empty buffer `output` of the connection's task, up to the limit of
+    /// commands in flight.
     fn hand_over(&mut self, output: &mut Vec<u8>) {
         let most = (ASKED / self.reply_bytes.max(1)).max(FEW);
         let count = most.saturating_sub(self.sent.len()).min(self.unsent.len());
@@ -439,7 +443,7 @@ impl State {
         }
     }
 
-    /// Registers the task to wake from now on.
+    /// Registers the task that later commands wake.
     fn wake_by(&mut self, cx: &Context<'_>) {
         match &mut self.task {
             Some(task) => task.clone_from(cx.waker()),
@@ -447,7 +451,7 @@ impl State {
         }
     }
 
-    /// Stores the reply of a place and removes the place.
+    /// Stores the reply for a place, which is no longer in the queue.
     fn leave(&mut self, place: Place, reply: Result<Reply>, wakers: &mut Vec<Waker>) {
         let Some(slot) = self.slots.get_mut(place.slot as usize) else {
             return;
@@ -461,7 +465,7 @@ impl State {
     }
 }
 
-/// The words of a command before it is sent.
+/// The words of a command that is not sent yet.
 pub(crate) trait Words<'a>: Copy + Unpin + Send + 'a {
     /// Calls `body` with the words.
     fn with<R>(self, body: impl FnOnce(&[&[u8]]) -> R) -> R;
@@ -473,7 +477,7 @@ impl<'a> Words<'a> for &'a [&'a [u8]] {
     }
 }
 
-/// The words of a GET: smaller than an array of words.
+/// The words of a GET, which take less memory than an array of words.
 #[derive(Clone, Copy)]
 pub(crate) struct Get<'a>(pub(crate) &'a [u8]);
 
@@ -483,9 +487,9 @@ impl<'a> Words<'a> for Get<'a> {
     }
 }
 
-/// A call in progress, which is given up when dropped. It is implemented by hand because every
-/// waiting caller has one: an `async fn` would store every argument and the state of every step
-/// separately, while this future is as small as possible.
+/// A call in progress, which is cancelled when dropped. The future is written by hand to be as
+/// small as possible, because every waiting caller has one. An `async fn` would store every
+/// argument and the state of every step separately.
 pub(crate) struct Call<'a, W> {
     queue: &'a Queue,
     step: Step<'a, W>,
@@ -494,8 +498,8 @@ pub(crate) struct Call<'a, W> {
 enum Step<'a, W> {
     /// The command is not sent yet.
     Begins(W),
-    /// The call waits for the budget. The future is boxed, because few calls wait for the budget
-    /// but every call would reserve its space.
+    /// The call waits for the budget. The future is boxed, because few calls wait for the budget,
+    /// but every call would reserve space for the future.
     Stands(Pin<Box<dyn Future<Output = Result<u32>> + Send + 'a>>),
     /// The call waits for the reply in its slot.
     Waits(u32),
@@ -514,7 +518,7 @@ impl<'a, W: Words<'a>> Future for Call<'a, W> {
                 let deadline = Instant::now() + queue.deadline;
                 let bytes: usize =
                     words.with(|words| words.iter().map(|word| word.len() + 8).sum());
-                // A command larger than the whole budget takes all of it.
+                // A command that is larger than the budget uses all of it.
                 let units = (1 + bytes / UNIT).min(queue.units as usize) as u32;
                 match queue.budget.try_acquire_many(units) {
                     Ok(permit) => permit.forget(),
@@ -541,7 +545,7 @@ impl<W> Drop for Call<'_, W> {
     }
 }
 
-/// A call whose reply is converted to a type.
+/// A call that converts its reply to a type.
 pub(crate) struct To<C, T>(C, PhantomData<fn() -> T>);
 
 impl<C, T> To<C, T> {
@@ -559,7 +563,7 @@ impl<C: Future<Output = Result<Reply>> + Unpin, T: FromReply> Future for To<C, T
     }
 }
 
-/// Ends a queue when the connection's task ends, even by a panic or a cancellation.
+/// Ends a queue when the connection's task ends, even if the task panics or is cancelled.
 pub(crate) struct EndOnDrop(pub(crate) Arc<Queue>);
 
 impl Drop for EndOnDrop {

@@ -1,4 +1,4 @@
-//! Subscriptions on a server.
+//! Implements subscriptions on a server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,9 +18,9 @@ use crate::remote::commands::with;
 use crate::remote::connection::Connection;
 use crate::subscription::{Event, Message, Subscription, check_names};
 
-/// A subscription with a separate connection, which is replaced when it is lost.
+/// A subscription on a separate connection, which is replaced when it is lost.
 struct Receiver {
-    /// Servers that deliver the same messages, in the order of the connection attempts.
+    /// The servers, in the order of connection attempts. All of them deliver the same messages.
     servers: Vec<Arc<Server>>,
     turn: usize,
     options: CacheOptions,
@@ -30,7 +30,7 @@ struct Receiver {
     backoff: Backoff,
 }
 
-/// Subscribes to channels or patterns with `command`, on the first of the servers that accepts the
+/// Subscribes to channels or patterns with `command`, on the first server that accepts the
 /// connection.
 pub(crate) async fn subscribe(
     servers: Vec<Arc<Server>>,
@@ -60,7 +60,7 @@ type Next = dyn Future<Output = (Result<Event>, Box<Receiver>)> + Send;
 enum Stream {
     Idle(Box<Receiver>),
     Waiting(Pin<Box<Next>>),
-    /// A transient state while the stream changes from one state to another.
+    /// A transient state during a transition between the other states.
     Gone,
 }
 
@@ -109,8 +109,8 @@ impl Receiver {
         connected
     }
 
-    /// Connects and subscribes. Every message that is published after this call returns is
-    /// received.
+    /// Connects and subscribes. The subscription receives every message that is published after
+    /// this call returns.
     async fn connect(&mut self) -> Result<()> {
         let within = self.options.deadline;
         let server = &self.servers[self.turn];
@@ -152,7 +152,7 @@ impl Receiver {
     async fn next(&mut self) -> Result<Event> {
         let mut is_asked = false;
         while let Some(connection) = &mut self.connection {
-            // Input that has already arrived needs no timer.
+            // If input has already arrived, no timer is needed.
             let received = match connection.received() {
                 Ok(None) => timeout(self.options.silence, connection.receive()).await,
                 Ok(Some(value)) => Ok(Ok(value)),
@@ -174,7 +174,7 @@ impl Receiver {
         match self.connect_to_any().await {
             Ok(()) => Ok(Event::Lost(None)),
             Err(error) => {
-                // The pause follows the attempt, so the first attempt is made at once.
+                // The pause follows the attempt, so the first attempt is made immediately.
                 let pause: Duration = self.backoff.pause();
                 sleep(pause).await;
                 Err(error)

@@ -1,4 +1,4 @@
-//! Sockets of all kinds.
+//! Implements TCP, Unix and TLS sockets.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -36,21 +36,20 @@ impl Socket {
         }
     }
 
-    /// Returns whether nothing has arrived, not even the end of the stream. Asks the kernel,
-    /// because the runtime learns of input only when it polls.
+    /// Returns whether no data and no end of the stream has arrived. Asks the kernel, because the
+    /// runtime notices input only when it polls.
     pub(crate) fn is_quiet(&self) -> bool {
         let (socket, is_plain) = match self {
             Socket::Tcp(stream) => (stream.as_fd(), true),
             Socket::Unix(stream) => (stream.as_fd(), true),
-            // Received bytes may be part of the TLS protocol.
+            // On an encrypted socket, received bytes may belong to the TLS protocol.
             #[cfg(feature = "tls")]
             Socket::Tls(stream) => (stream.get_ref().0.as_fd(), false),
         };
         is_quiet(socket, is_plain)
     }
 
-    /// Returns whether the socket is unencrypted, so that received bytes are those of the server's
-    /// replies.
+    /// Returns whether the socket is unencrypted, so that all received bytes belong to replies.
     pub(crate) fn is_plain(&self) -> bool {
         match self {
             Socket::Tcp(_) | Socket::Unix(_) => true,
@@ -88,7 +87,7 @@ impl Socket {
     }
 }
 
-/// Returns the error of `rediss://` URLs without the feature `tls`.
+/// Returns the error for `rediss://` URLs in builds without the feature `tls`.
 #[cfg(not(feature = "tls"))]
 pub(crate) fn no_encryption() -> io::Error {
     io::Error::new(
@@ -97,8 +96,8 @@ pub(crate) fn no_encryption() -> io::Error {
     )
 }
 
-/// Returns whether nothing has arrived on a socket, not even the end of the stream. Bytes on an
-/// encrypted socket are ignored.
+/// Returns whether no data and no end of the stream has arrived on a socket. Data on an encrypted
+/// socket is ignored.
 pub(crate) fn is_quiet(socket: impl AsFd, is_plain: bool) -> bool {
     let mut byte = [0];
     match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {

@@ -1,4 +1,4 @@
-//! The task of a shared connection, which connects, writes, reads and reconnects.
+//! Runs the task of a shared connection, which connects, writes, reads and reconnects.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -21,12 +21,12 @@ use crate::remote::queue::{EndOnDrop, Queue};
 use crate::remote::socket::Socket;
 use crate::reply::{Reply, from_value, outcome};
 
-/// A connection that lived longer than this was accepted, so the backoff is reset.
+/// The minimum lifetime of a connection that counts as accepted and therefore resets the backoff.
 const LIVED: Duration = Duration::from_secs(1);
 
-/// How long the task polls for the reply of a lone call before it sleeps.
+/// How long the task polls for the reply to a lone call before it sleeps.
 const LOOKING: Duration = Duration::from_micros(100);
-/// The maximum number of lone calls in a row without polling, after polling brought no reply.
+/// The maximum number of lone calls in a row that are not polled after polling brought no reply.
 const UNLOOKED: u32 = 1024;
 
 /// The time limits of a connection.
@@ -76,8 +76,8 @@ pub(crate) async fn serve(queue: Arc<Queue>, server: Arc<Server>, times: Times) 
     }
 }
 
-/// Runs a future while calls wait, and fails calls whose deadline passes. Returns `None` as soon as
-/// the queue is closed and no call is left.
+/// Runs a future while calls wait, and fails calls whose deadlines pass. Returns `None` as soon as
+/// the queue is closed and no call remains.
 async fn unless_over<T>(queue: &Queue, something: impl Future<Output = T>) -> Option<T> {
     let mut something = pin!(something);
     let mut alarm = Alarm::new();
@@ -98,7 +98,7 @@ async fn unless_over<T>(queue: &Queue, something: impl Future<Output = T>) -> Op
     .await
 }
 
-/// A timer that fails calls whose deadline has passed.
+/// A timer that fails the calls whose deadlines have passed.
 struct Alarm {
     timer: Pin<Box<Sleep>>,
     set: Option<Instant>,
@@ -112,7 +112,7 @@ impl Alarm {
         }
     }
 
-    /// Fails late calls once the next deadline check is due, and is ready after the check.
+    /// Fails late calls when the next deadline check is due, and is ready after the check.
     fn poll(&mut self, cx: &mut Context<'_>, queue: &Queue, look_at: Option<Instant>) -> Poll<()> {
         if self.set != look_at {
             self.set = look_at;
@@ -124,7 +124,7 @@ impl Alarm {
             return Poll::Pending;
         }
         ready!(self.timer.as_mut().poll(cx));
-        // The deadline check changes the queue's `look_at`, and the timer is then set again.
+        // The deadline check changes the queue's `look_at`, after which the timer is set again.
         self.set = None;
         queue.expire(Instant::now());
         Poll::Ready(())
@@ -138,35 +138,35 @@ struct Line<'a> {
     socket: Socket,
     input: Input,
     output: Vec<u8>,
-    /// The number of bytes of `output` that are written.
+    /// The number of bytes of `output` that were already written.
     written: usize,
     replies: Vec<Result<Reply>>,
     wakers: Vec<Waker>,
     alarm: Alarm,
-    /// The number of replies that arrived together last time.
+    /// The number of replies in the last batch that arrived.
     together: usize,
-    /// True if other tasks were given a turn before the next commands are taken.
+    /// Whether the task has yielded to other tasks before it takes the next commands.
     has_yielded: bool,
     has_answered: bool,
     opened: Instant,
-    /// The time of the last input, or the time of the first command that was sent while no reply
-    /// was pending.
+    /// The time of the last input, or of the first command that was sent while no reply was
+    /// pending.
     heard: Instant,
     silence: Duration,
     haste: Haste,
 }
 
-/// Decides whether to poll for the reply of a lone call instead of sleeping.
+/// Decides whether to poll for the reply to a lone call instead of sleeping.
 ///
-/// Waking up a sleeping core takes as long as a reply of a server on the same machine. Therefore
-/// the task polls for a short time, and lets other tasks run between two polls. If polling brings
-/// no reply, because the server is remote or needs the same core, the task polls less and less
-/// often.
+/// Waking a sleeping core takes as long as a reply from a server on the same machine. Therefore the
+/// task polls for a short time, and other tasks run between two polls. If polling brings no reply,
+/// because the server is remote or needs the same core, the task polls less and less often.
 #[derive(Default)]
 struct Haste {
-    /// The end of the current polling, or `None` if the task does not poll.
+    /// The time at which the current polling ends, or `None` if the task does not poll.
     until: Option<std::time::Instant>,
-    /// The number of calls without polling before the next attempt, and how many of them are left.
+    /// The number of calls that are not polled between two attempts to poll, and how many of these
+    /// calls remain.
     unlooked: u32,
     left: u32,
 }
@@ -220,8 +220,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Polls for the reply of a lone call. Returns whether to poll again after other tasks had
-    /// their turns.
+    /// Polls for the reply to a lone call. Returns whether to poll again after other tasks have
+    /// run.
     fn look(&mut self, until: std::time::Instant) -> Result<bool> {
         if let Some(count) = self.input.fill_now(&self.socket) {
             let has_replied = self.take_replies(count)?;
@@ -231,7 +231,7 @@ impl<'a> Line<'a> {
             return Ok(!has_replied);
         }
         if self.queue.has_output() {
-            // Another command is pending, so the call is no longer alone.
+            // Another command is pending, so the call is no longer the only one.
             self.haste.until = None;
         } else if std::time::Instant::now() >= until {
             self.haste.fail();
@@ -239,8 +239,8 @@ impl<'a> Line<'a> {
         Ok(self.haste.until.is_some())
     }
 
-    /// Reads and writes the available data. Ready when the queue is closed, or with the error that
-    /// ended the connection.
+    /// Reads and writes the available data. Returns ready when the queue is closed, or with the
+    /// error that ended the connection.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if let Some(until) = self.haste.until
             && self.look(until)?
@@ -253,8 +253,8 @@ impl<'a> Line<'a> {
                 self.take_replies(count)?;
             }
             if self.written == self.output.len() {
-                // Callers whose replies came together usually send their next commands together.
-                // After they have run, one write is enough.
+                // Callers whose replies arrived together usually send their next commands together.
+                // If these callers run first, a single write sends all of their commands.
                 if self.together > 1 && !self.has_yielded && self.queue.has_output() {
                     self.has_yielded = true;
                     cx.waker().wake_by_ref();
@@ -293,7 +293,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Delivers the replies to their callers. Returns whether there were any.
+    /// Delivers the replies that arrived to their callers. Returns whether any reply arrived.
     fn take_replies(&mut self, count: io::Result<usize>) -> Result<bool> {
         let name = &self.server.name;
         match count {
@@ -314,7 +314,7 @@ impl<'a> Line<'a> {
         if has_replied {
             self.has_answered = true;
             self.together = self.replies.len();
-            // Replies before a protocol error are valid.
+            // Replies that precede a protocol error are valid.
             let bytes = before - self.input.unread();
             let Line {
                 queue,
@@ -332,7 +332,7 @@ impl<'a> Line<'a> {
         end.map(|()| has_replied)
     }
 
-    /// Writes as much as the socket accepts.
+    /// Writes as many bytes as the socket accepts.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let lost = |error| Error::lost(&self.server.name, error);
         while self.written < self.output.len() {

@@ -1,4 +1,4 @@
-//! TLS on a socket to a server.
+//! Performs the TLS handshake on a socket to a server.
 
 use std::io;
 use std::path::Path;
@@ -41,7 +41,8 @@ fn name(host: &str) -> io::Result<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).map_err(invalid)
 }
 
-/// Returns a configuration that trusts the CA certificates in a file, or those of the system.
+/// Returns a configuration that trusts the CA certificates in a file, or the system's certificates
+/// if no file is given.
 fn config(authorities: Option<&Path>) -> io::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     match authorities {
@@ -57,7 +58,7 @@ fn config(authorities: Option<&Path>) -> io::Result<ClientConfig> {
         }
         None => {
             let found = rustls_native_certs::load_native_certs();
-            // Some systems have invalid certificates, which are skipped.
+            // Invalid certificates, which some systems have, are skipped.
             let (added, _) = roots.add_parsable_certificates(found.certs);
             if added == 0 {
                 return Err(io::Error::new(

@@ -1,4 +1,4 @@
-//! Commands of hashes.
+//! Provides the hash commands.
 
 use crate::error::Result;
 use crate::store::Store;
@@ -7,7 +7,7 @@ impl Store {
     /// Returns the value of a field of a hash.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -24,7 +24,7 @@ impl Store {
     /// Returns the values of several fields in one atomic read.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -44,7 +44,7 @@ impl Store {
     /// Returns all fields and their values, in no particular order.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -60,7 +60,7 @@ impl Store {
     /// Sets fields atomically. Returns the number of new fields.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -84,7 +84,7 @@ impl Store {
     /// Sets a field unless it exists. Returns whether the field was set.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -105,7 +105,7 @@ impl Store {
     /// Deletes fields. Returns the number of fields that existed.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -121,7 +121,7 @@ impl Store {
     /// Returns whether a hash has a field.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -136,8 +136,8 @@ impl Store {
     /// Adds to the integer in a field. A missing field counts as 0. Returns the sum.
     ///
     /// # Errors
-    /// Fails if the key holds another type, if the value is not an integer, and if the sum exceeds
-    /// 64 bits.
+    /// Fails if the key holds a value of another type, if the value is not an integer, or if the
+    /// sum exceeds 64 bits.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -154,7 +154,7 @@ impl Store {
     /// Returns the number of fields.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

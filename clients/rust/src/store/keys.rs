@@ -1,4 +1,4 @@
-//! Commands for keys of any type, and PUBLISH.
+//! Provides commands for keys of any type, and PUBLISH.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Store {
         self.call(|open| open.store.delete(self.database, &keys))
     }
 
-    /// Returns how many of the keys exist.
+    /// Returns the number of keys that exist. A repeated key counts each time.
     ///
     /// # Errors
     /// Fails if the store cannot be read.
@@ -90,7 +90,7 @@ impl Store {
         Ok(at.flatten().map(left))
     }
 
-    /// Removes the expiry of a key. Returns whether the key had one.
+    /// Removes the expiry of a key. Returns whether the key had an expiry.
     ///
     /// # Errors
     /// Fails if the store cannot be written.
@@ -129,8 +129,8 @@ impl Store {
     /// subscribers.
     ///
     /// # Errors
-    /// Fails if the message is longer than a quarter of the store's ring and there is no memory for
-    /// it.
+    /// Fails if the message is longer than a quarter of the store's message ring and the store has
+    /// no memory for it.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

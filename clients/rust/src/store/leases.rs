@@ -1,4 +1,5 @@
-//! Leases: the holder of a key's lease computes the key's value.
+//! Implements leases in a store. The holder of a key's lease is the caller that computes the key's
+//! value.
 
 use std::time::Duration;
 
@@ -10,19 +11,19 @@ use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 
-/// The time limit for a lock when a lease is released, because the release may run in an event
-/// loop.
+/// The maximum time that releasing a lease waits for a lock. It is short because the release may
+/// block an event loop.
 const MOMENT: Duration = Duration::from_millis(1);
 
 impl Store {
-    /// Takes the lease of a key's value for a term, unless another caller holds it. A dead process
-    /// loses its lease at once.
+    /// Acquires the lease of a key for `term`, unless another caller holds it. The lease is the
+    /// right to compute the key's value. If its process dies, it ends immediately.
     ///
     /// [`get_or_insert_with`](Store::get_or_insert_with) is built on leases. Use them directly for
     /// cases that it does not cover.
     ///
     /// # Errors
-    /// Fails if the key does not hold a string, and with the errors of [`set`](Store::set).
+    /// Fails if the key does not hold a string, or with the errors of [`set`](Store::set).
     ///
     /// ```
     /// use std::time::Duration;
@@ -48,7 +49,7 @@ impl Store {
         let give_back = move |key: &[u8], token: &[u8]| {
             let lease = engine::leases::Lease::from_bytes(token);
             let _limited = limit_patience(MOMENT);
-            // If a stopped process holds the lock, the lease stays taken until its term ends.
+            // If a stopped process holds the lock, the lease remains until its term ends.
             let _ = open.store.release_lease(database, key, &lease);
         };
         let token = lease.as_bytes().to_vec();
@@ -103,7 +104,8 @@ impl Store {
         }
     }
 
-    /// Waits until the lease of a key's value may be free, for at most `most`.
+    /// Waits up to `most` for the lease of a key to become free. The lease may be taken again when
+    /// the call returns.
     pub(crate) fn wait_for_lease(&self, key: &[u8], most: Duration) -> Result<()> {
         self.call(|open| open.store.wait_for_lease(self.database, key, most))
     }

@@ -1,18 +1,18 @@
-//! Commands of lists. Positions count from 0, or from the end: -1 is the last item.
+//! Provides the list commands. Positions count from 0, or from the end: -1 is the last item.
 
 use std::time::Duration;
 
 use crate::error::Result;
 use crate::store::Store;
 
-/// A timeout of 100 years or more means no timeout.
+/// The minimum timeout that is treated as infinite: 100 years.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 impl Store {
-    /// Inserts items at the front, one after another. Returns the length of the list.
+    /// Inserts items at the front, one after another. Returns the new length of the list.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -24,10 +24,10 @@ impl Store {
         self.ask_all(&[b"LPUSH", key.as_ref()], items)
     }
 
-    /// Appends items, one after another. Returns the length of the list.
+    /// Appends items, one after another. Returns the new length of the list.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -42,7 +42,7 @@ impl Store {
     /// Removes and returns the first item.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -58,7 +58,7 @@ impl Store {
     /// Removes and returns the last item.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -71,11 +71,11 @@ impl Store {
         self.ask(&[b"RPOP", key.as_ref()])
     }
 
-    /// Removes and returns the first item. If the list is empty, the calling thread sleeps until
-    /// there is an item or the timeout ends.
+    /// Removes and returns the first item. If the list is empty, the calling thread sleeps until an
+    /// item is pushed or the timeout expires.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -101,7 +101,7 @@ impl Store {
     /// Returns the items from one position to another, inclusive.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -119,7 +119,7 @@ impl Store {
     /// Returns the item at a position.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -136,7 +136,7 @@ impl Store {
     /// Removes all items outside a range of positions, which is inclusive.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -155,7 +155,7 @@ impl Store {
     /// Returns the number of items.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

@@ -1,13 +1,13 @@
-//! A store in this process: typed calls, and any command by its words.
+//! Provides a store in this process, with typed calls and a call that runs any command.
 //!
-//! - `hashes`: commands of hashes.
+//! - `hashes`: the hash commands.
 //! - `keys`: commands for keys of any type, and PUBLISH.
-//! - `leases`: the holder of a key's lease computes the key's value.
-//! - `lists`: commands of lists.
-//! - `second_try`: test: discarded reads leave nothing in the result of the next try.
-//! - `sets`: commands of sets.
-//! - `sorted`: commands of sorted sets.
-//! - `strings`: commands of strings and counters.
+//! - `leases`: leases, whose holders compute the values of keys.
+//! - `lists`: the list commands.
+//! - `second_try`: tests that discarded reads leave nothing in the result of the next attempt.
+//! - `sets`: the set commands.
+//! - `sorted`: the sorted set commands.
+//! - `strings`: the commands for strings and counters.
 
 mod hashes;
 mod keys;
@@ -35,7 +35,7 @@ use crate::reply::{FromReply, Reply, from_tree, outcome};
 
 /// A store that is mapped into this process, with a selected database.
 ///
-/// A call is a look-up in shared memory, without system calls and without another process. Clones
+/// A call is a look-up in shared memory, which needs no system call and no other process. Clones
 /// share the mapping with all handles on the same store in this process. Any number of threads may
 /// use a store. A call waits only for a lock that another process holds. If the holder makes no
 /// progress, the call fails with [`Error::Busy`] (see [`set_patience`](Store::set_patience)).
@@ -71,8 +71,8 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store with this name, or creates it. `undercroft://name` is in shared memory, in
-    /// the user's directory. `undercroft:///path` or a plain path is a file.
+    /// Opens the store with a name, creating it if it does not exist. `undercroft://name` is a file
+    /// in the user's directory in shared memory. `undercroft:///path` or a plain path is that file.
     ///
     /// # Errors
     /// [`Error::Url`] if the URL is invalid, and [`Error::Open`] if the store cannot be opened.
@@ -98,10 +98,10 @@ impl Store {
         })
     }
 
-    /// Opens the store in the file at a path, or creates it.
+    /// Opens the store in the file at a path, creating it if it does not exist.
     ///
     /// # Errors
-    /// Fails like `open`, and if the path is not valid UTF-8.
+    /// Fails like `open`, or if the path is not valid UTF-8.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -110,7 +110,7 @@ impl Store {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn at(path: impl AsRef<Path>) -> Result<Store> {
-        // An absolute path cannot be mistaken for a store name.
+        // An absolute path cannot be confused with a store name.
         let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().into());
         match path.to_str() {
             Some(text) => Store::open(text),
@@ -121,10 +121,10 @@ impl Store {
         }
     }
 
-    /// Returns the same store with another of its 16 databases selected.
+    /// Returns a handle on the same store with another of its 16 databases selected.
     ///
     /// # Errors
-    /// Fails if there is no database with this number.
+    /// Fails if the number is not below 16.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -191,7 +191,7 @@ impl Store {
     }
 
     /// Starts a session, which corresponds to a connection to a server: the effects of MULTI, WATCH
-    /// and SELECT last from one command to the next.
+    /// and SELECT persist between commands.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -223,14 +223,14 @@ impl Store {
             })
     }
 
-    /// Returns a number that identifies the key space: it is the same for all handles with the same
-    /// keys.
+    /// Returns a number that identifies the key space. All handles that access the same keys get
+    /// the same number.
     pub(crate) fn keys(&self) -> u64 {
         computing::keys((self.path(), self.database))
     }
 
-    /// Makes a call of the engine. If the store's file has been removed, the call is repeated in
-    /// the store that now has the same name. Every call takes this path.
+    /// Makes a call to the engine. If the store's file was removed, the call is repeated in the
+    /// store that now has the same name. Every call uses this function.
     #[inline]
     pub(crate) fn call<T>(
         &self,
@@ -241,13 +241,13 @@ impl Store {
         })
     }
 
-    /// Returns the store that the name currently refers to, for a subscription, which outlives a
-    /// call.
+    /// Returns the store that the name currently refers to. A subscription uses it because it
+    /// outlives a call.
     pub(crate) fn current(&self) -> Result<Arc<OpenStore>> {
         (self.by_name.current()).map_err(|error| Error::opening(&error))
     }
 
-    /// Calls `body` with the store of the last call, even if its file has been removed.
+    /// Calls `body` with the store that the last call used, even if its file was removed.
     #[inline]
     pub(crate) fn with<R>(&self, body: impl FnOnce(&engine::Store) -> R) -> R {
         self.by_name.with(|open| body(&open.store))
@@ -263,7 +263,7 @@ impl Store {
         self.run(words)?.to()
     }
 
-    /// Runs a command that consists of its first words and a list of arguments.
+    /// Runs a command that consists of the words in `first` and a list of arguments.
     fn ask_all<T: FromReply>(&self, first: &[&[u8]], rest: &[impl AsRef<[u8]>]) -> Result<T> {
         let rest = rest.iter().map(AsRef::as_ref);
         let words: Vec<&[u8]> = first.iter().copied().chain(rest).collect();
@@ -271,7 +271,7 @@ impl Store {
     }
 }
 
-/// A sequence of commands with the state of a connection, see [`Store::session`].
+/// A session, which runs commands with the state of a connection (see [`Store::session`]).
 ///
 /// ```
 /// # let directory = undercroft_testkit::fresh::directory();
@@ -332,7 +332,7 @@ fn run(open: &OpenStore, session: &mut session::Session, words: &[&[u8]]) -> Res
     }
     let mut recorder = Recorder::new();
     open.execute(session, words, &mut recorder)?;
-    // The tests of the commands ensure that each command writes exactly one complete reply.
+    // Tests ensure that each command writes exactly one complete reply.
     let mut replies = recorder.finish().unwrap_or_default();
     match replies.pop().unwrap_or(Tree::Null) {
         Tree::Error(text) => Err(Error::answer(&open.store, &text)),

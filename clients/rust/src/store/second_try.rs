@@ -1,5 +1,5 @@
-//! Test: a typed read that is discarded, because a writer interfered, leaves nothing in the result
-//! of the next try (R8).
+//! Tests that a typed read that was discarded, because a writer interfered, leaves nothing in the
+//! result of the next attempt (R8).
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use undercroft_testkit::race::{Family, Interruption, NOW, Stage, World};
 use crate::error::Result;
 use crate::store::Store;
 
-/// The number of state pairs for each call.
+/// The number of state pairs that are tested for each call.
 const SOME: usize = 40;
 
 type Call = fn(&Store) -> String;
@@ -18,7 +18,8 @@ fn say<T: Debug>(result: Result<T>) -> String {
     format!("{result:?}")
 }
 
-/// Sorts the items of sets and hashes, which are returned in no particular order, to compare them.
+/// Formats a result with sorted items, because the items of sets and hashes are returned in no
+/// particular order.
 fn sorted<T: Ord + Debug>(result: Result<Vec<T>>) -> String {
     say(result.map(|mut items| {
         items.sort_unstable();

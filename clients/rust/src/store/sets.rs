@@ -1,4 +1,4 @@
-//! Commands of sets.
+//! Provides the set commands.
 
 use crate::error::Result;
 use crate::store::Store;
@@ -7,7 +7,7 @@ impl Store {
     /// Adds members. Returns the number of new members.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -23,7 +23,7 @@ impl Store {
     /// Removes members. Returns the number of members that existed.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -39,7 +39,7 @@ impl Store {
     /// Returns whether a set has a member.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -55,7 +55,7 @@ impl Store {
     /// Returns all members, in no particular order.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -71,7 +71,7 @@ impl Store {
     /// Returns the number of members.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -86,7 +86,7 @@ impl Store {
     /// Removes and returns a random member.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -102,7 +102,7 @@ impl Store {
     /// Returns the intersection of the sets, in one atomic read.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -119,7 +119,7 @@ impl Store {
     /// Returns the union of the sets, in one atomic read.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -136,7 +136,7 @@ impl Store {
     /// Returns the members of the first set that are in none of the other sets, in one atomic read.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

@@ -1,9 +1,9 @@
-//! Commands of sorted sets, whose members are ordered by score.
+//! Provides the sorted set commands. The members of a sorted set are ordered by score.
 
 use crate::error::Result;
 use crate::store::Store;
 
-/// Formats a score as an argument. Redis parses `inf` and `-inf` as Rust formats them.
+/// Formats a score as an argument. Redis parses `inf` and `-inf` in the form that Rust prints.
 fn text(score: f64) -> String {
     score.to_string()
 }
@@ -12,7 +12,7 @@ impl Store {
     /// Adds members with their scores, or updates the scores. Returns the number of new members.
     ///
     /// # Errors
-    /// Fails if the key holds another type, and if a score is not a number.
+    /// Fails if the key holds a value of another type, or if a score is not a number.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -33,7 +33,7 @@ impl Store {
     /// Adds to the score of a member. A missing member counts as 0. Returns the sum.
     ///
     /// # Errors
-    /// Fails if the key holds another type, and if the sum is not a number.
+    /// Fails if the key holds a value of another type, or if the sum is not a number.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -53,7 +53,7 @@ impl Store {
     /// Returns the score of a member.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -69,7 +69,7 @@ impl Store {
     /// Returns the position of a member, counted from 0 at the lowest score.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -86,7 +86,7 @@ impl Store {
     /// count from the highest score.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -109,7 +109,7 @@ impl Store {
     /// Returns the members and scores in a range of scores, inclusive.
     ///
     /// # Errors
-    /// Fails if the key holds another type, and if a bound is not a number.
+    /// Fails if the key holds a value of another type, or if a bound is not a number.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -138,7 +138,7 @@ impl Store {
     /// Removes members. Returns the number of members that existed.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -154,7 +154,7 @@ impl Store {
     /// Returns the number of members.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

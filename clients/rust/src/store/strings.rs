@@ -1,4 +1,4 @@
-//! Commands of strings and counters.
+//! Provides the commands for strings and counters.
 
 use undercroft_engine as engine;
 
@@ -10,7 +10,7 @@ impl Store {
     /// Returns the string value of a key.
     ///
     /// # Errors
-    /// Fails if the key holds another type.
+    /// Fails if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -26,7 +26,7 @@ impl Store {
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// Reads the string value of a key into a buffer, whose old contents are overwritten. Returns
+    /// Reads the string value of a key into a buffer, replacing the buffer's contents. Returns
     /// whether the key exists.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Returns the string values of several keys in one atomic read, with `None` for keys that are
-    /// missing or hold another type.
+    /// missing or hold a value of another type.
     ///
     /// # Errors
     /// Fails if the store cannot be read.
@@ -67,7 +67,7 @@ impl Store {
     /// Sets a key to a string that does not expire.
     ///
     /// # Errors
-    /// Fails if the store is full, see [`Error::is_full`](crate::Error::is_full).
+    /// Fails if the store is full (see [`Error::is_full`](crate::Error::is_full)).
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -128,7 +128,7 @@ impl Store {
     /// Adds to the integer value of a key. A missing key counts as 0. Returns the sum.
     ///
     /// # Errors
-    /// Fails if the value is not an integer, and if the sum exceeds 64 bits.
+    /// Fails if the value is not an integer, or if the sum exceeds 64 bits.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();
@@ -145,7 +145,7 @@ impl Store {
     /// Appends to the string value of a key. Returns the new length.
     ///
     /// # Errors
-    /// Fails like [`set`](Self::set), and if the key holds another type.
+    /// Fails like [`set`](Self::set), or if the key holds a value of another type.
     ///
     /// ```
     /// # let directory = undercroft_testkit::fresh::directory();

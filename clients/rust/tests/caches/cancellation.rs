@@ -1,8 +1,8 @@
-//! Tests calls that are cancelled at any moment, while other calls must get their own replies.
+//! Tests that calls receive their own replies while other calls are cancelled at any moment.
 //!
-//! Every value contains its key and a checksum. Many callers read and write at random. Some of them
-//! give up after a few turns of the event loop, and now and then the server closes all connections.
-//! Each caller checks that a reply belongs to its own call.
+//! Every value contains its key and a checksum. Many callers read and write at random. Some callers
+//! cancel their calls after a few turns of the event loop, and occasionally the server closes all
+//! connections. Each caller checks that a reply belongs to its own call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ async fn turns(count: u32) {
     }
 }
 
-/// Makes one call and checks its reply.
+/// Makes one random call and checks its reply.
 async fn call(cache: &dyn Cache, random: &mut Rng) -> Result<()> {
     let key = random.u32(0..KEYS);
     let name = |key: u32| format!("key {key}").into_bytes();
@@ -174,12 +174,13 @@ async fn cancelled_calls_on_a_pool() {
 async fn cancelled_calls_on_a_store() {
     let directory = undercroft_testkit::fresh::directory();
     let cache = undercroft::StoreCache::at(directory.path().join("store")).expect("a store");
-    // Calls on a store complete before they can be cancelled, so the number is not checked.
+    // Calls on a store complete before they can be cancelled, so the number of cancelled calls is
+    // not checked.
     storm("a store", Arc::new(cache), None).await;
 }
 
-/// A cancelled command loses nothing that the server keeps: a moved item is in exactly one of the
-/// two lists.
+/// Tests that a cancelled command loses no item that the server stores: a moved item is in exactly
+/// one of the two lists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_moves_lose_nothing() {
     let ours = Served::start();
@@ -202,7 +203,7 @@ async fn cancelled_moves_lose_nothing() {
         let length = pooled.command(&["LLEN", key]).await.expect("a list");
         length.to::<i64>().expect("a number")
     };
-    // A command that was sent before its cancellation may be executed between the two calls.
+    // A command that was sent before its cancellation may be executed between the two LLEN calls.
     let until = Instant::now() + Duration::from_secs(60);
     while length("jobs").await + length("mine").await != 2000 {
         assert!(Instant::now() < until, "an item was lost");

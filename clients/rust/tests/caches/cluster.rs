@@ -1,4 +1,4 @@
-//! Tests on a cluster of three servers.
+//! Tests the cache on a cluster of three servers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use undercroft::{CacheOptions, Event, Pool, SetOptions, cache_with};
 
 use crate::support::cluster::{Cluster, SLOTS, pool, run};
 
-/// Returns which third of the slots a key belongs to.
+/// Returns the index of the third of the slots that a key belongs to.
 fn third(pool: &Pool, key: &str) -> usize {
     let slot: i64 = run(pool, &["CLUSTER", "KEYSLOT", key])
         .to()
@@ -42,7 +42,7 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
     assert_eq!(cache.delete(&words[..500]).await.expect("delete"), 500);
     assert_eq!(cache.get(words[0]).await.expect("get"), None);
 
-    // A lease is stored in its key's slot, and dropping it releases it.
+    // A lease is stored in its key's slot, and dropping the lease releases it.
     let term = Duration::from_secs(60);
     for key in [&b"key 1"[..], b"{tag}:key", b"key 999"] {
         let lease = cache.take_lease(key, term).await.expect("a lease");
@@ -75,7 +75,7 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
         assert_eq!(message.payload, at.to_string().into_bytes());
     }
 
-    // The subscription is connected to the first node.
+    // Kill the first node, to which the subscription is connected.
     cluster.0[0].kill();
     let mut failed = 0;
     for key in &keys[500..520] {
@@ -99,7 +99,7 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
     let event = news.next().await.expect("no end");
     assert!(matches!(event, Ok(Event::Message(_))), "{event:?}");
 
-    // A restarted node is used again.
+    // The cache uses a node again after a restart.
     cluster.0[0].start_again();
     let key = keys.iter().find(|key| third(&pools[1], key) == 0);
     let key = key.expect("a key of a third").as_bytes();
@@ -115,7 +115,7 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
 
 #[tokio::test]
 async fn unreachable_cluster_fails_calls() {
-    // A port on which no server listens.
+    // No server listens on this port.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);

@@ -1,5 +1,4 @@
-//! Tests of values that are computed when they are missing: by one caller at a time, in every kind
-//! of cache.
+//! Tests the computation of missing values, by one caller at a time, in every kind of cache.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, Command, Stdio};
@@ -18,7 +17,7 @@ use undercroft_served::Served;
 use crate::support::redis::Redis;
 
 const CALLERS: usize = 1000;
-/// A term and a wait that end only if a test fails.
+/// A lease term and a waiting time that expire only if a test fails.
 const LONG: Duration = Duration::from_secs(120);
 
 fn patient() -> Caching {
@@ -28,7 +27,7 @@ fn patient() -> Caching {
 /// Checks the behavior that all caches share.
 async fn check(cache: &dyn Cache) {
     let caching = patient();
-    // No computation completes before all callers have asked.
+    // No computation completes before all callers have requested the value.
     let (made, asked) = (AtomicUsize::new(0), tokio::sync::Semaphore::new(0));
     let callers = (0..CALLERS).map(|_| async {
         asked.add_permits(1);
@@ -43,8 +42,8 @@ async fn check(cache: &dyn Cache) {
     join_all(callers).await;
     assert_eq!(made.into_inner(), 1);
 
-    // After a computation that fails, panics or is cancelled, another caller computes at once,
-    // although the lease lasts for minutes.
+    // After a computation that fails, panics or is cancelled, another caller computes the value
+    // immediately, although the lease lasts for minutes.
     let failing = async || Err::<Vec<u8>, Error>(Error::Closed);
     let failed = cache.try_get_or_insert_with(b"key", &caching, failing);
     assert!(matches!(failed.await, Err(Error::Closed)));
@@ -69,8 +68,8 @@ async fn check(cache: &dyn Cache) {
         Some(&b"value"[..])
     );
 
-    // A caller that is too slow loses the lease to a waiting caller, and its late value is not
-    // stored.
+    // A caller that is too slow loses the lease to a waiting caller, and the value that it computes
+    // late is not stored.
     let short = Caching::new().lease(Duration::from_millis(50)).wait(LONG);
     let (begun, done) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
     let slow = cache.get_or_insert_with(b"slow", &short, async || {
@@ -102,7 +101,8 @@ async fn check(cache: &dyn Cache) {
     let left = cache.get(b"slow").await.expect("get");
     assert_eq!(left.as_deref(), Some(&b"in time"[..]));
 
-    // One caller recomputes a value that is due, while the others receive the old value.
+    // One caller recomputes a value that is due for a refresh, while the other callers receive the
+    // old value.
     let brief = Duration::from_millis(30);
     let refreshed = patient().ttl(brief).stale(LONG);
     let first = cache.get_or_insert_with(b"stale", &refreshed, async || b"old".to_vec());
@@ -115,7 +115,7 @@ async fn check(cache: &dyn Cache) {
     });
     assert_eq!(second.await.expect("a value"), b"new");
 
-    // With a beta this large, the value is due long before its TTL has passed.
+    // With such a large beta, the value is due for a refresh long before its TTL has passed.
     let early = patient().ttl(LONG).early(1e12);
     for number in 0..3u8 {
         let made = cache.get_or_insert_with(b"early", &early, async || {
@@ -125,8 +125,8 @@ async fn check(cache: &dyn Cache) {
         assert_eq!(made.await.expect("a value"), [number]);
     }
 
-    // A TTL or a lease below 1 ms is refused before a value is computed. A time that is too long
-    // means that the value never expires.
+    // A TTL or a lease below 1 ms is refused before a value is computed. If a TTL is too long, the
+    // value never expires.
     let none = Duration::from_nanos(999_999);
     for refused in [
         patient().ttl(none),
@@ -170,7 +170,7 @@ async fn check(cache: &dyn Cache) {
         cache.delete(&[b"typed"]).await.expect("removed");
     }
 
-    // A caller that waits too long gets a timeout.
+    // A caller that waits longer than its waiting time fails with a timeout.
     let lease = cache.take_lease(b"held", LONG).await.expect("free");
     let lease = lease.expect("free");
     let hasty = Caching::new().wait(Duration::from_millis(5));
@@ -240,7 +240,7 @@ fn threads_on_a_store_compute_one_at_a_time() {
     assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
     let value = store.get_or_insert_with("key", &patient(), || b"value".to_vec());
     assert_eq!(value.expect("a value"), b"value");
-    // A value that starts with the bytes of a header.
+    // This value starts with the bytes of a header.
     let odd = [&[0xf5, b'u', b'c', 1][..], &[7; 40]].concat();
     for _ in 0..2 {
         let value = store.get_or_insert_with("odd", &patient(), || odd.clone());
@@ -248,7 +248,7 @@ fn threads_on_a_store_compute_one_at_a_time() {
     }
 }
 
-/// The child process of the storms below: it computes until it is told to end, or waits for the
+/// The child process of the storms below. It computes a value until it may finish, or waits for the
 /// value that another process computes.
 #[test]
 fn child_process_of_the_storms() {
@@ -286,7 +286,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Starts 8 processes that request one key. The first to compute receives a signal or is slow.
+/// Starts 8 processes that request the same key. The first process to compute receives a signal or
+/// is slow.
 fn storm(term: u32, signal: Option<Signal>) {
     let directory = undercroft_testkit::fresh::directory();
     let path = directory.path().join("store");
@@ -351,7 +352,7 @@ fn storm(term: u32, signal: Option<Signal>) {
 
 #[test]
 fn killed_holder_loses_its_lease_at_once() {
-    // The term of the lease lasts for minutes, so only the death of the holder can end it.
+    // The lease lasts for minutes, so only the death of its holder can end it.
     storm(120_000, Some(Signal::SIGKILL));
 }
 
@@ -365,13 +366,13 @@ fn slow_holder_loses_its_lease_after_the_term() {
     storm(1500, None);
 }
 
-/// A computation that requests its own key, directly or through another key, fails at once and
-/// leaves nothing behind.
+/// Checks that a computation that requests its own key, directly or through another key, fails
+/// immediately and leaves no lease.
 async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'static)) {
     let caching = patient();
     let own = cache.try_get_or_insert_with(b"own", &caching, async || {
-        // The recursion is detected in whatever thread polls the computation, and on another handle
-        // with the same keys.
+        // The recursion is detected in whichever thread polls the computation, and through another
+        // handle on the same keys.
         tokio::task::yield_now().await;
         let between = cache.try_get_or_insert_with(b"between", &caching, async || {
             let inner = other.get_or_insert_with(b"own", &caching, async || unreachable!());
@@ -383,7 +384,7 @@ async fn check_recursion(cache: &(dyn Cache + 'static), other: &(dyn Cache + 'st
     assert!(matches!(&refused, Error::Recursion(key) if &**key == "own"));
     let text = refused.to_string();
     assert!(text.starts_with("the computation of \"own\" requests its own value"));
-    // Another task on the same thread is not mistaken for the task that computes.
+    // Another task on the same thread is not confused with the task that computes the value.
     let computing = tokio::sync::Notify::new();
     let first = cache.get_or_insert_with(b"own", &caching, async || {
         computing.notify_one();
@@ -432,7 +433,7 @@ fn recursive_computation_of_a_thread_fails() {
     assert_eq!(value.expect("a value"), b"value");
     other.del(&["own"]).expect("deleted");
     store.del(&["own"]).expect("deleted");
-    // The inner call waits as usual if another caller computes that value.
+    // If another caller computes the inner value, the inner call waits as usual.
     let lease = other.take_lease("own", LONG).expect("an answer");
     let hasty = Caching::new().wait(Duration::from_millis(5));
     let waited = store.try_get_or_insert_with("own", &patient(), || {
@@ -446,7 +447,7 @@ fn recursive_computation_of_a_thread_fails() {
         pool.get_or_insert_with("own", &patient(), || unreachable!())
     });
     assert!(matches!(own, Err(Error::Recursion(_))));
-    // The mark of the computation is removed, even after a panic.
+    // A value is no longer marked as being computed after its computation panicked.
     let panicking = || pool.get_or_insert_with("own", &patient(), || panic!("by the test"));
     assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
     let value = pool.get_or_insert_with("own", &patient(), || b"value".to_vec());

@@ -1,5 +1,5 @@
-//! Tests that all caches behave alike: on a store, and on servers of both kinds, over every kind of
-//! connection.
+//! Tests that all caches behave alike: on a store, and on Redis and Undercroft servers, over every
+//! kind of connection.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use undercroft_served::Served;
 /// Checks the behavior that all caches share.
 async fn check(cache: &dyn Cache) {
     let set = SetOptions::new();
-    // Text, arbitrary bytes, an empty value, and a value larger than the initial size of any
-    // buffer.
+    // The values are text, arbitrary bytes, an empty value, and a value larger than the initial
+    // size of any buffer.
     let large: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
     for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
         assert!(cache.set(b"key", value, set).await.expect("set"));
@@ -104,7 +104,7 @@ async fn check_closed(cache: &dyn Cache) {
     assert!(matches!(cache.get(b"key").await, Err(Error::Closed)));
 }
 
-/// Checks every kind of connection to a server.
+/// Checks the caches over every kind of connection to a server.
 pub(crate) async fn check_all(url: &str) {
     for connections in [0, 3] {
         let options = CacheOptions::new().connections(connections);
@@ -163,7 +163,7 @@ async fn databases_have_separate_keys() {
 async fn lagging_subscriber_of_a_store_learns_how_many_messages_it_lost() {
     let place = undercroft_testkit::fresh::directory();
     let path = place.path().join("store");
-    // A store with a small ring for messages.
+    // Create a store with a small message ring.
     drop(undercroft_testkit::fresh::handle(&path));
     let cache = StoreCache::at(&path).expect("a store");
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
@@ -175,7 +175,7 @@ async fn lagging_subscriber_of_a_store_learns_how_many_messages_it_lost() {
         panic!("nothing was lost")
     };
     assert_eq!(lost, 100, "it continues with the next command");
-    // A message that arrives while the task waits.
+    // A message arrives while the task waits.
     let (event, _) = tokio::join!(news.next(), cache.publish(b"news", b"again"));
     let Some(Ok(Event::Message(message))) = event else {
         panic!("{event:?}")

@@ -1,4 +1,4 @@
-//! Tests of calls that take an item or a lease on a server and are dropped before they return.
+//! Tests calls that take an item or a lease on a server and are dropped before they return.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use undercroft_served::Served;
 use crate::support::redis::Redis;
 use crate::support::script::Script;
 
-/// A term that ends only if a test fails.
+/// A lease term that expires only if a test fails.
 const LONG: Duration = Duration::from_secs(600);
 /// The time within which a lease must be released.
 const SOON: Duration = Duration::from_secs(60);
@@ -24,8 +24,8 @@ async fn turns(count: u32) {
     }
 }
 
-/// Makes one call that takes a lease, and drops it at a random moment. Returns whether the call was
-/// dropped before it returned.
+/// Makes one call that takes a lease, and drops the call at a random moment. Returns whether the
+/// call was dropped before it returned.
 async fn dropped(cache: &dyn Cache, random: &mut Rng) -> bool {
     let key = format!("page {}", random.u8(0..8)).into_bytes();
     let patience = random.u32(0..60);
@@ -45,7 +45,7 @@ async fn dropped(cache: &dyn Cache, random: &mut Rng) -> bool {
     }
 }
 
-/// Drops many calls, and waits until no lease is left.
+/// Drops many calls, and waits until no lease remains.
 async fn storm(name: &str, cache: Arc<dyn Cache>) {
     let seed = undercroft_testkit::fresh::seed();
     let tasks: Vec<_> = (0..TASKS)
@@ -80,7 +80,7 @@ async fn storm(name: &str, cache: Arc<dyn Cache>) {
         assert!(Instant::now() < until, "{left} leases are left on {name}");
         turns(100).await;
     }
-    // Check that caches use the lease names of this test.
+    // Check that caches use the lease names that this test expects.
     let lease = cache.take_lease(b"page 0", LONG).await.expect("an answer");
     let lease = lease.expect("it is free");
     assert!(cache.get(leases[0]).await.expect("get").is_some());
@@ -113,7 +113,8 @@ async fn dropped_calls_leave_no_leases_on_a_real_redis() {
     storm("a real Redis", Arc::new(cache)).await;
 }
 
-/// The commands that reach the test's server, which answers a SET when the test tells it to.
+/// A test server that records the commands it receives and answers a SET only when the test allows
+/// it.
 struct Held {
     script: Script,
     commands: tokio::sync::mpsc::UnboundedReceiver<String>,
@@ -147,7 +148,7 @@ fn hold() -> Held {
 }
 
 /// Takes a lease whose SET is answered only after the call has ended, and checks that the release
-/// comes after the answer.
+/// is sent after that reply.
 async fn released_after_the_reply(cache: &dyn Cache, mut held: Held, is_late: bool) {
     let taking = cache.take_lease(b"page", LONG);
     if is_late {
@@ -161,7 +162,7 @@ async fn released_after_the_reply(cache: &dyn Cache, mut held: Held, is_late: bo
             name = held.commands.recv() => assert_eq!(name.as_deref(), Some("SET")),
         }
     }
-    // These turns are enough for a release on another connection to arrive.
+    // These turns of the event loop give a release on another connection enough time to arrive.
     turns(1000).await;
     assert!(held.commands.is_empty(), "it was released before the reply");
     held.answer.notify_one();
@@ -179,7 +180,8 @@ async fn lease_is_released_after_the_reply_on_shared_connections() {
         };
         let options = CacheOptions::new().connections(2).deadline(deadline);
         let cache = PipelinedCache::open(&held.script.url(), options).expect("a cache");
-        // The SET uses the second connection, so that a release on the first one could overtake it.
+        // The SET uses the second connection, so that a release on the first connection could
+        // overtake it.
         drop(cache.get(b"other").await);
         assert_eq!(held.commands.recv().await.as_deref(), Some("GET"));
         released_after_the_reply(&cache, held, is_late).await;
@@ -201,7 +203,7 @@ async fn lease_is_released_after_the_reply_on_a_pool() {
     }
 }
 
-/// A lease outlives its cache, and a closed cache takes no more leases.
+/// Tests that a lease outlives its cache, and that a closed cache grants no leases.
 #[tokio::test]
 async fn a_lease_that_outlives_its_cache_is_released() {
     let served = Served::start();
@@ -218,7 +220,7 @@ async fn a_lease_that_outlives_its_cache_is_released() {
         let refused = cache.take_lease(b"page", LONG).await;
         assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
         drop(cache);
-        // The lease is dropped outside of the runtime.
+        // The lease is dropped outside the runtime.
         std::thread::spawn(|| drop(lease)).join().expect("dropped");
         let until = Instant::now() + SOON;
         let lease: &[u8] = b"undercroft:lease:{page}";
@@ -229,8 +231,8 @@ async fn a_lease_that_outlives_its_cache_is_released() {
     }
 }
 
-/// The connection of a dropped call is closed at once. Otherwise the server would send it an item
-/// that arrives later.
+/// Tests that the connection of a dropped call is closed immediately. Otherwise the server would
+/// send an item that arrives later to that connection.
 #[tokio::test]
 async fn dropped_blpop_takes_no_later_item() {
     let served = Served::start();

@@ -1,4 +1,4 @@
-//! Tests of calls from the destructor of a thread-local value, while the thread exits.
+//! Tests calls from the destructor of a thread-local value while the thread exits.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Sender, channel};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use undercroft::Store;
 
-/// Makes calls when its thread exits, after the destructors of thread-local values that were
-/// registered later.
+/// Makes calls while its thread exits, after the destructors of thread-local values that were
+/// registered later have run.
 struct Last(Store, Sender<bool>);
 
 thread_local! {
@@ -32,7 +32,7 @@ fn make_calls(store: &Store) {
     store.del(&["list"]).expect("removed");
     store.rpush("list", &["a", "b"]).expect("a push");
     assert_eq!(store.lpop("list").expect("a pop"), Some(b"a".to_vec()));
-    // Passed to Redis unchanged, `Duration::MAX` would overflow to a negative timeout.
+    // If `Duration::MAX` were passed to Redis unchanged, it would overflow to a negative timeout.
     for timeout in [Duration::from_secs(1), Duration::MAX] {
         store.rpush("list", &["b"]).expect("a push");
         store.blpop("list", timeout).expect("an item");
@@ -59,7 +59,7 @@ fn thread_local_destructors_can_make_every_kind_of_call() {
         let (sender, receiver) = channel();
         let (own, last) = (store.clone(), Last(store.clone(), sender));
         std::thread::spawn(move || {
-            // Registered first, and therefore dropped last.
+            // This value is registered first, and therefore dropped last.
             LAST.set(Some(last));
             if uses_first {
                 make_calls(&own);

@@ -1,4 +1,4 @@
-//! Tests of server faults, and of the errors that callers receive.
+//! Tests server faults, and the errors that callers receive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use undercroft_served::Served;
 
 const SHORT: Duration = Duration::from_millis(100);
 
-/// Calls until one succeeds. Each error before must be a connection error.
+/// Retries a call until it succeeds, and returns the errors. Each error must be a connection error.
 async fn recover(cache: &dyn Cache) -> Vec<Error> {
     let mut errors = Vec::new();
     loop {
@@ -37,7 +37,7 @@ async fn restarted_server_costs_at_most_one_error() {
     for _ in 0..3 {
         recover(&*cache).await;
         redis.restart();
-        // The lost connection is noticed by a call or before the next call.
+        // The lost connection is noticed either by this call or before it.
         let errors = recover(&*cache).await;
         assert!(errors.len() <= 1, "{errors:?}");
         assert!(
@@ -92,7 +92,7 @@ async fn calls_on_a_paused_server_time_out_and_later_calls_succeed() {
     }
     redis.signal(Signal::SIGCONT);
     recover(&cache).await;
-    // Late replies were discarded.
+    // The connection discarded late replies, so this reply belongs to this call.
     let length = loop {
         match cache.command(&["STRLEN", "key"]).await {
             Err(error) if error.is_timeout() => {}
@@ -129,7 +129,7 @@ async fn timed_out_call_keeps_the_connection() {
         counted.fetch_add(1, Ordering::SeqCst);
         async move { while peer.command().await.is_some() {} }
     });
-    // A silence that does not end during the test, even on the slowest machine.
+    // A time limit that is never reached during the test, even on the slowest machine.
     let options = CacheOptions::new().deadline(SHORT);
     let options = options.silence(Duration::from_secs(86_400));
     let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
@@ -166,7 +166,7 @@ async fn servers_with_a_password_accept_it_from_the_url() {
             let cache = undercroft::cache(&url).expect("a cache");
             assert_eq!(cache.get(b"key").await.expect("a reply"), None);
         }
-        // The server does not have this many databases.
+        // The server does not have a database with this number.
         let url = format!("{}?db=99", url(":se%20cret"));
         let error = undercroft::cache(&url).expect("a cache").get(b"key").await;
         assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
@@ -271,14 +271,14 @@ async fn late_reply_is_discarded() {
     }
 }
 
-/// Starts a server that answers only after `count` commands have arrived. The receiver tells
+/// Starts a server that replies only after `count` commands have arrived. The receiver reports
 /// whether further commands arrive nevertheless.
 fn answers_of(count: usize, reply: Vec<u8>) -> (Script, UnboundedReceiver<bool>) {
     let (tell, told) = unbounded_channel();
     let served = Script::start(move |_, mut peer| {
         let (tell, reply) = (tell.clone(), reply.clone());
         async move {
-            // The client learns the size of replies from the first one.
+            // The client estimates the size of replies from the first reply.
             if peer.command().await.is_some() {
                 peer.send(&reply).await;
             }
@@ -296,7 +296,7 @@ fn answers_of(count: usize, reply: Vec<u8>) -> (Script, UnboundedReceiver<bool>)
     (served, told)
 }
 
-/// Makes three times as many calls as may be in flight.
+/// Makes three times as many calls as the limit of calls in flight.
 async fn check_under_way(count: usize, reply: Vec<u8>, options: CacheOptions) {
     let (served, mut told) = answers_of(count, reply);
     let options = options.deadline(Duration::from_secs(600));
@@ -314,7 +314,7 @@ async fn check_under_way(count: usize, reply: Vec<u8>, options: CacheOptions) {
 
 #[tokio::test]
 async fn the_queue_limits_the_bytes_in_flight() {
-    // Each call costs 256 bytes.
+    // Each call costs 256 bytes of the budget.
     check_under_way(4, b"$1\r\nx\r\n".to_vec(), CacheOptions::new().queue(1024)).await;
 }
 
@@ -444,7 +444,7 @@ async fn pool_serves_callers_in_order_of_arrival() {
     for call in calls {
         turns.push(call.await.expect("it ran").expect("a reply"));
     }
-    // With two connections, a caller can be overtaken only by the caller on the other connection.
+    // With two connections, only the caller on the other connection can overtake a caller.
     let early = turns
         .iter()
         .zip(1..)

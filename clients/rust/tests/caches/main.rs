@@ -1,18 +1,18 @@
-//! Tests of caches on stores and on servers.
+//! Tests caches on stores and on servers.
 //!
 //! - `cancellation`: calls that are cancelled at any moment.
 //! - `cluster`: a cluster of three servers.
-//! - `computed`: values that are computed when they are missing.
-//! - `contract`: all caches behave alike.
+//! - `computed`: the computation of missing values.
+//! - `contract`: the behavior that all caches share.
 //! - `dropped`: calls that take an item or a lease and are dropped before they return.
-//! - `ends`: calls of a thread that is exiting.
+//! - `ends`: calls from a thread that is exiting.
 //! - `faults`: server faults, and the errors that callers receive.
 //! - `removed`: a store whose file is removed or replaced.
-//! - `storm`: readers while writers are killed.
+//! - `storm`: readers that run while writers are killed.
 //! - `support`: servers that the tests start.
 //! - `threads`: the pool for threads.
 //! - `tls`: encrypted connections.
-//! - `watched`: observability: spans, events and counters.
+//! - `watched`: spans, events and counters.
 
 mod cancellation;
 #[cfg(feature = "cluster")]

@@ -1,7 +1,7 @@
-//! Tests of a store whose file is removed or replaced.
+//! Tests a store whose file is removed or replaced.
 //!
 //! Calls continue in the store that now has the same name. A wait, a transaction, a lease or a
-//! subscription of the old store ends with an error. The module also tests the names of stores.
+//! subscription in the old store ends with an error. The module also tests the names of stores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ fn open(path: &Path, option: &str) -> Store {
     Store::open(&format!("undercroft://{}{option}", path.display())).expect("a store")
 }
 
-/// Removes a store, and makes writes until this process notices, since it checks the file once a
-/// second.
+/// Removes a store, and writes until this process notices the removal. A process checks the file
+/// once a second.
 fn remove(path: &Path) {
     let probe = open(path, "?on_removed=error");
     fs::remove_file(path).expect("it exists");

@@ -1,5 +1,5 @@
-//! A storm test: writers constantly change the type and the size of a few keys, and some writers
-//! are killed, while readers check the crate's calls.
+//! Runs a storm test. Writers constantly change the type and the size of a few keys, and some
+//! writers are killed, while readers check the crate's calls.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,17 +9,18 @@ use undercroft::{Cache, Error, Result, Store, StoreCache};
 use undercroft_testkit::fresh;
 use undercroft_testkit::storm::shapes::{self, ITEMS, KEYS, check_members, check_values, word_of};
 
-/// Environment variables that turn a run of this test into a writer: the path of the store, and a
+/// The environment variables that make a run of this test a writer: the path of the store, and a
 /// seed.
 const STORE: &str = "UNDERCROFT_STORM_STORE";
 const SEED: &str = "UNDERCROFT_STORM_SEED";
 const WRITERS: usize = 2;
 const READERS: usize = 3;
-/// The rounds of each reader, and the total rounds of all readers between two kills of a writer.
+/// The number of rounds of each reader, and the number of rounds of all readers between two kills
+/// of a writer.
 const ROUNDS: u64 = 1500;
 const A_KILL: u64 = 300;
 
-/// The process of a writer, which is not a test itself.
+/// Runs a writer process for the storm. This function is not a test.
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(STORE) else {
@@ -37,7 +38,7 @@ fn start(store: &Path, seed: u64) -> Child {
     command.stdout(Stdio::null()).spawn().expect("a child")
 }
 
-/// Kills a writer, which never exits by itself.
+/// Kills a writer, which never exits on its own.
 fn end(mut writer: Child) {
     let ended = writer.try_wait().expect("a child");
     assert!(ended.is_none(), "a writer ended by itself: {ended:?}");
@@ -45,7 +46,7 @@ fn end(mut writer: Child) {
     writer.wait().expect("it ends");
 }
 
-/// Returns the result of a read, or the default value if the key holds another type.
+/// Returns the result of a read, or the default value if the key holds a value of another type.
 fn found<T: Default>(outcome: Result<T>) -> std::result::Result<T, String> {
     match outcome {
         Err(error) if error.is_wrong_type() => Ok(T::default()),
@@ -57,7 +58,7 @@ fn borrowed(items: &[Vec<u8>]) -> Vec<&[u8]> {
     items.iter().map(Vec::as_slice).collect()
 }
 
-/// Makes one round of reads of a key.
+/// Makes one round of reads of a key, and checks their results.
 async fn round(store: &Store, cache: &StoreCache, key: &str) -> std::result::Result<(), String> {
     for value in [
         found(store.get(key))?,

@@ -1,4 +1,4 @@
-//! Tests of the pool for threads.
+//! Tests the pool for threads.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -69,8 +69,8 @@ fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
             }
         });
         assert_eq!(made.into_inner(), 1);
-        // After a failure or a panic, another caller computes at once, although the lease lasts for
-        // minutes.
+        // After a failure or a panic, another caller computes the value immediately, although the
+        // lease lasts for minutes.
         let failed = pool.try_get_or_insert_with("key", &caching, || Err(Error::Closed));
         assert!(matches!(failed, Err(Error::Closed)));
         let panicking =
@@ -78,8 +78,8 @@ fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
         assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
         let value = pool.get_or_insert_with("key", &caching, || b"value".to_vec());
         assert_eq!(value.expect("a value"), b"value");
-        // A caller that is too slow loses the lease to another caller, and its late value is not
-        // stored.
+        // A caller that is too slow loses the lease to another caller, and the value that it
+        // computes late is not stored.
         let slow = pool.get_or_insert_with("slow", &caching, || {
             assert_eq!(
                 pool.delete(&["undercroft:lease:{slow}"]).expect("delete"),
@@ -94,7 +94,7 @@ fn one_thread_computes_at_a_time_and_late_values_are_not_stored() {
             pool.get("slow").expect("get").as_deref(),
             Some(&b"in time"[..])
         );
-        // A caller that waits too long gets a timeout.
+        // A caller that waits longer than its waiting time fails with a timeout.
         let held = pool.take_lease("held", long).expect("a lease");
         let short = Caching::new().wait(Duration::from_millis(5));
         let waited = pool.get_or_insert_with("held", &short, || unreachable!());
@@ -217,7 +217,7 @@ fn connecting_to_a_server_that_does_not_accept_times_out() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).expect("a socket");
-    // Further connections block, because the backlog is full.
+    // The backlog is full, so further connections block.
     rustix::net::listen(&listener, 0).expect("it listens already");
     let others = UnixStream::connect(&path).expect("there is room for one");
     let options = CacheOptions::new().deadline(Duration::from_millis(50));
@@ -251,7 +251,8 @@ fn subscription_of_a_thread_survives_lost_connections() {
             );
         }
     }
-    // A silent server is sent a PING, and the connection is kept if the server answers.
+    // The subscription sends a PING to a silent server, and the connection is retained if the
+    // server replies.
     assert!(news.next_within(Duration::from_millis(200)).is_none());
     assert_eq!(pool.publish("more", "two").expect("published"), 1);
     let event = news.next();

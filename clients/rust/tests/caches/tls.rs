@@ -1,4 +1,4 @@
-//! Tests of encrypted connections.
+//! Tests encrypted connections.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,8 +7,8 @@ use undercroft::{CacheOptions, Error, Pool, SetOptions};
 
 use crate::support::redis::Redis;
 
-/// Creates a CA and a certificate for 127.0.0.1. If there is no `openssl`, prints why the test is
-/// skipped.
+/// Creates a CA and a certificate for 127.0.0.1. If `openssl` is not installed, prints why the test
+/// is skipped.
 fn certificates(directory: &Path) -> Option<()> {
     let extensions = directory.join("extensions");
     std::fs::write(extensions, "subjectAltName=IP:127.0.0.1\n").expect("it is written");
@@ -62,7 +62,8 @@ async fn server_certificates_are_verified() {
     pool.set("key", &large, SetOptions::new()).expect("set");
     assert!(pool.get("key").expect("get").expect("it exists") == large);
 
-    // A host name that is not in the certificate, and a certificate whose CA is not trusted.
+    // The first host name is not in the certificate, and the second URL's certificate comes from a
+    // CA that is not trusted.
     for url in [url("localhost"), redis.tls("127.0.0.1")] {
         let cache = undercroft::cache(&url).expect("a cache");
         let error = cache.set(b"key", b"value", SetOptions::new()).await;

@@ -1,4 +1,4 @@
-//! Tests of observability: spans, events and counters.
+//! Tests spans, events and counters.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tracing::span;
 use undercroft::{Cache, CacheOptions, PipelinedCache, SetOptions, StoreCache};
 use undercroft_served::Served;
 
-/// Counters by their names and labels.
+/// The counters, identified by their names and labels.
 #[derive(Clone, Default)]
 struct Counters(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 
@@ -47,7 +47,7 @@ impl Recorder for Counters {
     }
 }
 
-/// The texts of spans and events.
+/// The texts of all recorded spans and events.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -92,8 +92,9 @@ impl tracing::Subscriber for Told {
 async fn calls_and_connections_are_counted_and_traced() {
     let (counters, told) = (Counters::default(), Told::default());
     let _counting = metrics::set_default_local_recorder(&counters);
-    // While a single dispatcher exists, a callsite is enabled according to the thread that reaches it
-    // first, which may run another test (tokio-rs/tracing#3611). A second one prevents this.
+    // If only one dispatcher exists, a callsite is enabled or disabled according to the thread that
+    // reaches it first, which may run another test (tokio-rs/tracing#3611). A second dispatcher
+    // prevents this.
     let _second = tracing::Dispatch::new(told.clone());
     let _telling = tracing::subscriber::set_default(told.clone());
 
@@ -125,7 +126,7 @@ async fn calls_and_connections_are_counted_and_traced() {
         1
     );
     drop(served);
-    // The end of the connection is noticed before or after the attempt to reconnect.
+    // The cache notices the end of the connection either before or after its attempt to reconnect.
     while counters.count(&format!(
         "undercroft_connection_errors_total {path} connect"
     )) == 0

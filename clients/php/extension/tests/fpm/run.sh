@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Usage: run.sh EXTENSION PLACE KILLS
 #
-# Runs the extension in PHP-FPM behind nginx, with opcache and its JIT, while workers are killed.
-# PLACE is a directory for the servers' files. Sockets are created in it or on a free port of the
-# loopback interface.
+# Runs the extension in PHP-FPM workers that nginx proxies to, with opcache and its JIT, while
+# workers are killed. PLACE is a directory for the servers' files. Sockets are created in it or on a
+# free port of the loopback interface.
 
 set -euo pipefail
 

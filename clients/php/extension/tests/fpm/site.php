@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// The script that the FPM workers run for tests/fpm/storm.php. The query names the action of each
-// request.
+// Implements the actions of the requests that tests/fpm/storm.php sends to FPM workers. The query
+// of a request names its action.
 
 use Undercroft\Native\Store;
 
@@ -13,14 +13,16 @@ $store = new Store($url, ['timeout' => 60.0]);
 $found = $store->get('greeting');
 $spent = hrtime(true) - $began;
 
-/** Returns a value that contains its own seed, so that a torn value can be detected. */
+/** Returns a value that contains its seed, so that a torn value can be detected. */
 function value(int $seed): string
 {
     $length = 8 + $seed % 4000;
     return sprintf('%08d', $seed) . str_repeat(chr(97 + $seed % 26), $length);
 }
 
-/** Prints `torn` if a value does not match its seed. The caller looks for that word. */
+/**
+ * Prints `torn` if a value does not match its seed. storm.php searches the responses for this word.
+ */
 function check(?string $value): void
 {
     if ($value !== null && $value !== value((int) substr($value, 0, 8))) {
@@ -42,7 +44,7 @@ function write_much(Store $store, int $times): void
 
 switch ($_GET['do'] ?? '') {
     case 'first':
-        // Reports the time of the request's first call and the worker's process id.
+        // Reports the duration of the request's first call and the worker's process id.
         echo json_encode(['pid' => getmypid(), 'ns' => $spent, 'greeting' => $found]);
         break;
     case 'read':

@@ -4,14 +4,14 @@ declare(strict_types=1);
 
 // Usage: php storm.php PORT MASTER KILLS STORE
 //
-// Sends concurrent requests that read, write and fail to PHP-FPM workers behind nginx, while some
+// Sends concurrent requests that read, write and fail to PHP-FPM workers through nginx, while some
 // of the workers are killed. MASTER is the process id of FPM's master.
 
 use Undercroft\Native\Store;
 
 [, $port, $master, $kills, $url] = $argv;
 
-/** Returns the status and body of a response, or null if there was none. */
+/** Returns the status and body of a response, or null if no response arrived. */
 function ask(string $what): ?array
 {
     global $port;
@@ -47,7 +47,8 @@ mt_srand($seed);
 $store = new Store($url);
 $store->set('greeting', 'hello');
 
-// Times of a request's first call: in workers without an open store, and in workers with one.
+// The durations of a request's first call, in workers without an open store and in workers with an
+// open store.
 $first = $later = [];
 for ($i = 0; $i < 60; $i++) {
     [$status, $body] = ask('first') ?? fail('no answer');
@@ -78,8 +79,8 @@ foreach (['read', 'read', 'read', 'write', 'any', 'any'] as $number => $kind) {
         while (file_exists("$url.storm")) {
             $what = $kind === 'any' ? $any[mt_rand(0, 7)] : $kind;
             $answer = ask($what);
-            // A killed worker does not reply: nginx then returns 502 or 504, or ends the response
-            // after the header.
+            // A killed worker does not reply. In that case nginx returns 502 or 504, or ends the
+            // response after the header.
             if ($answer === null || in_array($answer[0], [502, 504], true) || $answer === [200, '']) {
                 continue;
             }
@@ -99,10 +100,10 @@ for ($killed = 0; $killed < $kills;) {
         exec('kill -9 ' . $workers[array_rand($workers)] . ' 2>/dev/null', $lines, $code);
         $killed += $code === 0 ? 1 : 0;
     }
-    // A killed worker must leave no lock held, so this write must succeed.
+    // A killed worker must not hold a lock, so this write must succeed.
     $store->set('beside', (string) $killed) && $store->get('beside') === (string) $killed || fail('beside');
 }
-// Wait long enough for request_terminate_timeout to end some workers too.
+// Wait long enough for request_terminate_timeout to end some workers as well.
 for ($i = 0; $i < 15; $i++) {
     usleep(100_000);
     $store->set('beside', 'still');

@@ -1,4 +1,4 @@
-//! A temporary Redis Cluster for a test.
+//! Runs a temporary Redis Cluster for a test.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use super::redis::Redis;
 
 pub(crate) const SLOTS: usize = 16384;
 
-/// Three nodes, each with a third of the slots and without replicas.
+/// A cluster of three nodes without replicas, each of which serves a third of the slots.
 pub(crate) struct Cluster(pub(crate) Vec<Redis>);
 
 impl Cluster {
-    /// Starts the nodes, and waits until each knows all the others. Returns `None` if there is no
-    /// `redis-server`.
+    /// Starts the nodes, and waits until each node knows all other nodes. Returns `None` if
+    /// `redis-server` is not installed.
     pub(crate) fn start() -> Option<Cluster> {
         let mut nodes = Vec::new();
         for _ in 0..3 {
-            // The default port of the cluster bus, 10,000 above the node's port, may be above
-            // 65,535.
+            // Choose the port of the cluster bus, because the default, 10,000 above the node's
+            // port, may exceed 65,535.
             let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let bus = probe.local_addr().expect("an address").port().to_string();
             drop(probe);
@@ -50,7 +50,7 @@ impl Cluster {
             run(&pools[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
         }
         for pool in &pools {
-            // Nodes learn of each other by gossip, so each of them knows the whole cluster
+            // Nodes learn of each other by gossip, so each node knows the complete cluster
             // eventually.
             while !is_whole(pool) {
                 std::thread::sleep(Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! Servers that the tests start.
+//! Provides the servers that the tests start.
 //!
 //! - `cluster`: a temporary Redis Cluster.
 //! - `redis`: a temporary Redis server.

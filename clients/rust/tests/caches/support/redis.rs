@@ -1,4 +1,4 @@
-//! A temporary Redis server for a test.
+//! Runs a temporary Redis server for a test.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// A running Redis server, which ends when the value is dropped.
+/// A running Redis server, which stops when the value is dropped.
 pub(crate) struct Redis {
     directory: TempDir,
     arguments: Vec<String>,
@@ -17,8 +17,8 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts a server on a unix socket and a port. If there is no `redis-server`, prints why the
-    /// test is skipped.
+    /// Starts a server on a Unix socket and a TCP port. If `redis-server` is not installed, prints
+    /// why the test is skipped.
     pub(crate) fn start(arguments: &[&str]) -> Option<Redis> {
         Redis::start_so(arguments, false)
     }
@@ -41,7 +41,7 @@ impl Redis {
             println!("skipped: clients of a real Redis ({program:?} is not installed)");
             return None;
         }
-        // Another process may take the spare port between probe and bind.
+        // Retry, because another process may bind the free port before the server does.
         for _ in 0..5 {
             let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let port = probe.local_addr().expect("an address").port();
@@ -59,12 +59,12 @@ impl Redis {
         panic!("redis-server does not start");
     }
 
-    /// Returns the URL of the unix socket.
+    /// Returns the URL of the Unix socket.
     pub(crate) fn unix(&self) -> String {
         format!("unix://{}/socket", self.directory.path().display())
     }
 
-    /// Returns the URL of the port.
+    /// Returns the URL of the TCP port.
     pub(crate) fn tcp(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
@@ -78,7 +78,7 @@ impl Redis {
         (self.port.to_string(), bus.clone())
     }
 
-    /// Returns the URL of the TLS port, for one of the host's names.
+    /// Returns the URL of the TLS port with the given host name.
     pub(crate) fn tls(&self, host: &str) -> String {
         format!("rediss://{host}:{}", self.port)
     }

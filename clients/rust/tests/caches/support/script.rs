@@ -1,4 +1,4 @@
-//! A server whose replies are written by the test.
+//! Runs a server whose replies are written by the test.
 
 use std::future::Future;
 
@@ -7,15 +7,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use undercroft_resp::{ReplyReader, Value};
 
-/// A server on a unix socket that calls a function of the test for each connection.
+/// A server on a Unix socket that calls a function of the test for each connection.
 pub(crate) struct Script {
     directory: TempDir,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Script {
-    /// Serves connections, which are numbered. The first command of each connection (PING) is
-    /// answered before `serve` is called.
+    /// Starts a server and calls `serve` with each connection and its number. The first command of
+    /// each connection, a PING, is answered before `serve` is called.
     pub(crate) fn start<F>(serve: impl Fn(usize, Peer) -> F + Send + 'static) -> Script
     where
         F: Future<Output = ()> + Send + 'static,
@@ -83,7 +83,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether further bytes arrive while all other tasks have their turns.
+    /// Returns whether further bytes arrive while all other tasks run.
     pub(crate) async fn has_more(&mut self) -> bool {
         for _ in 0..1000 {
             tokio::task::yield_now().await;
@@ -92,7 +92,7 @@ impl Peer {
         !self.input.is_empty()
     }
 
-    /// Sends bytes, and ignores a closed connection.
+    /// Sends bytes. Ignores errors, because the connection may be closed.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
     }
