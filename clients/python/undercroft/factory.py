@@ -15,7 +15,7 @@ def _embedded() -> type[Redis]:
     except ImportError as error:
         raise ImportError(
             "stores in shared memory need undercroft's native module, which cannot be imported; "
-            "servers work without it ({error})"
+            f"servers work without it ({error})"
         ) from error
     return EmbeddedRedis
 

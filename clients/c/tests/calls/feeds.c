@@ -236,7 +236,7 @@ static void wrong_sizes_and_values(void)
     REFUSED(uc_feed_add(store, "r", 1, 0, 0, value, SIZE, NULL, 0, &number), UC_MISUSE, "expected at least one value");
     REFUSED(uc_feed_add(store, "r", 1, 0, 1, value, 0, NULL, 0, &number), UC_MISUSE, "got 1 of 0");
     REFUSED(uc_feed_range(store, "r", 1, 0, 16, NULL, values, 11, NULL, 0, &found), UC_MISUSE,
-            "expected values of 12 bytes with 3 attributes");
+            "values of 12 bytes and 3 attributes, got room for 11 bytes");
     EXPECT(found == 0);
     REFUSED(uc_feed_range(store, "r", 1, 0, 1, NULL, values, SIZE, attributes, 4, &found), UC_MISUSE,
             "got room for 12 bytes and 4 attributes");
@@ -244,7 +244,7 @@ static void wrong_sizes_and_values(void)
             "expected an attribute from a0 to a2");
     REFUSED(uc_feed_count(store, "r", 1, &query, &number), UC_ERROR, "expected an attribute from a0 to a2");
     REFUSED(uc_feed_del_where(store, "r", 1, &query, &number), UC_ERROR, "expected an attribute from a0 to a2");
-    REFUSED(uc_feed_pop(store, "r", 1, UC_FEED_LEFT, 1, values, 11, &found), UC_MISUSE, "expected values of 12 bytes");
+    REFUSED(uc_feed_pop(store, "r", 1, UC_FEED_LEFT, 1, values, 11, &found), UC_MISUSE, "values of 12 bytes");
     REFUSED(uc_feed_pop(store, "r", 1, 2, 1, values, SIZE, &found), UC_MISUSE, "UC_FEED_LEFT or UC_FEED_RIGHT, got 2");
     REFUSED(uc_feed_position(store, "r", 1, value, 11, 0, &number), UC_ERROR, "value has 11 bytes, expected 12");
     REFUSED(uc_feed_position(store, "r", 1, value, SIZE, UC_FEED_REVERSE, &number), UC_MISUSE, "got 0x4");

@@ -126,7 +126,7 @@ against($slow, function ($c) use (&$seen) {
 against($slow, function ($c) {
     pcntl_signal(SIGALRM, fn () => $c->execute(['NESTED']));
     pcntl_alarm(1);
-    same(true, str_contains(thrown(fn () => $c->execute(['PING'])), 'in use by the call that a signal interrupted'),
+    same(true, str_contains(thrown(fn () => $c->execute(['PING'])), 'in use by the call that the signal interrupted'),
         'nested');
     same(false, $c->isOpen(), 'closed');
 });

@@ -49,7 +49,7 @@ same(true, $store->set('t', 'x', 100_000) && $store->ttl('t') > 90_000, 'set wit
 same(true, $store->set('t', 'x') && $store->ttl('t') === -1, 'set without one');
 same(true, $store->set('t', 'x', null) && $store->ttl('t') === -1, 'set with null');
 foreach ([0, -1, PHP_INT_MIN, PHP_INT_MAX] as $time) {
-    fails('ValueError: Undercroft\Native\Store::set(): Argument #3 ($ttl_ms) must be a number of milliseconds',
+    fails('ValueError: Undercroft\Native\Store::set(): Argument #3 ($ttl_ms) must be more than 0 milliseconds',
         fn () => $store->set('t', 'y', $time), 'a wrong time');
 }
 same('x', $store->get('t'), 'not changed');

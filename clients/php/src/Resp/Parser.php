@@ -287,7 +287,7 @@ final class Parser implements Reader
     private function deeper(int $depth): int
     {
         if ($depth >= self::DEPTH) {
-            throw $this->wrong('replies in at most ' . self::DEPTH . ' others', 'more');
+            throw $this->wrong('replies nested at most ' . self::DEPTH . ' levels deep', 'more');
         }
         return $depth + 1;
     }

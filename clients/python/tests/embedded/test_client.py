@@ -114,11 +114,11 @@ def test_limits_apply_when_the_store_is_created(path: str) -> None:
         for option, words in (
             (
                 "maxmemory=2mb",
-                "1048576, not the requested 2097152 .* CONFIG SET maxmemory 2097152",
+                "1048576, not the requested 2097152, .* CONFIG SET maxmemory 2097152",
             ),
             (
                 "maxmemory_policy=noeviction",
-                "allkeys-lru, not the requested noeviction .* CONFIG SET",
+                "allkeys-lru, not the requested noeviction, .* CONFIG SET",
             ),
         ):
             other = f"undercroft://{path}?{option}"
@@ -131,8 +131,8 @@ def test_limits_apply_when_the_store_is_created(path: str) -> None:
             with pytest.raises(ValueError, match=words):
                 undercroft.Redis.from_url(f"{other}&strict=1")
         for capacity, words in (
-            ("1gb", "capacity of 67108864, not the requested 1073741824 .* undercroft export"),
-            ("10", "capacity of 67108864, not the requested 10 "),
+            ("1gb", "capacity of 67108864, not the requested 1073741824; .* undercroft export"),
+            ("10", "capacity of 67108864, not the requested 10;"),
         ):
             with pytest.raises(ValueError, match=words):
                 undercroft.Redis(path, capacity=capacity)

@@ -114,7 +114,7 @@ def test_any_argument_may_be_a_type_that_the_encoder_accepts(path: str) -> None:
 
 def test_a_program_cannot_ask_for_replicas(path: str) -> None:
     with undercroft.Redis(path) as r:
-        with pytest.raises(undercroft.ResponseError, match="it belongs to a server"):
+        with pytest.raises(undercroft.ResponseError, match="it needs a server"):
             r.config_set("min-replicas-to-write", 1)
         assert r.config_set("min-replicas-to-write", 0)
         assert r.config_get("min-replicas-to-write") == {"min-replicas-to-write": "0"}

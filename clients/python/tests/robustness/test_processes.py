@@ -115,7 +115,9 @@ def test_waiting_for_a_stopped_process_ends_with_an_error_or_a_signal(path: str)
     try:
         r = undercroft.Redis(path, timeout=0.2)
         holder.stop(r)
-        with pytest.raises(redis.TimeoutError, match=f"process {holder.process.pid} is stopped"):
+        with pytest.raises(
+            redis.TimeoutError, match=f"process {holder.process.pid} holds a lock and is stopped"
+        ):
             r.execute_command("SET", "key:1", "x")
 
         # From here on no call times out by itself.

@@ -106,7 +106,7 @@ def _serializer(client: Any, asked: Any) -> Any:
         return asked
     raise ValueError(
         "expected 'json', 'pickle' or an object with dumps and loads as the serializer, got "
-        "{asked!r}"
+        f"{asked!r}"
     )
 
 

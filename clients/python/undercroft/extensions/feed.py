@@ -269,7 +269,7 @@ class _Given:
             if names[0] != "value" or attributes is not None:
                 raise ValueError(
                     "expected a structured array with the field 'value' and then exactly the "
-                    "attributes, got the fields {', '.join(names)}"
+                    f"attributes, got the fields {', '.join(names)}"
                 )
             if len(names) > 1:
                 wide = [cls._wide(values[name]) for name in names[1:]]
@@ -277,7 +277,8 @@ class _Given:
             values = values["value"]
         if values.dtype.hasobject or values.dtype.kind == "U":
             raise ValueError(
-                "expected an array of bytes or numbers, such as S12, V12 or >u8, got {values.dtype}"
+                "expected an array of bytes or numbers, such as S12, V12 or >u8, got "
+                f"{values.dtype}"
             )
         if attributes is not None:
             attributes = cls._wide(numpy.asarray(attributes))

@@ -72,8 +72,8 @@ def _numbers(view: memoryview) -> Described:
 def _tensor(torch: Any, tensor: Any) -> Described:
     if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_quantized:
         raise TypeError(
-            "expected a dense tensor in CPU memory, got {tensor.device}, {tensor.layout}, "
-            "{tensor.dtype}"
+            f"expected a dense tensor in CPU memory, got {tensor.device}, {tensor.layout}, "
+            f"{tensor.dtype}"
         )
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
     items = plain.reshape(-1).view(torch.uint8).numpy()

@@ -454,6 +454,6 @@ def check_client(client: Any) -> None:
     if not hasattr(client, "connection_pool"):
         raise TypeError(
             "expected a client of a server, or its URL (redis://, rediss://, unix://, "
-            "redis+sentinel://), got {type(client).__qualname__}; objects do not work on a "
+            f"redis+sentinel://), got {type(client).__qualname__}; objects do not work on a "
             "cluster"
         )

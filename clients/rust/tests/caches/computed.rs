@@ -136,7 +136,7 @@ async fn check(cache: &dyn Cache) {
         let made = cache.get_or_insert_with(b"never", &refused, async || unreachable!());
         let error = made.await.expect_err("no time").to_string();
         assert!(
-            error.contains("at least a millisecond, got 999.999"),
+            error.contains("at least one millisecond, got 999.999"),
             "{error}"
         );
         assert_eq!(cache.get(b"never").await.expect("get"), None);

@@ -348,9 +348,12 @@ mod tests {
             let before = config.value(name);
             let refused = config.set(&[(name.as_bytes(), value.as_bytes())], |_| Ok(()));
             let text = refused.expect_err("refused").text().to_owned();
-            assert!(text.contains(name) && text.contains("yet"), "{text}");
+            assert!(
+                text.contains(name) && text.contains("not supported"),
+                "{text}"
+            );
             let reason = config.set_at_start(name, value).expect("a known name");
-            assert!(reason.is_some_and(|reason| reason.contains("yet")));
+            assert!(reason.is_some_and(|reason| reason.contains("not supported")));
             assert_eq!(config.value(name), before);
             let default = before.text();
             assert!(
