@@ -1,4 +1,4 @@
-//! The export format, which `docs/export-format.md` describes.
+//! Reads and writes the export format, which `docs/export-format.md` describes.
 //!
 //! ```text
 //! file    = header, blocks, end
@@ -17,82 +17,82 @@ use undercroft_engine::keyspace::Item;
 use undercroft_engine::strings::STRING_MAX;
 use undercroft_engine::{DATABASES, Ranges, ValueType};
 
-/// The first bytes of an export.
+/// The bytes with which every export begins.
 pub(crate) const MAGIC: [u8; 8] = *b"UNDEREXP";
-/// The format version that is written, and the only one that can be read.
+/// The version of the format that is written. No other version can be read.
 pub(crate) const VERSION: u32 = 1;
 /// The length of the file header in bytes.
 pub(crate) const HEADER: usize = 28;
-/// The length of a block's header, before its payload.
+/// The length in bytes of a block's header, which precedes the payload.
 pub(crate) const BLOCK_HEADER: usize = 20;
-/// The length of a record without its expiry, key and value.
+/// The length in bytes of a record without its expiry, key and value.
 pub(crate) const RECORD_HEADER: usize = 16;
-/// The kind of a block of records.
+/// The kind of a block that contains records.
 pub(crate) const KIND_RECORDS: u32 = 1;
-/// The kind of the end block, which holds the counts.
+/// The kind of the end block, which contains the counts.
 pub(crate) const KIND_END: u32 = 2;
-/// The length of the end block's payload.
+/// The length of the end block's payload in bytes.
 pub(crate) const END: usize = 24;
-/// The flag of a record with an expiry.
+/// The flag of a record that has an expiry.
 pub(crate) const FLAG_EXPIRES: u8 = 1;
-/// The flag of a record that adds to the previous record's collection.
+/// The flag of a record that adds items to the collection of the previous record.
 pub(crate) const FLAG_MORE: u8 = 2;
-/// The payload size in bytes from which a block takes no more records.
+/// The payload size in bytes at which a block is full.
 pub(crate) const BLOCK_FULL: usize = 1 << 20;
-/// The maximum length of a value: the items of a nearly full record, plus the longest field and
-/// value.
+/// The maximum length of a value in bytes: the items of a nearly full record, plus the longest
+/// field and value.
 const VALUE_MAX: u64 = (BLOCK_FULL + 8) as u64 + 2 * STRING_MAX;
-/// The maximum length of a block: one record with the longest key and value, in a nearly full
-/// block.
+/// The maximum length of a block in bytes: a nearly full block, plus one record with the longest
+/// key and value.
 const BLOCK_MAX: u64 = (BLOCK_FULL + RECORD_HEADER + 8) as u64 + STRING_MAX + VALUE_MAX;
 
 static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
-/// The contents of an export, counted.
+/// The numbers of records, blocks and bytes in an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) records: u64,
     pub(crate) blocks: u64,
     /// The total size of keys and values in bytes.
     pub(crate) bytes: u64,
-    /// The number of records that add to the previous one; not stored in the file.
+    /// The number of records that add items to the previous record. Not stored in the file.
     pub(crate) more: u64,
 }
 
 impl Counts {
-    /// Returns the number of keys.
+    /// Returns the number of keys in the export.
     pub(crate) fn keys(&self) -> u64 {
         self.records - self.more
     }
 }
 
-/// A record read from an export.
+/// A record that was read from an export.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'r> {
     pub(crate) database: usize,
     pub(crate) key: &'r [u8],
     pub(crate) value_type: ValueType,
-    /// Whether the record adds to the previous record's collection.
+    /// Whether the record adds items to the collection of the previous record.
     pub(crate) more: bool,
     pub(crate) expiry: Option<u64>,
-    /// The value as a flat list.
+    /// The items of the value as a flat list.
     pub(crate) items: &'r Ranges,
 }
 
-/// Writes an export block by block.
+/// A writer that produces an export block by block.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     out: W,
-    /// The number of records in the current block; `payload` holds their bytes.
+    /// The number of records in the current block, whose bytes are in `payload`.
     records: u32,
     payload: Vec<u8>,
     counts: Counts,
-    /// The number of bytes written.
+    /// The number of bytes written so far.
     length: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins an export with its creation time in Unix milliseconds.
+    /// Begins an export. `created` is the creation time in Unix milliseconds.
     pub(crate) fn new(mut out: W, created: u64) -> io::Result<Writer<W>> {
         let mut header = [0; HEADER];
         header[..8].copy_from_slice(&MAGIC);
@@ -110,7 +110,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Adds a key.
+    /// Adds a key and its value to the export.
     pub(crate) fn add(&mut self, item: &Item<'_>) -> io::Result<()> {
         if item.value_type == ValueType::String {
             return self.record(item, 0, item.items.iter().next().unwrap_or_default());
@@ -163,12 +163,12 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Returns the number of keys added.
+    /// Returns the number of keys added so far.
     pub(crate) fn keys(&self) -> u64 {
         self.counts.keys()
     }
 
-    /// Completes the export. Returns the output, the counts and the export's length.
+    /// Completes the export. Returns the output, the counts, and the length of the export in bytes.
     pub(crate) fn finish(mut self) -> io::Result<(W, Counts, u64)> {
         if self.records > 0 {
             self.end_block()?;
@@ -202,12 +202,13 @@ fn write_block(out: &mut impl Write, kind: u32, records: u32, payload: &[u8]) ->
     Ok((BLOCK_HEADER + payload.len()) as u64)
 }
 
-/// Why reading a file was aborted.
+/// The reason why reading a file was aborted.
 #[derive(Debug)]
 pub(crate) enum Refusal<E> {
-    /// The file is not a valid export; the fields tell what was expected at which offset.
+    /// The file is not a valid export. The fields specify the offset of the damage and what was
+    /// expected there.
     Damaged { at: u64, expected: String },
-    /// The file could not be read.
+    /// An I/O error occurred while reading the file.
     Io(io::Error),
     /// The visitor returned an error.
     Visitor(E),
@@ -225,8 +226,9 @@ impl<E: fmt::Display> fmt::Display for Refusal<E> {
     }
 }
 
-/// Reads a complete export, verifies it, and passes each record to `visit`. `length` is the file's
-/// length, which also bounds the memory allocated. O(file) time, with the memory of one block.
+/// Reads and verifies a complete export, and passes each record to `visit`. `length` is the length
+/// of the file, which also limits the memory that is allocated. Takes time proportional to the
+/// length, and the memory of one block.
 pub(crate) fn read<E>(
     input: &mut impl Read,
     length: u64,
@@ -316,7 +318,7 @@ fn finish<E, R>(
     Ok(counts)
 }
 
-/// Passes the records of one block to the visitor.
+/// Passes all records of one block to the visitor.
 fn block<E>(
     payload: &[u8],
     body: u64,
@@ -358,7 +360,7 @@ fn block<E>(
     Err(damaged(at, "nothing after the last record of a block"))
 }
 
-/// A record whose value has not been split into items.
+/// A record whose value has not been split into items yet.
 struct Raw<'r> {
     database: usize,
     key: &'r [u8],
@@ -368,7 +370,7 @@ struct Raw<'r> {
     value: &'r [u8],
 }
 
-/// Appends the items of a record's value.
+/// Splits a record's value into items, and appends them.
 fn split(raw: &Raw<'_>, items: &mut Ranges) -> Result<(), String> {
     if raw.value_type == ValueType::String {
         items.push(raw.value);
@@ -392,7 +394,7 @@ fn split(raw: &Raw<'_>, items: &mut Ranges) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses the first record. Returns it and the remaining bytes.
+/// Parses the first record in `bytes`. Returns the record and the remaining bytes.
 fn record(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), String> {
     let (header, rest) = bytes
         .split_at_checked(RECORD_HEADER)
@@ -462,14 +464,14 @@ impl<R: Read> Reader<'_, R> {
         }
     }
 
-    /// Reads exactly `size` bytes; the caller has checked that the file's length allows it.
+    /// Reads exactly `size` bytes. The caller has checked that the file is long enough.
     fn fill<E>(&mut self, payload: &mut Vec<u8>, size: u64) -> Result<(), Refusal<E>> {
         payload.clear();
         let read = self.input.take(size).read_to_end(payload);
         let read = read.map_err(Refusal::Io)? as u64;
         self.at += read;
         if read < size {
-            // The file was truncated while it was read.
+            // The file was truncated while it was being read.
             return Err(damaged(self.at, format!("{} bytes more", size - read)));
         }
         Ok(())

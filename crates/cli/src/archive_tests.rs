@@ -1,5 +1,5 @@
-//! Tests of the export format: written data reads back, damage is refused, and the document is
-//! accurate.
+//! Tests the export format: exports read back as written, damaged files are refused, and the
+//! documentation is accurate.
 
 use std::convert::Infallible;
 
@@ -21,7 +21,7 @@ fn sample() -> Vec<Sample> {
         })
         .collect();
     records.push((0, Vec::new(), None, Vec::new()));
-    // Two records that each fill a block.
+    // Add two records that each fill a block.
     records.push((1, b"large".to_vec(), None, vec![7; BLOCK_FULL + 3]));
     records.push((2, b"last".to_vec(), Some(u64::MAX), b"value".to_vec()));
     records
@@ -146,7 +146,7 @@ fn truncated_and_bit_flipped_files_are_refused() {
     );
 }
 
-/// Returns a file with a forged block that has a valid checksum.
+/// Returns a file that contains a forged block with a valid checksum.
 fn forged(records: u32, payload: &[u8]) -> Vec<u8> {
     let (bytes, _) = written(&[]);
     let mut file = bytes[..HEADER].to_vec();

@@ -1,4 +1,4 @@
-//! The command line: its options, subcommands and help texts.
+//! Defines the command line: its options, subcommands and help texts.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::size::parse_bytes;
 
-/// The store that is used if none is named.
+/// The store that is used if the user does not name one.
 pub(crate) const DEFAULT_STORE: &str = "undercroft://default";
 
 const ABOUT: &str = "\
@@ -57,7 +57,7 @@ impl Arguments {
     /// Parses a command line.
     ///
     /// # Errors
-    /// A usage error, or the requested help or version.
+    /// Returns a usage error, or the requested help or version.
     pub(crate) fn read(words: &[OsString]) -> Result<Arguments, clap::Error> {
         let mut command = Arguments::command();
         let matches = command.try_get_matches_from_mut(words)?;
@@ -73,8 +73,9 @@ impl Arguments {
     }
 }
 
-/// Whether the command line names the store twice, by argument and by option, so that one of them
-/// would be ignored. A store in the environment is a default and does not count.
+/// Returns whether the command line names the store twice, by argument and by option. Undercroft
+/// would then ignore one of the two names. A store named in the environment is only a default and
+/// does not count.
 fn names_two_stores(given: &ArgMatches) -> bool {
     let typed = |name: &str| {
         given.ids().any(|id| id == name)
@@ -160,7 +161,8 @@ pub(crate) struct StoreOption {
 }
 
 impl StoreOption {
-    /// Returns the name of the store to use.
+    /// Returns the name of the store to use, or the default name if the user did not specify a
+    /// store.
     pub(crate) fn name(&self) -> &str {
         self.store.as_deref().unwrap_or(DEFAULT_STORE)
     }
@@ -184,12 +186,13 @@ pub(crate) struct StoreArgument {
 }
 
 impl StoreArgument {
-    /// Returns the store that the user named, if any.
+    /// Returns the name of the store that the user specified, if any.
     pub(crate) fn given(&self) -> Option<&str> {
         self.store.as_deref().or(self.option.as_deref())
     }
 
-    /// Returns the name of the store to use.
+    /// Returns the name of the store to use, or the default name if the user did not specify a
+    /// store.
     pub(crate) fn name(&self) -> &str {
         self.given().unwrap_or(DEFAULT_STORE)
     }
@@ -409,7 +412,7 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// Returns the store to copy and the file to write.
+    /// Returns the name of the store to copy, and the path of the file to write.
     pub(crate) fn names(&self) -> (Cow<'_, str>, &Path) {
         match &self.words[..] {
             [store, file] => (store.to_string_lossy(), file),
@@ -472,7 +475,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_definition_is_valid() {
         Arguments::command().debug_assert();
     }
 }

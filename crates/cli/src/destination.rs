@@ -1,5 +1,5 @@
-//! The destination of an export: a file that gets its name only when it is complete, or an existing
-//! stream, such as a pipe, a device or standard output.
+//! Writes the destination of an export: either a file that appears under its name only when it is
+//! complete, or an existing stream, such as a pipe, a device or standard output.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -9,27 +9,27 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-/// The `statfs` type of procfs, whose symbolic links lead to open descriptors; PROC_SUPER_MAGIC in
-/// `linux/magic.h`.
+/// The `statfs` type of procfs, whose symbolic links lead to open descriptors. This is
+/// PROC_SUPER_MAGIC in `linux/magic.h`.
 const PROC_SUPER_MAGIC: u64 = 0x9fa0;
-/// The maximum number of symbolic links followed, as in the kernel.
+/// The maximum number of symbolic links to follow, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// An open destination.
+/// An open destination of an export.
 #[derive(Debug)]
 pub(crate) struct Destination {
     out: File,
-    /// How the complete file gets its name, or `None` for a stream.
+    /// The steps that publish the complete file under its name, or `None` for a stream.
     publish: Option<Publish>,
 }
 
 #[derive(Debug)]
 struct Publish {
     target: PathBuf,
-    /// The complete file's temporary name, before it is renamed to `target`.
+    /// The temporary name of the complete file, before the file is renamed to `target`.
     temporary: PathBuf,
-    /// Whether the file already has the temporary name, because the file system does not support
-    /// unnamed files.
+    /// Whether the file already exists under the temporary name, because the file system does not
+    /// support unnamed files.
     named: bool,
 }
 
@@ -40,8 +40,8 @@ impl Destination {
         Ok(Destination::stream(File::from(out)))
     }
 
-    /// Opens a path. A regular file there is not changed before [`publish`](Self::publish);
-    /// anything else is written to immediately.
+    /// Opens a path. A regular file at the path remains unchanged until [`publish`](Self::publish)
+    /// is called. Anything else is written to immediately.
     pub(crate) fn open(path: &Path) -> io::Result<Destination> {
         let Some(target) = replaceable(path)? else {
             let out = OpenOptions::new().write(true).open(path)?;
@@ -54,8 +54,8 @@ impl Destination {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
         };
-        // An unnamed file vanishes with this process, however it ends. The mode keeps users who may
-        // not read the store from reading its copy.
+        // An unnamed file disappears with this process, however the process ends. The mode prevents
+        // users who cannot read the store from reading its copy.
         let unnamed = rustix::fs::open(
             directory,
             OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC,
@@ -87,12 +87,12 @@ impl Destination {
         Destination { out, publish: None }
     }
 
-    /// Whether the destination is a stream.
+    /// Returns whether the destination is a stream.
     pub(crate) fn is_stream(&self) -> bool {
         self.publish.is_none()
     }
 
-    /// Whether publishing replaces the file at `path`.
+    /// Returns whether publishing the export replaces the file at `path`.
     pub(crate) fn replaces(&self, path: &Path) -> bool {
         let id = |path: &Path| Some(fs::metadata(path).ok()).map(|status| status.map(identity));
         let publish = self.publish.as_ref();
@@ -102,7 +102,7 @@ impl Destination {
         })
     }
 
-    /// Syncs the file to disk and gives it its name. Does nothing for a stream.
+    /// Syncs the file to disk, and publishes it under its name. Does nothing for a stream.
     pub(crate) fn publish(mut self) -> io::Result<()> {
         let Some(publish) = &mut self.publish else {
             return Ok(());
@@ -138,7 +138,7 @@ impl Write for Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if let Some(publish) = self.publish.as_ref().filter(|publish| publish.named) {
-            // The error is ignored: the export has already failed and reported why.
+            // Ignore the error: the export has already failed and reported the reason.
             let _ = fs::remove_file(&publish.temporary);
         }
     }
@@ -148,9 +148,9 @@ fn identity(status: fs::Metadata) -> (u64, u64) {
     (status.dev(), status.ino())
 }
 
-/// Follows symbolic links to the regular or missing file at a path. Returns `None` if the path
-/// leads to something that must be written in place: a device, a pipe, a socket, or a process's
-/// descriptor under `/proc`.
+/// Follows symbolic links from a path to a regular file, or to a path at which no file exists.
+/// Returns `None` if the path leads to something that must be written in place: a device, a pipe, a
+/// socket, or a process's descriptor under `/proc`.
 fn replaceable(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut target = path.to_owned();
     for _ in 0..LINKS_MAX {

@@ -1,11 +1,11 @@
-//! A command's failure: one line of text for people, and an exit status for scripts.
+//! Describes a command's failure: one line of text for people, and an exit status for scripts.
 
 use std::fmt;
 use std::io;
 
 use undercroft_engine::Error;
 
-/// The failure of a command, with its exit status.
+/// The failure of a command: its text and its exit status.
 #[derive(Debug)]
 pub(crate) struct Failure {
     text: String,
@@ -20,7 +20,7 @@ impl Failure {
         }
     }
 
-    /// Creates a usage error.
+    /// Creates the failure for incorrect usage of the command.
     pub(crate) fn usage(text: impl fmt::Display) -> Failure {
         Failure {
             text: text.to_string(),
@@ -28,7 +28,8 @@ impl Failure {
         }
     }
 
-    /// Creates the failure of a command that a signal ended; the text says what it left.
+    /// Creates the failure of a command that a signal interrupted. The text describes the state
+    /// that the command left.
     pub(crate) fn interrupted(text: impl fmt::Display) -> Failure {
         Failure {
             text: format!("interrupted: {text}"),
@@ -53,17 +54,17 @@ impl From<Error> for Failure {
     }
 }
 
-/// The exit statuses of the command.
+/// The exit status of a command that succeeded.
 pub(crate) const SUCCESS: u8 = 0;
 pub(crate) const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
-/// 128 plus the number of SIGINT, as in shells.
+/// The exit status of an interrupted command: 128 plus the number of SIGINT, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The result of a command: its exit status, or its failure.
+/// The result of a command: either its exit status or its failure.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// Converts a system error in a file operation to a failure; `doing` describes the operation.
+/// Converts a system error in a file operation to a failure. `doing` describes the operation.
 pub(crate) fn at(doing: impl fmt::Display) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::new(format_args!("{doing}: {error}"))
 }

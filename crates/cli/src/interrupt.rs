@@ -1,5 +1,5 @@
-//! Ctrl-C and other termination requests. Long commands check for them at safe points, so that they
-//! leave no partial results.
+//! Handles Ctrl-C and other termination requests. Long commands check for requests at safe points,
+//! so that they leave no partial results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +10,13 @@ use undercroft_engine::WaitHook;
 
 use crate::failure::{Failure, INTERRUPTED, at};
 
-/// Whether a signal has asked this process to end. A second signal ends it immediately.
+/// A flag for whether a signal has requested this process to exit. A second signal terminates the
+/// process immediately.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Starts to catch SIGINT, SIGTERM and SIGHUP.
+    /// Starts to handle SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let caught = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -30,13 +31,13 @@ impl Interrupt {
         Ok(Interrupt(caught))
     }
 
-    /// Whether a signal has arrived.
+    /// Returns whether a signal has arrived.
     pub(crate) fn is_caught(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Ends lock waits when a signal arrives.
+/// Ends waits for locks when a signal arrives.
 impl WaitHook for Interrupt {
     fn blocked(&self, block: &mut dyn FnMut()) {
         block();

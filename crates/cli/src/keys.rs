@@ -1,19 +1,19 @@
-//! The keys of a store, counted by database and by type.
+//! Counts the keys of a store, by database and by type.
 
 use undercroft_engine::{DATABASES, Error, Store, ValueType};
 
 use crate::failure::Failure;
 
-/// The number of keys measured in one scan step.
+/// The number of keys to measure in one scan step.
 const AT_ONCE: u64 = 256;
-/// The number of elements sampled to estimate a large collection's size.
+/// The number of elements to sample when estimating the size of a large collection.
 const SAMPLES: u64 = 5;
 
-/// The result of a count, or an error if a writer's lock prevented it.
+/// The result of counting keys, or an error if a lock held by a writer prevented it.
 pub(crate) enum Counted<T> {
     /// The count is complete.
     Of(T),
-    /// A lock was held for longer than the store's patience.
+    /// A process held a lock for longer than the store is configured to wait.
     Waits(Error),
 }
 
@@ -27,15 +27,15 @@ impl<T> Counted<T> {
     }
 }
 
-/// A database that has keys.
+/// A database that contains keys.
 pub(crate) struct Database {
     pub(crate) number: usize,
     pub(crate) keys: u64,
-    /// The number of keys that have an expiry.
+    /// The number of keys that have a deadline.
     pub(crate) expiring: u64,
 }
 
-/// Counts the keys of each database that has any.
+/// Counts the keys of each nonempty database.
 pub(crate) fn databases(store: &Store) -> Result<Counted<Vec<Database>>, Failure> {
     let count = |number| {
         let keys = store.count_keys(number)?;
@@ -53,15 +53,16 @@ pub(crate) fn databases(store: &Store) -> Result<Counted<Vec<Database>>, Failure
     }))
 }
 
-/// The totals of one type.
+/// The number of keys of one type, and their memory usage.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sum {
     pub(crate) keys: u64,
-    /// The memory of the keys, including their elements and shares of tables.
+    /// The memory that the keys use, including their elements and their shares of tables.
     pub(crate) bytes: u64,
 }
 
-/// Sums up the keys of each type that has any. O(keys).
+/// Adds up the keys of each type that occurs in the store. Takes time proportional to the number of
+/// keys.
 pub(crate) fn sums(store: &Store) -> Result<Counted<Vec<(ValueType, Sum)>>, Failure> {
     let mut sums = [Sum::default(); ValueType::ALL.len()];
     let scanned = (0..DATABASES).try_for_each(|database| scan(store, database, &mut sums));

@@ -1,25 +1,28 @@
-//! The undercroft command as a function. The binary calls it, and so does the Python package, which
-//! includes the command.
+//! Provides the undercroft command as a function. The binary and the Python package, which includes
+//! the command, both call this function.
 //!
-//! - `main`: the binary.
-//! - `arguments`: the command line: its options, subcommands and help texts.
-//! - `subcommands`: one file for each subcommand.
-//! - `archive`: the export format.
-//! - `destination`: the destination of an export: a file that appears when it is complete, or a
-//!   stream.
-//! - `failure`: a command's failure: one line of text for people, and an exit status for scripts.
-//! - `interrupt`: Ctrl-C, which long commands handle without leaving partial results.
-//! - `keys`: the keys of a store, counted.
-//! - `out`: output that may fail, because a device is full or the reader has gone.
-//! - `processes`: information from the system about the processes that use a store.
-//! - `progress`: the progress of a long command.
-//! - `redis_conf`: directives of a redis.conf that are not parameters of Undercroft.
-//! - `settings`: the settings of `serve`: from a file, the environment and the command line.
+//! - `main`: contains the binary.
+//! - `arguments`: defines the command line: its options, subcommands and help texts.
+//! - `subcommands`: implements the subcommands.
+//! - `archive`: reads and writes the export format.
+//! - `destination`: writes the destination of an export, either a file that appears when it is
+//!   complete, or a stream.
+//! - `failure`: describes a command's failure: one line of text for people, and an exit status for
+//!   scripts.
+//! - `interrupt`: handles Ctrl-C, so that long commands leave no partial results.
+//! - `keys`: counts the keys of a store.
+//! - `out`: writes output, which can fail because a device is full or the reader has exited.
+//! - `processes`: finds information about the processes that use a store.
+//! - `progress`: shows the progress of a long command.
+//! - `redis_conf`: decides how to treat directives of a redis.conf that are not parameters of
+//!   Undercroft.
+//! - `settings`: collects the settings of `serve` from a file, the environment and the command
+//!   line.
 //! - `size`: parses and formats sizes in bytes.
 //! - `store`: finds, opens and creates stores.
-//! - `unfinished`: a store that is filled before it gets its name.
+//! - `unfinished`: fills a store before publishing it under its name.
 
-// Printing macros panic on output errors; the functions of `out` do not.
+// The printing macros panic on output errors. The functions in `out` do not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod archive;
@@ -46,12 +49,13 @@ use signal_hook::consts::SIGXFSZ;
 
 use crate::arguments::{Arguments, Subcommand};
 
-/// Runs a command line, whose first word is the command's name, and returns its exit status. It
-/// must own its process: it changes the handling of some signals, and exits if output fails.
+/// Runs a command line and returns its exit status. The first word is the name of the program. The
+/// command must own its process, because it changes the handling of some signals, and exits if
+/// writing output fails.
 #[must_use]
 pub fn run(words: &[OsString]) -> u8 {
-    // Without this handler, exceeding a file size limit kills the process; with it, the write fails
-    // with an error that the command reports.
+    // Without this handler, exceeding a file size limit kills the process. With the handler, the
+    // write fails with an error that the command reports.
     let exceeded = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, exceeded) {
         out::tell(format_args!("undercroft: preparing for signals: {error}\n"));
@@ -60,8 +64,8 @@ pub fn run(words: &[OsString]) -> u8 {
         Ok(arguments) => arguments,
         Err(shown) => {
             let printed = shown.print();
-            // Only the help and the version are regular output whose write errors matter. A usage
-            // error has a failure status in any case.
+            // Only the help and the version are regular output, for which write errors matter. A
+            // usage error results in a failure status anyway.
             if !shown.use_stderr() {
                 out::end_on_failure(printed);
                 out::finish();

@@ -1,4 +1,4 @@
-//! The undercroft command.
+//! Runs the undercroft command.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

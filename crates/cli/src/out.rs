@@ -1,22 +1,23 @@
-//! Output that may fail, because a device is full or the reader has gone.
+//! Writes output, which can fail because a device is full or the reader has exited.
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
 use std::process;
 
-/// Prints a line on standard output. A lint forbids `println!` here, because it panics on errors.
+/// Prints a line on standard output. A lint forbids `println!` in this crate, because it panics on
+/// errors.
 macro_rules! say {
     ($($argument:tt)*) => { $crate::out::line(format_args!($($argument)*)) };
 }
 pub(crate) use say;
 
-/// Prints a line; called by [`say`].
+/// Prints a line. Called by [`say`].
 pub(crate) fn line(text: Arguments<'_>) {
     let mut out = io::stdout().lock();
     end_on_failure(out.write_fmt(text).and_then(|()| out.write_all(b"\n")));
 }
 
-/// Prints bytes unchanged.
+/// Prints bytes to standard output without changing them.
 pub(crate) fn bytes(bytes: &[u8]) {
     end_on_failure(io::stdout().lock().write_all(bytes));
 }
@@ -26,13 +27,13 @@ pub(crate) fn finish() {
     end_on_failure(io::stdout().lock().flush());
 }
 
-/// Prints on standard error. Errors are ignored, as there is no way to report them.
+/// Prints on standard error. Errors are ignored, because they cannot be reported anywhere.
 pub(crate) fn tell(text: Arguments<'_>) {
     let _ = io::stderr().lock().write_fmt(text);
 }
 
-/// Exits if output failed: silently with status 0 if the reader closed the pipe, otherwise with one
-/// line and status 1. The store needs no cleanup.
+/// Exits if output failed. If the reader closed the pipe, exits silently with status 0. Otherwise
+/// prints one line and exits with status 1. The store needs no cleanup.
 pub(crate) fn end_on_failure(written: io::Result<()>) {
     match written {
         Ok(()) => {}

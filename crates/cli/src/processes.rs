@@ -1,10 +1,10 @@
-//! Information from the system about the processes that use a store.
+//! Finds information about the processes that use a store.
 
 use std::fs;
 
 use undercroft_engine::User;
 
-/// Describes a process that uses a store, for people.
+/// Returns a human-readable description of a process that uses a store.
 pub(crate) fn described(user: &User) -> String {
     let pid = user.pid;
     if !user.here {
@@ -19,8 +19,9 @@ pub(crate) fn described(user: &User) -> String {
     }
 }
 
-/// Returns a process's name: its command line without its program's directory, or its short name.
-/// Returns `None` if the process is invisible, for instance from another PID namespace.
+/// Returns the name of a process: its command line without the directory of the program, or its
+/// short name. Returns `None` if the process is not visible, for example because it is in another
+/// PID namespace.
 pub(crate) fn name_of(pid: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<String> = line
@@ -39,7 +40,7 @@ pub(crate) fn name_of(pid: u32) -> Option<String> {
 fn cut(words: &[String]) -> String {
     const LONGEST: usize = 60;
     let line = words.join(" ");
-    // Drop the directory, which may be longer than the text that distinguishes processes.
+    // Omit the directory, which can be longer than the text that distinguishes processes.
     let program = words[0].rfind('/').filter(|_| words[0].starts_with('/'));
     let text = &line[program.map_or(0, |slash| slash + 1)..];
     if text.chars().count() <= LONGEST {

@@ -1,5 +1,5 @@
-//! The progress of a long command: a bar on a terminal, otherwise a line every few seconds. Short
-//! commands show nothing.
+//! Shows the progress of a long command: a progress bar on a terminal, or a line every few seconds
+//! otherwise. Short commands show nothing.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -9,12 +9,12 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::out::tell;
 
-/// How long a task runs before its progress is shown.
+/// The time that a task runs before its progress is shown.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The time between two lines without a terminal.
+/// The interval between progress lines if the output is not a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(5);
 
-/// The progress of one task, shown on standard error.
+/// The progress of a task, shown on standard error.
 pub(crate) struct Progress {
     doing: &'static str,
     total: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins a task of `total` bytes, or 0 if the total is unknown.
+    /// Begins a task of `total` bytes. A `total` of 0 means that the size is unknown.
     pub(crate) fn new(doing: &'static str, total: u64) -> Progress {
         Progress {
             doing,
@@ -39,14 +39,14 @@ impl Progress {
         }
     }
 
-    /// Begins a task of about `total` keys.
+    /// Begins a task that processes about `total` keys.
     pub(crate) fn of_keys(doing: &'static str, total: u64) -> Progress {
         let mut progress = Progress::new(doing, total);
         progress.template = "{msg} [{bar:40}] {human_pos}/{human_len} keys{left}";
         progress
     }
 
-    /// Reports the amount done so far.
+    /// Reports the amount that has been processed so far.
     pub(crate) fn at(&mut self, done: u64) {
         let elapsed = self.start.elapsed();
         if elapsed < PATIENCE {
@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// Begins a task of unknown progress, and shows a spinner.
+    /// Begins a task whose progress is unknown, and shows a spinner.
     pub(crate) fn spin(doing: &'static str) -> Progress {
         let mut progress = Progress::new(doing, 0);
         if progress.terminal {
@@ -90,7 +90,7 @@ fn bar(doing: &'static str, total: u64, template: &str, start: Instant) -> Progr
     let bar = ProgressBar::new(total).with_message(doing);
     let left = move |state: &ProgressState, out: &mut dyn Write| {
         let left = time_left(start.elapsed(), state.pos(), total);
-        // Drawing errors are ignored.
+        // Ignore errors in drawing the progress bar.
         let _ = left.map(|left| write!(out, ", {} left", HumanDuration(left)));
     };
     match ProgressStyle::with_template(template) {
@@ -99,9 +99,9 @@ fn bar(doing: &'static str, total: u64, template: &str, start: Instant) -> Progr
     }
 }
 
-/// Returns the estimated time left, at the mean rate so far, or `None` before any progress. The
-/// library's estimate is unsuitable: it starts when the bar is first drawn, in the middle of the
-/// task, and attributes all earlier work to that moment.
+/// Returns the estimated time left at the mean rate so far, or `None` if nothing has been
+/// processed. The library's estimate is unsuitable, because it starts when the bar is first drawn,
+/// in the middle of the task, and attributes all earlier work to that moment.
 fn time_left(elapsed: Duration, done: u64, total: u64) -> Option<Duration> {
     let rest = total.saturating_sub(done);
     (done > 0).then(|| elapsed.mul_f64(rest as f64 / done as f64))
@@ -117,7 +117,8 @@ mod tests {
         assert_eq!(left(18, 100), Some(Duration::from_secs(82)));
         assert_eq!(left(100, 100), Some(Duration::ZERO));
         assert_eq!(left(0, 100), None);
-        // Keys may have been added since they were counted.
+        // The amount done can exceed the total, because keys may have been added since they were
+        // counted.
         assert_eq!(left(101, 100), Some(Duration::ZERO));
     }
 }

@@ -1,18 +1,19 @@
-//! How to treat directives of a redis.conf that are not parameters of Undercroft.
+//! Decides how to treat directives of a redis.conf that are not parameters of Undercroft.
 
-/// How a directive is treated.
+/// The way in which a directive is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// The directive has no effect here; it is reported once and skipped.
+    /// The directive has no effect in Undercroft. It is reported once and skipped.
     Skipped,
-    /// Ignoring the directive is unsafe, so the server refuses to start, for this reason.
+    /// Ignoring the directive would be unsafe, so the server refuses to start for the given reason.
     Refused(&'static str),
-    /// The directive is neither skipped nor refused: a parameter of Undercroft, or an unknown name.
+    /// The directive is neither skipped nor refused: it is either a parameter of Undercroft or an
+    /// unknown name.
     Unknown,
 }
 
-/// Directives about things that Undercroft lacks: other servers, Redis' files, its allocator and
-/// its processes.
+/// Directives about features that Undercroft does not have: other servers, and Redis' files,
+/// allocator and processes.
 const SKIPPED: &str = "
     acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes
     active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper activedefrag
@@ -43,7 +44,7 @@ const SKIPPED: &str = "
 ";
 
 /// Directives that affect permissions or the source of the data. Each is listed with the values
-/// that change nothing, and the reason for refusing the others.
+/// that have no effect, and the reason for refusing all other values.
 const REFUSED: &[(&str, &[&str], &str)] = &[
     (
         "aclfile",
@@ -75,7 +76,7 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Returns how to treat a directive, whose name is in lower case.
+/// Returns how to treat a directive, given its name in lowercase and its value.
 pub(crate) fn meaning(name: &str, value: &str) -> Meaning {
     if let Some((_, harmless, reason)) = REFUSED.iter().find(|(other, ..)| *other == name) {
         return match harmless.contains(&value) {

@@ -1,5 +1,5 @@
-//! The settings of `serve`: from a file, the environment and the command line, in ascending order
-//! of precedence.
+//! Collects the settings of `serve` from a file, the environment and the command line, in ascending
+//! order of precedence.
 
 use std::fs;
 use std::path::Path;
@@ -18,10 +18,11 @@ pub(crate) struct Settings {
     pub(crate) store: String,
     pub(crate) capacity: Option<u64>,
     pub(crate) threads: usize,
-    /// The stored parameters that the user set; the others keep their values in the store.
+    /// The stored parameters that the user has set. All other parameters keep their values in the
+    /// store.
     pub(crate) stored: Vec<&'static str>,
     pub(crate) config: Config,
-    /// Directives of the file that have no effect, in their original form.
+    /// The directives in the file that have no effect, in their original form.
     pub(crate) skipped: Vec<String>,
 }
 
@@ -58,7 +59,7 @@ impl Settings {
         }
         for (name, value) in given {
             if let Some(value) = value {
-                // The result is ignored: these parameters support all values.
+                // Ignore the result, because all values of these parameters are supported.
                 let _ = settings
                     .set(name, value)
                     .map_err(|reason| Failure::usage(format_args!("--{name}: {reason}")))?;
@@ -77,7 +78,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Parses a line: a name and its value, nothing, or a comment that starts with `#`.
+    /// Parses a line, which contains a name and its value, nothing, or a comment that starts with
+    /// `#`.
     fn read_line(&mut self, line: &str) -> Result<(), String> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -97,7 +99,7 @@ impl Settings {
         }
     }
 
-    /// Applies a line of the file: a setting of Undercroft or a directive of Redis.
+    /// Applies a line of the file, which is either a setting of Undercroft or a directive of Redis.
     fn direct(&mut self, name: &str, value: &str) -> Result<(), String> {
         match redis_conf::meaning(name, value) {
             Meaning::Skipped => self.skip(name, name.to_owned()),
@@ -111,7 +113,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Records a directive without effect, once even if the file repeats it.
+    /// Records a directive that has no effect, only once even if the file repeats the directive.
     fn skip(&mut self, name: &str, text: String) {
         let named = |other: &String| other.split(' ').next() == Some(name);
         if !self.skipped.iter().any(named) {
@@ -119,7 +121,7 @@ impl Settings {
         }
     }
 
-    /// Sets a parameter. If the value is unsupported, returns the reason.
+    /// Sets a parameter. Returns the reason if the value is unsupported.
     fn set(&mut self, name: &str, value: &str) -> Result<Option<&'static str>, String> {
         match name {
             "store" => self.store = value.to_owned(),

@@ -1,10 +1,11 @@
 //! Parses and formats sizes in bytes.
 
-/// Parses a size such as `64gb`, like the configuration: `k` is 1000 and `kb` is 1024, in any case.
+/// Parses a size such as `64gb` with the rules of the configuration: `k` is 1000 and `kb` is 1024,
+/// ignoring case.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let config = undercroft_commands::config::Config::new();
     let wrong = || format!("expected a size such as 512mb or 64gb, got '{text}'");
-    // The configuration reads a missing number as 0, which is never what the user meant.
+    // The configuration parses a missing number as 0, which is never what the user intended.
     if !text.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(wrong());
     }
@@ -17,12 +18,12 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Formats a size for people, with three digits and a unit of 1024: `1.50 GiB`.
+/// Formats a size in human-readable form, with three digits and a binary unit: `1.50 GiB`.
 pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
-    // Switch to the next unit before rounding yields 1000.
+    // Switch to the next unit if rounding would yield 1000.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -49,7 +50,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Formats a count with its noun: `1 key`, `2 keys`.
+/// Formats a number and a noun, in the plural if necessary: `1 key`, `2 keys`.
 pub(crate) fn counted(number: u64, name: &str) -> String {
     let plural = match number {
         1 => "",

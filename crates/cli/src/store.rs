@@ -9,17 +9,17 @@ use undercroft_engine::{Options, Store, StoreName, Terms};
 
 use crate::failure::Failure;
 
-/// How a store is opened.
+/// The way in which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
-    /// Read-only access to a store that a power cut left unsynced; the file is not changed.
+    /// Read-only access to a store that was not synced before a power cut. The file is not changed.
     Unclean,
 }
 
-/// Returns a store's name in the form that clients use. A bare word is a store's name here, never a
-/// file, so that no store in the working directory is created or removed by accident.
+/// Returns a store's name in the form that clients use. A single word always names a store and
+/// never a file, so that no store in the working directory is created or removed by accident.
 pub(crate) fn full_name(name: &str) -> Cow<'_, str> {
     match name.contains('/') || name.is_empty() {
         true => name.into(),
@@ -27,7 +27,7 @@ pub(crate) fn full_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Parses a store's name from the command line.
+/// Parses the name of a store from the command line.
 pub(crate) fn parse(name: &str) -> Result<StoreName, Failure> {
     StoreName::parse(&full_name(name)).map_err(Failure::usage)
 }
@@ -45,7 +45,8 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// Opens or creates a store; an existing one must have the requested capacity.
+/// Opens a store, or creates it if it does not exist. An existing store must have the requested
+/// capacity.
 pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store, Failure> {
     let found = parse(name)?;
     found.prepare()?;
@@ -65,8 +66,8 @@ pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store,
 /// Returns the metadata of a store's file.
 ///
 /// # Errors
-/// If there is no such file, with a hint how to create the store, or if the file cannot be
-/// accessed.
+/// Returns an error if the file cannot be accessed. If the file does not exist, the error includes
+/// a hint on how to create the store.
 pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, Failure> {
     let path = found.path.display();
     found.path.symlink_metadata().map_err(|error| {
@@ -92,10 +93,11 @@ pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, F
     })
 }
 
-/// Returns the store, in a missing store's directory, whose name is most similar.
+/// Returns the store with the most similar name in the directory of a missing store, if any is
+/// similar enough.
 fn resembling(missing: &Path) -> Option<String> {
-    /// The minimum similarity of two names, which is also that of clap's suggestions for mistyped
-    /// options.
+    /// The minimum similarity of two names. clap uses the same value for its suggestions for
+    /// mistyped options.
     const ALIKE: f64 = 0.7;
     let wanted = missing.file_name()?.to_str()?;
     let directory = missing.parent().filter(|parent| *parent != Path::new(""));
@@ -106,7 +108,8 @@ fn resembling(missing: &Path) -> Option<String> {
         .filter(|(likeness, _)| *likeness > ALIKE)
         .collect();
     names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    // Only its header identifies a file as a store, so try the most similar names first.
+    // Only the header shows that a file is a store, so open the files with the most similar names
+    // first.
     let is_store = |name: &String| Store::open(&missing.with_file_name(name), false).is_ok();
     names.into_iter().map(|(_, name)| name).find(is_store)
 }

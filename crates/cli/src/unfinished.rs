@@ -1,4 +1,5 @@
-//! A store that is filled before it gets its name, so that no process sees it half full.
+//! Fills a store before publishing it under its name, so that no process sees a partly filled
+//! store.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,11 +9,11 @@ use undercroft_engine::{Options, Store, StoreName};
 
 use crate::failure::{Failure, at};
 
-/// The suffix of the name of a store that is being filled.
+/// The suffix of the temporary name of a store that is being filled.
 const ENDING: &str = ".importing";
 
-/// A store under a temporary name, in the target's directory. Removed on drop unless it was
-/// published.
+/// A store with a temporary name in the target's directory. It is removed on drop unless it has
+/// been published.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     target: PathBuf,
@@ -20,7 +21,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Creates the temporary store that will become `name`.
+    /// Creates the temporary store that will be published as `name`.
     pub(crate) fn create(
         name: &StoreName,
         options: &Options,
@@ -35,15 +36,16 @@ impl Unfinished {
         Ok((store, Unfinished { target, temporary }))
     }
 
-    /// The path that the store will take.
+    /// Returns the path under which the store will be published.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Gives the store its name.
+    /// Publishes the store under its name.
     ///
     /// # Errors
-    /// If another store has taken the name meanwhile; the temporary store is then removed.
+    /// Returns an error if another store with this name has been created in the meantime. The
+    /// temporary store is then removed.
     pub(crate) fn publish(self) -> Result<(), Failure> {
         // Unlike a rename, a hard link never replaces an existing file.
         let linked = fs::hard_link(&self.temporary, &self.target);
@@ -59,18 +61,18 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // If this fails, the next import to the same name removes the file.
+        // If the removal fails, the next import to the same name removes the file.
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
-/// Returns the name prefix of unfinished stores for this target.
+/// Returns the prefix of the temporary names of unfinished stores for this target.
 fn beginning(target: &Path) -> String {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     format!(".{name}.")
 }
 
-/// Removes the unfinished stores of killed imports, which no process has open.
+/// Removes unfinished stores that killed imports have left and that no process has open.
 fn remove_abandoned(target: &Path) {
     let beginning = beginning(target);
     let directory = target.parent().filter(|parent| *parent != Path::new(""));

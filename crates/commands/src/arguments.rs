@@ -1,8 +1,8 @@
-//! Strict parsing of arguments, with the rules and error texts of Redis.
+//! Parses command arguments strictly, with the rules and error texts of Redis.
 //!
-//! Integers have exactly one spelling: `7`, never `+7`, `07` or ` 7`. Times to live are checked for
-//! overflow before they are used. Error texts are those of Redis 7.0, because clients match on
-//! them.
+//! An integer has exactly one valid spelling: `7` is accepted, but `+7`, `07` and ` 7` are
+//! rejected. Times to live are checked for overflow before use. The error texts are those of Redis
+//! 7.0, because clients match on them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,48 +12,48 @@ use undercroft_numbers::parse_integer;
 use crate::algorithms::extended::Extended;
 use crate::reply::Reply;
 
-/// A complete error reply, including its code.
+/// A complete error reply, including the error code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
     text: Cow<'static, str>,
-    /// The bytes to send instead of `text`, if the error quotes bytes that are not UTF-8.
+    /// The bytes to send instead of `text`, if the error quotes bytes that are not valid UTF-8.
     raw: Option<Box<[u8]>>,
 }
 
 impl CommandError {
-    /// The value or argument is not a 64-bit integer.
+    /// The value or argument is not a valid 64-bit integer.
     pub const NOT_AN_INTEGER: CommandError =
         CommandError::fixed("ERR value is not an integer or out of range");
-    /// The value or argument is not a number.
+    /// The value or argument is not a valid floating-point number.
     pub const NOT_A_FLOAT: CommandError = CommandError::fixed("ERR value is not a valid float");
     /// The options are unknown, incomplete or incompatible.
     pub const SYNTAX: CommandError = CommandError::fixed("ERR syntax error");
-    /// The key holds a value of another type than the command requires.
+    /// The key holds a value of a different type than the command requires.
     pub const WRONG_TYPE: CommandError =
         CommandError::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
     /// The key does not exist.
     pub const NO_SUCH_KEY: CommandError = CommandError::fixed("ERR no such key");
-    /// The database number is not below `databases`.
+    /// The database number is greater than or equal to `databases`.
     pub const DATABASE_OUT_OF_RANGE: CommandError =
         CommandError::fixed("ERR DB index is out of range");
-    /// A string would exceed `proto-max-bulk-len`.
+    /// The resulting string would exceed `proto-max-bulk-len`.
     pub const STRING_TOO_LONG: CommandError =
         CommandError::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
-    /// A counter would overflow 64 bits.
+    /// The increment would overflow a 64-bit counter.
     pub const OVERFLOW: CommandError =
         CommandError::fixed("ERR increment or decrement would overflow");
     /// The result of an increment would be NaN or infinite.
     pub const NAN_OR_INFINITY: CommandError =
         CommandError::fixed("ERR increment would produce NaN or Infinity");
-    /// The memory limit is reached, and no key can be evicted.
+    /// The memory limit has been reached, and no key can be evicted.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::fixed("OOM command not allowed when used memory > 'maxmemory'.");
 
-    /// Writes require more replicas (`min-replicas-to-write`) than are connected.
+    /// Fewer replicas are connected than writes require (`min-replicas-to-write`).
     pub const NO_REPLICAS: CommandError =
         CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
 
-    /// Returns the reply to EXEC if this error prevents the transaction from running.
+    /// Returns the reply to EXEC when this error prevents the transaction from running.
     pub(crate) fn aborts_exec(&self) -> CommandError {
         let reason = self.text.strip_prefix("ERR ").unwrap_or(&self.text);
         CommandError::new(format!(
@@ -69,13 +69,13 @@ impl CommandError {
         }
     }
 
-    /// Returns an error with a formatted text. As in Redis, line breaks become spaces, so that
-    /// client input cannot end the reply early.
+    /// Returns an error with a formatted text. As in Redis, line breaks are replaced with spaces,
+    /// so that client input cannot terminate the reply early.
     pub fn new(text: String) -> CommandError {
         CommandError::from_parts(&[text.as_bytes()])
     }
 
-    /// Returns an error that quotes bytes from the client, which need not be UTF-8.
+    /// Returns an error that quotes bytes from the client, which may be invalid UTF-8.
     pub fn from_parts(parts: &[&[u8]]) -> CommandError {
         let mut text = parts.concat();
         for byte in &mut text {
@@ -95,12 +95,12 @@ impl CommandError {
         }
     }
 
-    /// Returns the text. Bytes that are not UTF-8 are replaced.
+    /// Returns the error text. Bytes that are not valid UTF-8 are replaced.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Writes the error as a reply.
+    /// Writes the error to a reply.
     pub fn write<R: Reply + ?Sized>(&self, reply: &mut R) {
         match &self.raw {
             None => reply.error(&self.text),
@@ -108,15 +108,16 @@ impl CommandError {
         }
     }
 
-    /// Returns the error for a wrong number of arguments. `name` is in lower case, with the prefix
-    /// `container|` for a subcommand.
+    /// Returns the error for a wrong number of arguments. `name` is the command's name in
+    /// lowercase, prefixed with `container|` for a subcommand.
     pub fn wrong_arity(name: &str) -> CommandError {
         CommandError::new(format!(
             "ERR wrong number of arguments for '{name}' command"
         ))
     }
 
-    /// Returns the error for an unknown command. `arguments` begins with the name.
+    /// Returns the error for an unknown command. The first of the `arguments` is the command's
+    /// name.
     pub fn unknown_command(arguments: &[&[u8]]) -> CommandError {
         const SHOWN: usize = 128;
         let (name, rest) = arguments
@@ -139,7 +140,7 @@ impl CommandError {
         ])
     }
 
-    /// Returns the error for an unknown subcommand of the command `container`.
+    /// Returns the error for an unknown subcommand of the `container` command.
     pub fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
         CommandError::from_parts(&[
             b"ERR unknown subcommand '",
@@ -161,14 +162,14 @@ impl CommandError {
         ])
     }
 
-    /// Returns an error that quotes an argument up to its first zero byte.
+    /// Returns an error that quotes an argument up to the argument's first zero byte.
     pub fn quoting(before: &str, argument: &[u8], after: &str) -> CommandError {
         let argument = c_string(argument, argument.len());
         CommandError::from_parts(&[before.as_bytes(), b"'", argument, b"'", after.as_bytes()])
     }
 
-    /// Returns the error for a time to live that is zero, negative or too large. `name` is in lower
-    /// case.
+    /// Returns the error for a time to live that is zero, negative or too large. `name` is the
+    /// command's name in lowercase.
     pub fn invalid_expire(name: &str) -> CommandError {
         CommandError::new(format!("ERR invalid expire time in '{name}' command"))
     }
@@ -182,7 +183,8 @@ impl fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// Returns the bytes that C's `%.*s` prints: at most `longest` bytes, up to the first zero byte.
+/// Returns the bytes that C's `%.*s` would print: at most `longest` bytes, ending before the first
+/// zero byte.
 fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(longest)];
     &bytes[..bytes
@@ -215,27 +217,28 @@ pub fn is_keyword(argument: &[u8], keyword: &str) -> bool {
 /// The unit of a time argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// Seconds.
+    /// The argument is in seconds.
     Seconds,
-    /// Milliseconds.
+    /// The argument is in milliseconds.
     Milliseconds,
 }
 
-/// The point in time that a time argument counts from.
+/// The point in time to which a time argument is relative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeBase {
-    /// The current time.
+    /// The argument is relative to the current time.
     Now,
-    /// The Unix epoch.
+    /// The argument is relative to the Unix epoch.
     Epoch,
 }
 
-/// Parses the positive time of SET, GETEX, SETEX or PSETEX, and returns the deadline in Unix
-/// milliseconds. `now` is in Unix milliseconds. `name` is the command's name for the error.
+/// Parses the positive time argument of SET, GETEX, SETEX or PSETEX, and returns the deadline in
+/// Unix milliseconds. `now` is the current time in Unix milliseconds, and `name` is the command's
+/// name for the error.
 ///
 /// # Errors
-/// Returns [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] if the time is not
-/// positive or overflows.
+/// Returns [`CommandError::NOT_AN_INTEGER`] if the argument is not an integer, or
+/// [`CommandError::invalid_expire`] if the time is not positive or overflows.
 pub fn positive_deadline(
     argument: &[u8],
     unit: TimeUnit,
@@ -252,12 +255,12 @@ pub fn positive_deadline(
     deadline.ok_or_else(|| CommandError::invalid_expire(name))
 }
 
-/// Parses the time of EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT, and returns the deadline in Unix
-/// milliseconds, which may be in the past.
+/// Parses the time argument of EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT, and returns the deadline in
+/// Unix milliseconds, which can be in the past.
 ///
 /// # Errors
-/// Returns [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] if the time
-/// overflows.
+/// Returns [`CommandError::NOT_AN_INTEGER`] if the argument is not an integer, or
+/// [`CommandError::invalid_expire`] if the time overflows.
 pub fn deadline(
     argument: &[u8],
     unit: TimeUnit,

@@ -1,4 +1,4 @@
-//! The ways in which commands fail: permanently with an error reply, or temporarily.
+//! Defines how commands fail: permanently with an error reply, or temporarily.
 
 use std::fmt;
 
@@ -6,17 +6,19 @@ use undercroft_engine::Error;
 
 use crate::arguments::CommandError;
 
-/// Why a command could not run yet. Nothing was written to the reply and nothing was changed, so
-/// the same command can be retried later (M6).
+/// The reason why a command cannot run yet. The command has neither written a reply nor changed
+/// anything, so it can be retried later (M6).
 #[derive(Debug)]
 pub enum Blocked {
-    /// Another process holds a lock; the error names the holder.
+    /// Another process holds a lock. The error names the holder.
     Lock(Error),
-    /// CLIENT PAUSE suspends the command.
+    /// CLIENT PAUSE has suspended the command.
     Paused,
-    /// The command runs a slow script. If other connections share its thread, run it on a separate
-    /// thread ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)).
-    /// Otherwise a signal has arrived, and its handlers must run first.
+    /// The command runs a slow script. If other connections share its thread, retry the command on
+    /// a separate thread
+    /// ([`ScriptState::has_own_thread`](crate::session::ScriptState::has_own_thread)). If it
+    /// already has a separate thread, a signal has arrived, and the signal handlers must run before
+    /// the retry.
     Long,
 }
 
@@ -32,17 +34,17 @@ impl fmt::Display for Blocked {
 
 impl std::error::Error for Blocked {}
 
-/// Why a handler wrote no reply.
+/// The reason why a handler did not write a reply.
 #[derive(Debug)]
 pub enum Failure {
     /// The command failed with an error reply.
     Reply(CommandError),
-    /// The command has no reply yet and must be retried.
+    /// The command has not produced a reply yet and must be retried.
     Blocked(Blocked),
 }
 
 impl Failure {
-    /// Returns the error reply for a command that cannot be retried.
+    /// Returns an error reply for a command that cannot be retried.
     pub(crate) fn into_error(self) -> CommandError {
         match self {
             Failure::Reply(error) => error,

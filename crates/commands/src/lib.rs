@@ -1,23 +1,26 @@
-//! The Redis commands: arguments in, engine calls, reply out.
+//! Implements the Redis commands: a command parses its arguments, calls the engine and writes a
+//! reply.
 //!
 //! [`table`] declares each command once, with its calling conventions. A handler parses its
-//! [`arguments`], works on the store, and writes to a [`reply::Reply`], regardless of the reply's
-//! format. [`session`] holds a connection's state, and [`context`] connects commands to the
+//! [`arguments`], operates on the store, and writes to a [`reply::Reply`], regardless of the output
+//! format. [`session`] contains the state of a connection, and [`context`] connects commands to the
 //! surrounding process.
 //!
-//! - `algorithms`: geohashes, HyperLogLogs, numbers, LCS and sorting, independent of commands.
-//! - `arguments`: strict parsing of arguments, with Redis' rules and error texts.
-//! - `config`: the configuration: a table of typed parameters and their current values.
-//! - `context`: the environment that every command handler receives.
-//! - `execute`: the single entry point: runs any command.
-//! - `failure`: the ways in which commands fail.
-//! - `handlers`: the handlers, one file for each family of commands.
-//! - `protocol`: the versions of the protocol.
-//! - `reply`: the replies of commands: the trait that handlers write to, and recorders.
-//! - `scripts`: scripts: their texts, the libraries of functions, and the state of a script run.
-//! - `session`: the state of one connection, and its description for CLIENT.
-//! - `statistics`: the figures that INFO, LATENCY and SLOWLOG show about commands and errors.
-//! - `table`: the command table.
+//! - `algorithms`: contains algorithms that do not depend on commands, such as geohashes,
+//!   HyperLogLogs and LCS.
+//! - `arguments`: parses arguments strictly, with Redis' rules and error texts.
+//! - `config`: manages the configuration, a table of typed parameters and their current values.
+//! - `context`: defines the environment that every command handler receives.
+//! - `execute`: provides the single entry point that runs any command.
+//! - `failure`: defines how commands fail.
+//! - `handlers`: contains the command handlers, one file for each family of commands.
+//! - `protocol`: defines the protocol versions.
+//! - `reply`: defines the trait that handlers write replies to, and types that record replies.
+//! - `scripts`: manages scripts, function libraries, and the state of a running script.
+//! - `session`: stores the state of one connection, and describes the connection for CLIENT.
+//! - `statistics`: collects the statistics that INFO, LATENCY and SLOWLOG show about commands and
+//!   errors.
+//! - `table`: contains the command table.
 
 pub mod algorithms;
 pub mod arguments;

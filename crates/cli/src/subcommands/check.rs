@@ -1,4 +1,4 @@
-//! The subcommand `undercroft check`.
+//! Implements `undercroft check`.
 
 use crate::arguments::Check;
 use crate::failure::{FAILURE, Outcome, SUCCESS};

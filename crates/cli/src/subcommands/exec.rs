@@ -1,4 +1,4 @@
-//! The subcommand `undercroft exec`.
+//! Implements `undercroft exec`.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read};
@@ -14,7 +14,8 @@ use crate::out;
 use crate::size::human;
 use crate::store::{self, Access};
 
-/// Long options of exec. Short ones are not listed, because they may be meant for a command.
+/// The long options of exec. Short options are not listed, because they may be intended for the
+/// command.
 const OPTIONS: [&str; 6] = [
     "--store",
     "--db",
@@ -23,7 +24,7 @@ const OPTIONS: [&str; 6] = [
     "--no-raw",
     "--create",
 ];
-/// The maximum size of a value read from standard input, which is that of a string.
+/// The maximum size of a value read from standard input, which is the maximum size of a string.
 const INPUT_MAX: u64 = undercroft_engine::strings::STRING_MAX;
 
 pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     Ok(if failed { FAILURE } else { SUCCESS })
 }
 
-/// Reads all of standard input.
+/// Reads standard input to its end.
 fn read_input() -> Result<Vec<u8>, Failure> {
     let mut value = Vec::new();
     io::stdin()
@@ -97,15 +98,15 @@ fn read_input() -> Result<Vec<u8>, Failure> {
     Ok(value)
 }
 
-/// Returns the command's words. Refuses a word that looks like an option of exec, instead of
-/// passing it on silently.
+/// Returns the words of the command to run. Refuses a word that looks like an option of exec,
+/// instead of silently passing it to the command.
 fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], Failure> {
     let command = &arguments.command;
     let mut before = line.iter().rev().skip(command.len());
     if before.next().is_some_and(|word| word == "--") {
         return Ok(command);
     }
-    // No command's name starts with a dash.
+    // No command has a name that starts with a dash.
     if command[0].as_bytes().starts_with(b"-") {
         return Err(Failure::usage(format_args!(
             "unknown option '{}': undercroft help exec lists the options; put '--' before a \
@@ -129,8 +130,8 @@ fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], F
     }
 }
 
-/// Appends a reply as redis-cli prints it when its output is not a terminal: each item on a
-/// separate line.
+/// Appends a reply in the format of redis-cli when its output is not a terminal, with each item on
+/// a separate line.
 fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
     let items = match reply {
         Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => items,
@@ -163,7 +164,7 @@ fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
             return;
         }
     };
-    // Like redis-cli, print an empty array as an empty line.
+    // Print an empty array as an empty line, like redis-cli.
     if items.is_empty() {
         out.push(b'\n');
     }

@@ -1,4 +1,4 @@
-//! The subcommand `undercroft export`.
+//! Implements `undercroft export`.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
         place.0,
         human(length)
     );
-    // A stream may be standard output, so the message must go to standard error.
+    // The stream may be standard output, so print the message on standard error.
     match is_stream {
         true => tell(format_args!("{done}\n")),
         false => say!("{done}"),
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// The destination: its name as the user gave it, and its path.
+/// The destination: its name as specified by the user, and its path.
 struct Place<'a>(String, Option<&'a Path>);
 
 impl Place<'_> {
@@ -72,7 +72,7 @@ impl Place<'_> {
         at(format!("writing {}", self.0))
     }
 
-    /// Creates the failure of an export that a signal ended.
+    /// Creates the failure of an export that a signal interrupted.
     fn interrupted(&self, is_stream: bool) -> Failure {
         match is_stream {
             true => Failure::interrupted(format_args!("{} received a part of the export", self.0)),
@@ -81,7 +81,7 @@ impl Place<'_> {
     }
 }
 
-/// Writes all keys, and publishes the file.
+/// Writes all keys to the destination, and publishes the file.
 fn write(
     store: &Store,
     destination: Destination,
@@ -96,8 +96,8 @@ fn write(
     let mut writer = Writer::new(out, now).map_err(place.failure())?;
     let mut copying = Some(Progress::spin("reading"));
     let mut progress = None;
-    // When the first key arrives, the snapshot is complete: no other process waits for this
-    // export's disk.
+    // The snapshot is complete when the first key arrives, so no other process waits while this
+    // export writes to disk.
     let copied = store.snapshot(|item| {
         copying = None;
         if interrupt.is_caught() {

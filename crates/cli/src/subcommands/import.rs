@@ -1,4 +1,4 @@
-//! The subcommand `undercroft import`.
+//! Implements `undercroft import`.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Opens the target store, or creates an unfinished one that has no name yet.
+/// Opens the target store if it exists. Otherwise creates an unfinished store, which is published
+/// later.
 fn open_or_begin(arguments: &Import) -> Result<(Store, Option<Unfinished>), Failure> {
     let name = store::parse(arguments.store.name())?;
     if name.path.symlink_metadata().is_ok() {
@@ -96,15 +97,15 @@ fn open_or_begin(arguments: &Import) -> Result<(Store, Option<Unfinished>), Fail
     Ok((store, Some(unfinished)))
 }
 
-/// An import that did not finish.
+/// The state of an import that ended early.
 struct Ended {
-    /// The number of keys imported before the end.
+    /// The number of keys that were imported before the end.
     imported: u64,
-    /// The reason, or `None` for a signal.
+    /// The reason why the import ended, or `None` if a signal interrupted it.
     refusal: Option<Refusal<Failure>>,
 }
 
-/// Verifies the complete file.
+/// Verifies the entire file, showing the progress.
 fn verify(file: &mut BufReader<File>, length: u64) -> Result<Counts, Refusal<Infallible>> {
     let mut progress = Progress::new("verifying", length);
     archive::read(file, length, |_, at| {
@@ -113,8 +114,8 @@ fn verify(file: &mut BufReader<File>, length: u64) -> Result<Counts, Refusal<Inf
     })
 }
 
-/// Checks that the data fits within the memory limit, and removes existing keys if the user asked
-/// for it.
+/// Checks that the data fits within the memory limit, and removes existing keys if the user
+/// requested it.
 fn prepare(store: &Store, counts: Counts, arguments: &Import) -> Result<(), Failure> {
     let mut keys = 0;
     for database in 0..DATABASES {
@@ -149,7 +150,8 @@ fn fill(
 ) -> Result<u64, Ended> {
     let mut progress = Progress::new("importing", length);
     let mut imported = 0;
-    // The key of this continuation had expired and was skipped.
+    // Whether the current key was skipped because it had expired. Records that add to its
+    // collection are then also skipped.
     let mut skipped = false;
     let filled = archive::read(file, length, |record, at| {
         progress.at(at);
@@ -173,7 +175,7 @@ fn fill(
     }
 }
 
-/// Sets a key or adds to it. Returns `false` if the key has expired meanwhile.
+/// Sets a key, or adds to its collection. Returns `false` if the key has expired.
 fn put(store: &Store, record: &Record<'_>) -> Result<bool, Error> {
     if record.expiry.is_some_and(|expiry| expiry <= store.now()) {
         return Ok(false);

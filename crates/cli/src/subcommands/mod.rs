@@ -1,8 +1,9 @@
-//! The subcommands. Only `lib.rs` calls this folder.
+//! Implements the subcommands. Only `lib.rs` calls this module.
 //!
-//! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: one subcommand each.
-//! - `stat_json`: the figures of `stat` as JSON.
-//! - `stores`: the subcommands `list` and `rm`.
+//! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: implement the
+//!   subcommand of the same name.
+//! - `stat_json`: formats the statistics of `stat` as JSON.
+//! - `stores`: implements the subcommands `list` and `rm`.
 
 pub(crate) mod check;
 pub(crate) mod exec;

@@ -1,4 +1,4 @@
-//! The subcommand `undercroft recover`.
+//! Implements `undercroft recover`.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use crate::out::say;
 use crate::size::counted;
 use crate::store::{self, Access};
 
-/// How long upkeep waits for progress that only time brings: the grace period before memory returns
-/// to the system, and locks that other processes hold.
+/// The time that upkeep waits for conditions that it cannot hasten: the end of the grace period
+/// before memory returns to the system, and the release of locks that other processes hold.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The pause between two upkeep steps during that wait.
+/// The pause between upkeep steps while waiting.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(arguments: &OfStore) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Write)?;
-    // Run upkeep only below, so that all removed keys are counted.
+    // Disable automatic upkeep, so that all expired keys are removed and counted below.
     store.leave_upkeep_to_a_timer();
     let left = store
         .held_locks()
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Runs all pending upkeep. Returns the number of expired keys removed.
+/// Runs all pending upkeep. Returns the number of expired keys that were removed.
 fn keep(store: &Store) -> Result<u64, Error> {
     let (mut expired, mut last) = (0, Instant::now());
     loop {

@@ -1,4 +1,4 @@
-//! The subcommand `undercroft serve`.
+//! Implements `undercroft serve`.
 
 use std::net::SocketAddr;
 use std::process;
@@ -18,14 +18,15 @@ use crate::settings::Settings;
 use crate::size::human;
 use crate::store::{self, Access};
 
-/// How long the server's shutdown waits for a process that holds a lock.
+/// The time for which the server waits during shutdown for a process that holds a lock.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long running commands may take to finish once the server is shutting down.
+/// The time that running commands have to finish once the server is shutting down.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &Serve) -> Outcome {
     serve(arguments).or_else(|failure| {
-        // Signals no longer end the process, so it must not block on writing why it failed.
+        // Signals no longer terminate the process at this point, so it must not block while writing
+        // the reason for its failure.
         log(format_args!("{failure}"));
         Ok(failure.status())
     })
@@ -43,7 +44,7 @@ fn serve(arguments: &Serve) -> Outcome {
         ));
     }
     let path = store.path().display().to_string();
-    // The effective limit is the smaller of `maxmemory` and the capacity.
+    // The effective memory limit is the smaller of `maxmemory` and the capacity.
     let capacity = store.statistics().capacity;
     let limit = match store.max_memory() {
         0 => format!("no memory limit except the capacity of {}", human(capacity)),
@@ -55,9 +56,11 @@ fn serve(arguments: &Serve) -> Outcome {
     };
     let asks_nobody =
         config.value("requirepass").text().is_empty() && !config.boolean("protected-mode");
-    // The default hook blocks if standard error is a full pipe, which keeps the server from ending.
+    // Replace the default panic hook, which blocks if standard error is a full pipe and would
+    // prevent the server from exiting.
     std::panic::set_hook(Box::new(|panic| log(format_args!("{panic}"))));
-    // Set up before any thread starts, so that an early signal cannot end the process uncleanly.
+    // Register the signal handlers before any thread starts, so that an early signal cannot
+    // terminate the process uncleanly.
     let mut signals =
         Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(at("preparing for signals"))?;
     let server = Server::bind(store, config, options).map_err(Failure::new)?;
@@ -95,12 +98,12 @@ fn serve(arguments: &Serve) -> Outcome {
     let waiting = thread::spawn(move || {
         let handle = StopOnEnd(handle);
         for signal in signals.forever() {
-            // Ignored: closing a terminal must not end a server, and there is no log file to
-            // reopen.
+            // Ignore SIGHUP: closing a terminal must not stop a server, and the server has no log
+            // file to reopen.
             if signal == SIGHUP {
                 continue;
             }
-            // Stop first: the steps below may fail or block.
+            // Stop the server first, because the following steps can fail or block.
             handle.0.stop();
             log(format_args!(
                 "{}: stopping",
@@ -119,8 +122,8 @@ fn serve(arguments: &Serve) -> Outcome {
     let result = server.run();
     drop(running);
     listener.close();
-    // The error is ignored: the thread only waits for signals, and a panic in it has already been
-    // logged.
+    // Ignore the error: the thread only waits for signals, and if it panicked, the panic has
+    // already been logged.
     let _ = waiting.join();
     result.map_err(Failure::new)?;
     sync(&settings.store);
@@ -128,7 +131,7 @@ fn serve(arguments: &Serve) -> Outcome {
 }
 
 /// Synchronizes the configuration with the settings in the store. Values from the command line and
-/// the configuration file are written to the store; all others are read from it.
+/// the configuration file are written to the store, and all other values are read from it.
 fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), Failure> {
     let access = store.access();
     for name in STORED {
@@ -141,8 +144,8 @@ fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), 
     Ok(())
 }
 
-/// Exits while commands are running. A single command can take hours, and clients choose what they
-/// send. To the store, this is like any other process death.
+/// Exits although commands are still running. A single command can take hours, and clients choose
+/// the commands. For the store, this exit is like any other death of a process.
 fn abandon(server: &Handle) -> ! {
     log(format_args!(
         "commands are still running after {} seconds: stopping now; the next process to use the \
@@ -154,7 +157,7 @@ fn abandon(server: &Handle) -> ! {
 }
 
 /// Syncs the store to disk, so that it can be opened after a power cut. A failure is logged, but
-/// does not change the server's exit status.
+/// does not affect the exit status of the server.
 fn sync(name: &str) {
     let synced = store::open(name, Access::Write).and_then(|store| {
         store.set_patience(PATIENCE);
@@ -165,13 +168,14 @@ fn sync(name: &str) {
     }
 }
 
-/// Whether other machines can reach a listening address.
+/// Returns whether a listening address is reachable from other machines.
 fn is_open(address: &str) -> bool {
     let address: Result<SocketAddr, _> = address.parse();
     address.is_ok_and(|address| !address.ip().to_canonical().is_loopback())
 }
 
-/// Stops the server when the signal thread ends, because no signal could stop it afterward.
+/// Stops the server when the signal thread ends, because no signal could stop the server after
+/// that.
 struct StopOnEnd(Handle);
 
 impl Drop for StopOnEnd {
@@ -180,7 +184,7 @@ impl Drop for StopOnEnd {
     }
 }
 
-/// Returns the absolute path of the configuration file, as INFO shows it.
+/// Returns the absolute path of the configuration file, which INFO shows.
 fn config_file(arguments: &Serve) -> String {
     let path = arguments.config.as_deref();
     path.map_or(String::new(), |path| {

@@ -1,4 +1,4 @@
-//! The subcommand `undercroft stat`.
+//! Implements `undercroft stat`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,12 +13,12 @@ use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
 use crate::subcommands::stat_json;
 
-/// How long reading the keys waits for a writer.
+/// The time for which reading the keys waits for a writer.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(arguments: &Stat) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Read)?;
-    // A short patience, because a stopped lock holder must be shown, not waited for.
+    // Wait only briefly, because a stopped lock holder must be shown instead of awaited.
     store.set_patience(PATIENCE);
     if arguments.json {
         return stat_json::print(&store);
@@ -152,7 +152,7 @@ fn processes(store: &Store) {
     }
 }
 
-/// Prints which processes read long values in place, and for how long.
+/// Prints the processes that read long values in place, and for how long they have been reading.
 fn pins(store: &Store) {
     let pins = store.pins();
     if pins.is_empty() {

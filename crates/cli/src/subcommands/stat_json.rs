@@ -1,4 +1,4 @@
-//! The figures of `undercroft stat --json`.
+//! Formats the statistics of `undercroft stat --json`.
 
 use serde_json::{Map, Value, json};
 use undercroft_engine::{Holder, Store};
@@ -8,8 +8,9 @@ use crate::keys::{Counted, databases, sums};
 use crate::out::say;
 use crate::processes::name_of;
 
-/// Prints one JSON object. Sizes are in bytes, times in Unix milliseconds. A figure is null if a
-/// writer holds its lock for longer than the store's patience.
+/// Prints the statistics of a store as one JSON object. Sizes are in bytes, and times are in Unix
+/// milliseconds. A value is null if a writer holds the required lock for longer than the store is
+/// configured to wait.
 pub(crate) fn print(store: &Store) -> Outcome {
     let statistics = store.statistics();
     let text = json!({

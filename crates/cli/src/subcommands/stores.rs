@@ -1,4 +1,4 @@
-//! The subcommands `undercroft list` and `undercroft rm`.
+//! Implements `undercroft list` and `undercroft rm`.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use crate::processes::described;
 use crate::size::{counted, grouped, human};
 use crate::store;
 
-/// A line of the list.
+/// A row in the list of stores.
 struct Row {
     name: String,
     keys: String,
@@ -46,7 +46,7 @@ pub(crate) fn list() -> Outcome {
         let Row {
             writers, readers, ..
         } = row;
-        // A store's error message takes the place of the columns for writers and readers.
+        // If a store has an error, the message replaces the columns for writers and readers.
         let users = format!("{writers:<7}  {readers}");
         say!(
             "{:<name$}  {:>keys$}  {:>data$}  {}",
@@ -95,9 +95,9 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     let status = store::must_be_there(&text, &name)?;
     let question = match Store::open(&name.path, false) {
         Ok(store) => in_use(&store.users()?),
-        // A store that no process may open has no users.
+        // If no process may open the store, the store has no users.
         Err(error) if error.is_unclean() => None,
-        // Never remove a file that merely has the name of a store, unless it is a regular file and
+        // Do not remove a file that only has the name of a store, unless it is a regular file and
         // the user confirmed with --yes.
         Err(error) if !arguments.yes || !name.named || !status.is_file() => {
             return Err(Failure::new(format_args!("{error}; it was not removed")));
@@ -113,7 +113,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Describes the users of the store, or returns `None` if there are none.
+/// Describes the processes that use the store. Returns `None` if no process uses it.
 fn in_use(users: &[User]) -> Option<String> {
     let [first, others @ ..] = users else {
         return None;
@@ -125,7 +125,7 @@ fn in_use(users: &[User]) -> Option<String> {
     Some(format!("is in use by {}{others}", described(first)))
 }
 
-/// Asks for confirmation on a terminal; without a terminal, refuses.
+/// Asks for confirmation on a terminal. Refuses if standard input is not a terminal.
 fn confirm(state: &str) -> Result<(), Failure> {
     let kept = "it was not removed";
     if !std::io::stdin().is_terminal() {

@@ -1,4 +1,4 @@
-//! The subcommand `undercroft sync`.
+//! Implements `undercroft sync`.
 
 use crate::arguments::OfStore;
 use crate::failure::{Outcome, SUCCESS};

@@ -1,5 +1,5 @@
-//! Commands that wait for keys: embedded processes and connections in one queue, and the death of
-//! waiters.
+//! Tests commands that wait for keys: embedded processes and connections share one queue, and
+//! waiting clients can die.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -11,14 +11,14 @@ use undercroft_engine::{Ranges, Store};
 
 use crate::support::{Place, Server, command, signal_to, succeed};
 
-/// Starts a process that runs a command on a store.
+/// Starts a process that runs a single command on a store.
 fn exec(store: &str, words: &[&str]) -> Child {
     let all = [&["exec", "--store", store][..], words].concat();
     let child = command(&all).stdout(Stdio::piped()).spawn();
     child.expect("the binary runs")
 }
 
-/// Waits for a process and returns its output.
+/// Waits until a process exits, and returns its output.
 fn output(child: Child) -> String {
     let output = child.wait_with_output().expect("a child");
     assert!(output.status.success(), "{output:?}");
@@ -29,7 +29,7 @@ fn open(path: &str) -> Store {
     Store::open(Path::new(path), true).expect("a store")
 }
 
-/// Waits until this number of clients, including dead ones, are queued in the store.
+/// Waits until the store's queue contains the given number of clients, including dead clients.
 fn until_waiting(store: &Store, clients: usize) {
     while store.waits().expect("a look").len() != clients {
         thread::yield_now();
@@ -86,17 +86,17 @@ fn killed_waiter_loses_no_item_and_delays_no_client() {
     let place = Place::new();
     let path = place.store("store", &[]);
     let store = open(&path);
-    // The first client is killed while it waits.
+    // The first client is killed while it is waiting.
     let mut first = exec(&path, &["BLPOP", "k", "0"]);
     until_waiting(&store, 1);
     let second = exec(&path, &["BRPOP", "k", "0"]);
     until_waiting(&store, 2);
     first.kill().and_then(|()| first.wait()).expect("a child");
-    // Push through a new handle, which has no cached belief that the client is alive.
+    // Push through a new handle, which has not cached that the client is alive.
     push(&open(&path), "k", &["one", "two"]);
     assert_eq!(output(second), "k\ntwo\n");
     assert_eq!(items(&store, "k"), "one");
-    // The third client is killed with an item in its mailbox.
+    // The third client is killed after an item has been delivered to its mailbox.
     store.delete(0, &[b"k"]).expect("room");
     let mut third = exec(&path, &["BLMPOP", "0", "1", "k", "LEFT", "COUNT", "2"]);
     until_waiting(&store, 1);
@@ -128,7 +128,7 @@ fn items_given_to_clients_of_a_killed_server_return() {
     assert_eq!(items(&store, "k"), "");
     server.signal(Signal::KILL);
     server.wait();
-    // The next server returns the item without a request.
+    // The next server returns the item to its key without a request from a client.
     let server = Server::start(&place, &[]);
     while server.connect().call("LLEN k") != ":1" {
         thread::yield_now();
@@ -166,7 +166,7 @@ fn client_unblock_ends_a_wait() {
     ] {
         client.send("BLMOVE k l LEFT LEFT 0\r\nPING\r\n");
         until_waiting(&store, 1);
-        // Other threads see the wait only once the client's turn is over.
+        // Other threads see the wait only after the client's turn on its thread has ended.
         while other.call(&format!("CLIENT UNBLOCK {id}{reason}")) != ":1" {
             thread::yield_now();
         }
@@ -175,7 +175,7 @@ fn client_unblock_ends_a_wait() {
     }
     client.send("BLPOP k 0\r\n");
     until_waiting(&store, 1);
-    // A client that has already been served cannot be unblocked.
+    // A client that has already received its item cannot be unblocked.
     other.send(&format!(
         "RPUSH k 1\r\nCLIENT UNBLOCK {id}\r\nINFO clients\r\n"
     ));

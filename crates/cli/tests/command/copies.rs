@@ -1,4 +1,4 @@
-//! The subcommands export and import.
+//! Tests the subcommands export and import.
 
 use std::fs;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn damaged_file_changes_nothing() {
         "{line}"
     );
     assert_eq!(succeed(&["exec", "--store", &other, "GET", "mine"]), "v\n");
-    // A damaged file does not create a store either.
+    // A damaged file must not create a store either.
     let none = place.path("none");
     fail(&["import", &file, "--store", &none], 1);
     assert!(!Path::new(&none).exists());

@@ -1,4 +1,4 @@
-//! Stores on a disk: sync, and refusal after a power cut. Also, a store whose file is truncated.
+//! Tests stores on a disk: syncing, refusal after a power cut, and a store whose file is truncated.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -7,11 +7,11 @@ use rustix::process::Signal;
 
 use crate::support::{Place, Server, fail, succeed};
 
-/// The offset of the header field that names the boot in which the store was changed
+/// The offset of the header field that identifies the boot during which the store was last changed
 /// (docs/file-format.md).
 const UNSYNCED: u64 = 96;
 
-/// Returns the boot that a store's header names, or 0 if the store was synced.
+/// Returns the boot identifier in a store's header, or 0 if the store has been synced.
 fn boot(store: &str) -> u64 {
     let mut word = [0; 8];
     let file = File::open(store).expect("a store");
@@ -19,7 +19,7 @@ fn boot(store: &str) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Makes a store look as if it was changed in another boot.
+/// Modifies a store so that it appears to have been changed during another boot.
 fn reboot(store: &str) {
     let other = boot(store) ^ 2;
     let file = File::options().write(true).open(store).expect("a store");
@@ -27,7 +27,7 @@ fn reboot(store: &str) {
         .expect("a header");
 }
 
-/// Returns a directory on a disk, which is removed at the end of the test.
+/// Returns a directory on a disk. It is removed when the test ends.
 fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
@@ -74,7 +74,7 @@ fn sync_import_and_shutdown_leave_a_synced_store() {
     assert_ne!(boot(&store), 0);
     assert_eq!(succeed(&["sync", &store]), format!("synced {store}\n"));
     assert_eq!(boot(&store), 0);
-    // Read-only commands keep the store synced.
+    // Read-only commands leave the store synced.
     succeed(&["check", &store]);
     succeed(&["stat", &store]);
     let file = place.path("file");
@@ -100,7 +100,7 @@ fn server_reports_which_file_was_truncated() {
     let store = place.path("served");
     let file = File::options().write(true).open(&store).expect("a store");
     file.set_len(0).expect("a shorter file");
-    // The server checks its store even without a command.
+    // The server checks its store even if no command runs.
     let (status, log) = server.wait();
     assert_eq!(status, Some(1), "{log}");
     let told = format!("the store {store} is lost: its file was truncated");

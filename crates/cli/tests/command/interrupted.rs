@@ -1,4 +1,4 @@
-//! Interrupted exports and imports, and the possible destinations of an export.
+//! Tests interrupted exports and imports, and the possible destinations of an export.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::support::{Place, command, fail, run, signal_to, succeed};
 
-/// Creates a store of so many keys that its export takes longer than the delivery of a signal.
+/// Creates a store with enough keys that exporting it takes longer than delivering a signal.
 fn many_keys(place: &Place) -> String {
     let value = "v".repeat(1000);
     let keys: Vec<String> = (0..20_000).map(|number| format!("key:{number}")).collect();
@@ -31,7 +31,7 @@ fn names_in(place: &Place) -> Vec<String> {
     names
 }
 
-/// Waits for a child. Returns its exit status and its standard error.
+/// Waits until a child process exits. Returns its exit status and its standard error.
 fn end(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("a child");
     (
@@ -40,7 +40,7 @@ fn end(child: Child) -> (Option<i32>, String) {
     )
 }
 
-/// Whether the child has a file open whose path contains this text.
+/// Returns whether the child process has a file open whose path contains the given text.
 fn has_open(child: &Child, text: &str) -> bool {
     let descriptors = fs::read_dir(format!("/proc/{}/fd", child.id()));
     let links = descriptors.into_iter().flatten().flatten();
@@ -54,7 +54,7 @@ fn export_writes_to_a_stream_without_replacing_it() {
     let store = place.store("store", &[("a", "1"), ("b", "2")]);
     let file = place.path("file");
     succeed(&["export", &store, &file]);
-    // Files differ in their creation time, so compare the imported keys.
+    // Exports differ in their creation time, so compare the imported keys instead of the files.
     let same = |bytes: &[u8]| {
         let copy = place.path("received");
         fs::write(&copy, bytes).expect("room");
@@ -71,7 +71,7 @@ fn export_writes_to_a_stream_without_replacing_it() {
         assert!(output.status.success(), "{name}: {errors}");
         assert!(errors.starts_with("exported 2 keys"), "{name}: {errors}");
         same(&output.stdout);
-        // Standard output may be a file to which other processes keep writing.
+        // Standard output can be a file to which other processes continue to write.
         let redirected = place.path("redirected");
         let out = File::create(&redirected).expect("room");
         let status = command(&["export", &store, name]).stdout(out).status();
@@ -160,7 +160,7 @@ fn interrupted_export_leaves_no_file() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it runs");
-        // Wait for the unnamed file that becomes the export.
+        // Wait for the unnamed file that will become the export.
         while !has_open(&child, "(deleted)") && !Path::new(&file).exists() {
             std::thread::yield_now();
         }
@@ -247,7 +247,7 @@ fn interrupted_import_leaves_no_store() {
 }
 
 #[test]
-fn next_import_cleans_up_after_a_killed_one() {
+fn next_import_removes_the_remains_of_a_killed_import() {
     let place = Place::new();
     let store = many_keys(&place);
     let file = place.path("file");
@@ -272,7 +272,7 @@ fn next_import_cleans_up_after_a_killed_one() {
 }
 
 #[test]
-fn failed_import_reports_what_it_leaves() {
+fn failed_import_reports_how_many_keys_remain() {
     let place = Place::new();
     let store = many_keys(&place);
     let file = place.path("file");
@@ -281,7 +281,7 @@ fn failed_import_reports_what_it_leaves() {
     let line = fail(&["import", &file, &small, "--capacity", "8mb"], 1);
     assert!(line.ends_with("no store was created"), "{line}");
     assert_eq!(names_in(&place), ["file", "store"]);
-    // An existing store keeps the keys for which there was room.
+    // An existing store retains the keys that were imported before it was full.
     succeed(&["exec", "--store", &small, "--create", "PING"]);
     fs::remove_file(&small).expect("a store");
     let options = undercroft_engine::Options {

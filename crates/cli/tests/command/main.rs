@@ -1,4 +1,4 @@
-//! The undercroft command from the user's point of view: output, errors, exit status.
+//! Tests the undercroft command from the user's point of view: output, errors and exit status.
 
 mod blocking;
 mod copies;

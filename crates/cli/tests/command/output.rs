@@ -1,4 +1,4 @@
-//! Failed output and signals: how the command behaves when its environment fails.
+//! Tests the command's behavior when its environment fails: output errors and signals.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,7 +11,8 @@ use rustix::process::Signal;
 
 use crate::support::{Client, Place, Server, binary, command, signal_to, spare_port, succeed};
 
-/// Runs a command with its output redirected to `out`. Returns its exit status and standard error.
+/// Runs a command with its standard output redirected to `out`. Returns its exit status and its
+/// standard error.
 fn run_into(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
     let mut command = command(arguments);
     command.stdout(out);
@@ -100,7 +101,7 @@ fn closing_the_terminal_does_not_end_the_server() {
 }
 
 #[test]
-fn unread_log_does_not_keep_the_server_from_ending() {
+fn full_log_pipe_does_not_block_shutdown() {
     let place = Place::new();
     let (store, socket) = (place.path("served"), place.path("socket"));
     let (reader, mut writer) = io::pipe().expect("a pipe");
@@ -124,18 +125,18 @@ fn unread_log_does_not_keep_the_server_from_ending() {
     }
     let flags = fcntl_getfl(&writer).expect("a pipe");
     fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("a pipe");
-    // Fill the pipe completely.
+    // Fill the pipe completely, so that further writes would block.
     while writer.write(&[b'x'; 512]).is_ok() {}
     while writer.write(b"x").is_ok() {}
     fcntl_setfl(&writer, flags).expect("a pipe");
-    // Log lines are dropped, and the server keeps running.
+    // Log lines are dropped, and the server continues to run.
     let mut attacker = Client::new(UnixStream::connect(&socket).expect("it listens"));
     attacker.send("POST / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(attacker.line(), "");
     let mut client = Client::new(UnixStream::connect(&socket).expect("it listens"));
     assert_eq!(client.call("SET k v"), "+OK");
-    // A server that fails to start must not block on the full pipe either, as signals no longer end
-    // it.
+    // A server that fails to start must not block on the full pipe either, because signals no
+    // longer terminate it.
     let mut second = command(&["serve", &store, "--unixsocket", &socket, "--port", "0"]);
     second.stderr(writer.try_clone().expect("a descriptor"));
     assert_eq!(second.status().expect("the binary runs").code(), Some(1));
@@ -161,7 +162,8 @@ fn signal_ends_the_server_despite_running_commands() {
     assert_eq!(server.wait().0, Some(0));
 }
 
-/// Starts a server with a long value, runs commands on it, and terminates the server meanwhile.
+/// Starts a server with a long value, runs commands on it, and terminates the server while they are
+/// running.
 fn end_while_it_runs(commands: &str, first_reply: &str) -> (Option<i32>, String, Place) {
     let place = Place::new();
     let mut server = Server::start(&place, &["--threads", "2"]);
@@ -178,7 +180,7 @@ fn end_while_it_runs(commands: &str, first_reply: &str) -> (Option<i32>, String,
 }
 
 #[test]
-fn pipeline_is_cut_off_when_the_server_ends() {
+fn pipeline_is_aborted_when_the_server_stops() {
     let commands = "BITCOUNT long\r\n".repeat(10_000);
     let (status, log, _) = end_while_it_runs(&commands, ":5");
     assert_eq!((status, log.lines().count()), (Some(0), 1), "{log}");
@@ -186,7 +188,7 @@ fn pipeline_is_cut_off_when_the_server_ends() {
 
 #[test]
 fn endless_command_is_abandoned_at_shutdown() {
-    // A single command that reads the value ten thousand times.
+    // Send a single command that reads the long value ten thousand times.
     let command = format!("PING\r\nBITOP OR k{}\r\n", " long".repeat(10_000));
     let (status, log, place) = end_while_it_runs(&command, "+PONG");
     assert_eq!(status, Some(1), "{log}");
@@ -262,7 +264,8 @@ fn clients_are_never_cut_off_without_a_log_line() {
             .take(1 + 100 + 1 + 200)
             .count()
     };
-    // By default there is no hard limit: a client that reads receives everything.
+    // By default, the output buffer has no hard limit: a client that reads its replies receives all
+    // of them.
     assert_eq!(limit(&mut client, "normal 0 64mb 60"), 302);
     assert!(limit(&mut client, "normal 1mb 0 0") < 302);
     server.signal(Signal::TERM);
@@ -287,7 +290,8 @@ fn one_thread_runs_commands_in_arrival_order() {
         let lines: Vec<String> = (0..5).map(|_| client.line()).collect();
         assert_eq!(lines[4], number.to_string());
     }
-    // A subscription takes effect before a later message, even if its confirmation was not awaited.
+    // A subscription takes effect before any later message, even if the subscriber did not wait for
+    // the confirmation.
     for number in 0..200 {
         let (mut subscriber, mut publisher) = (server.connect(), server.connect());
         subscriber.send(&format!("SUBSCRIBE channel{number}\r\n"));

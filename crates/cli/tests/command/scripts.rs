@@ -1,4 +1,4 @@
-//! M6: a slow script delays only commands that need what it has locked.
+//! Tests that a slow script delays only commands that require the shards that it has locked (M6).
 
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Place, Server};
 
-/// Retries SCRIPT KILL until a script counts as slow, which takes a millisecond, and is killed.
+/// Retries SCRIPT KILL until a script has run for a millisecond, counts as slow, and is killed.
 fn kill(client: &mut Client<UnixStream>) {
     loop {
         match client.call("SCRIPT KILL").as_str() {
@@ -31,7 +31,7 @@ fn other_clients_continue_during_an_endless_script() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other) = (server.connect(), server.connect());
-    // Commands that the client sends after the script run after it.
+    // Commands that the client sends after the script run only when the script has ended.
     script.send(&format!("SET before 1\r\n{ENDLESS}INCR before\r\n"));
     assert_eq!(script.line(), "+OK");
     for number in 0..100 {
@@ -89,14 +89,14 @@ fn commands_on_keys_locked_by_a_script_get_busy() {
     let (mut script, mut other, mut waiting) =
         (server.connect(), server.connect(), server.connect());
     script.send("EVAL 'redis.call(\"get\", KEYS[1]) while true do end' 1 k\r\n");
-    // The command is parked until the script counts as slow.
+    // The command is suspended until the script counts as slow.
     waiting.send("SET k 1\r\n");
     assert_eq!([other.call("ECHO x"), other.line()], ["$1", "x"]);
     let reply = waiting.line();
     if reply != "+OK" {
         assert!(reply.starts_with("-BUSY"), "{reply}");
     }
-    // A transaction gets BUSY, too, and is discarded.
+    // A transaction also receives BUSY, and is discarded.
     waiting.send("MULTI\r\nSET k 1\r\nEXEC\r\nECHO x\r\n");
     assert_eq!(
         [waiting.line(), waiting.line()],
@@ -147,7 +147,7 @@ fn messages_stay_in_order_around_a_slow_script() {
         assert_eq!(script.line(), line);
     }
     script.send(ENDLESS);
-    // The first message may be delivered before the script occupies the connection.
+    // The first message may be delivered before the script begins to occupy the connection.
     for number in 0..1000 {
         assert_eq!(other.call(&format!("PUBLISH news {number}")), ":1");
     }
@@ -181,7 +181,7 @@ fn client_killed_during_its_script_is_closed_afterward() {
     script.send(ENDLESS);
     assert_eq!(other.call("CLIENT KILL ID 2"), ":1");
     kill(&mut other);
-    // The script's reply may be sent before the connection is closed.
+    // The reply to the script may be sent before the connection is closed.
     let mut last = script.line();
     if last.contains("Script killed by user") {
         last = script.line();
@@ -200,14 +200,14 @@ fn slow_scripts_beyond_the_thread_limit_are_refused() {
     }
     let mut other = server.connect();
     assert_eq!(other.call("SET key 1"), "+OK");
-    // The script that gets no thread is refused after five seconds.
+    // The script for which no thread is available is refused after five seconds.
     let (refused, found) = channel();
     let waiting: Vec<_> = scripts
         .into_iter()
         .map(|mut script| {
             let refused = refused.clone();
             thread::spawn(move || {
-                // The receiver may already be gone.
+                // Ignore the error, because the receiver may already have been dropped.
                 let _ = refused.send(script.line());
             })
         })
@@ -227,7 +227,7 @@ fn ping_reports_a_busy_script() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other) = (server.connect(), server.connect());
-    // As in a test of Redis: the second command runs once the script is killed.
+    // As in one of Redis' tests, the second command runs once the script has been killed.
     script.send("EVAL 'while 1 do redis.call(\"ping\") end' 0\r\nPING\r\n");
     loop {
         let reply = other.call("PING");
@@ -283,10 +283,10 @@ fn stalled_thread_gets_no_new_connections() {
     std::fs::write(&file, "enable-debug-command local\n").expect("room");
     let server = Server::start(&place, &["--threads", "2", "--config", &file]);
     let (mut one, mut other) = (server.connect(), server.connect());
-    // The clients are served by different threads. The next command occupies one of the threads.
+    // Different threads serve the two clients. The next command occupies one of the threads.
     assert_eq!([one.call("PING"), other.call("PING")], ["+PONG", "+PONG"]);
     one.send("DEBUG SLEEP 3\r\nINCR order\r\n");
-    // A thread counts as stalled after 10 ms of work.
+    // A thread counts as stalled after it has worked for 10 ms.
     let sent = Instant::now();
     while sent.elapsed() < Duration::from_millis(100) {
         thread::yield_now();

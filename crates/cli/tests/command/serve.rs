@@ -1,4 +1,4 @@
-//! The subcommand serve: sockets, settings, and clean shutdown.
+//! Tests the subcommand serve: sockets, settings and clean shutdown.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,8 @@ use undercroft_engine::{Options, Store};
 
 use crate::support::{Client, Place, Server, binary, connect_tcp, fail, spare_port, succeed};
 
-/// A limit well above the time for which a server may keep serving a removed store.
+/// A time limit that is well above the time for which a server may continue to serve a removed
+/// store.
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
@@ -153,8 +154,8 @@ fn having_no_address_to_listen_on_is_an_error() {
     );
 }
 
-/// Starts a server with a limit on open descriptors, and stops it once it listens. Returns its exit
-/// status and its log.
+/// Starts a server with a limit on open descriptors, and stops it once it is listening. Returns its
+/// exit status and its log.
 fn serve_with(descriptors: u32) -> (Option<i32>, String) {
     let place = Place::new();
     let mut child = Command::new("sh")
@@ -301,8 +302,8 @@ fn clients_with_simultaneous_commands_all_get_replies() {
     for round in 0..3 {
         server.signal(Signal::STOP);
         for (number, client) in clients.iter_mut().enumerate() {
-            // One client quits after its reply, one leaves a command incomplete, and one sends more
-            // than a turn processes.
+            // One client quits after its reply, another leaves a command incomplete, and a third
+            // sends more commands than the server processes before it serves the next client.
             match (round, number) {
                 (2, 7) => client.send("ECHO 7\r\nQUIT\r\n"),
                 (_, 8) => client.send("ECHO 8\r\n*2\r\n$4\r\nEC"),
@@ -332,14 +333,14 @@ fn pause_suspends_writes_until_it_ends() {
     let (mut one, mut other) = (server.connect(), server.connect());
     assert_eq!(one.call("SET k v"), "+OK");
     assert_eq!(one.call("CLIENT PAUSE 1000000 WRITE"), "+OK");
-    // Without the pause, the write runs in the same turn as the read before it.
+    // Without the pause, the write would run in the same turn as the preceding read.
     other.send("GET k\r\nSET k w\r\nGET k\r\n");
     assert_eq!([other.line(), other.line()], ["$1", "v"]);
     assert_eq!(one.get("k"), "v");
     assert_eq!(one.call("CLIENT UNPAUSE"), "+OK");
     let lines: Vec<String> = (0..3).map(|_| other.line()).collect();
     assert_eq!(lines, ["+OK", "$1", "w"]);
-    // A short pause of all commands.
+    // Pause all commands briefly.
     assert_eq!(one.call("CLIENT PAUSE 50"), "+OK");
     assert_eq!(one.get("k"), "w");
 }
@@ -364,7 +365,7 @@ fn monitors_see_the_commands_of_all_threads() {
             assert_eq!(tail(monitor.line()), expected);
         }
     }
-    // After RESET, a monitor is an ordinary client that may access data.
+    // After RESET, a monitor is an ordinary client and can access data.
     let [first, second] = &mut monitors;
     let refused = "-ERR Replica can't interact with the keyspace";
     assert_eq!(first.call("GET k"), refused);
@@ -388,7 +389,7 @@ fn monitor_that_does_not_read_is_closed() {
     let id = monitor.call("CLIENT ID");
     let list = format!("CLIENT LIST ID {}", &id[1..]);
     let text = "x".repeat(50_000);
-    // Send far more than socket buffers and the limit hold.
+    // Send far more data than the socket buffers and the limit can contain.
     for _ in 0..2_000 {
         assert_eq!(client.call(&format!("ECHO {text}")), "$50000");
         assert_eq!(client.line(), text);
@@ -405,7 +406,7 @@ fn monitor_that_does_not_read_is_closed() {
 #[test]
 fn idle_clients_are_closed_unless_they_wait() {
     let place = Place::new();
-    // With one thread, all clients are checked together.
+    // With a single thread, all clients are checked together.
     let server = Server::start(&place, &["--threads", "1"]);
     let (mut subscribed, mut blocked) = (server.connect(), server.connect());
     assert_eq!(subscribed.call("SUBSCRIBE news"), "*3");
@@ -415,9 +416,9 @@ fn idle_clients_are_closed_unless_they_wait() {
     blocked.send("BLPOP list 0\r\n");
     let mut idle = server.connect();
     assert_eq!(idle.call("CONFIG SET timeout 1"), "+OK");
-    // An empty line means that the connection was closed.
+    // An empty line means that the server has closed the connection.
     assert_eq!(idle.line(), "");
-    // The subscribed and the blocked client have been idle for longer, but stay connected.
+    // The subscribed client and the blocked client have been idle for longer, but remain connected.
     let mut client = server.connect();
     assert_eq!(client.call("PUBLISH news x"), ":1");
     for line in ["*3", "$7", "message", "$4", "news", "$1", "x"] {
@@ -429,11 +430,11 @@ fn idle_clients_are_closed_unless_they_wait() {
     }
 }
 
-/// Returns a non-loopback address of this machine, if there is one. Sends nothing.
+/// Returns a non-loopback address of this machine, if it has one. Sends no packets.
 fn outer_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // This documentation address is never contacted: connecting a UDP socket only selects the local
-    // address.
+    // This address is reserved for documentation and is never contacted: connecting a UDP socket
+    // only selects the local address.
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
@@ -491,7 +492,8 @@ fn server_switches_to_a_new_store_of_the_same_name() {
             made.expect("a store");
             fs::rename(&other, &served).expect("a store");
         }
-        // The file's path is checked once a second. Until then, the old store is served.
+        // The server checks the path of its file once a second. Until then, it serves the old
+        // store.
         let begun = Instant::now();
         while idle[0].call("EXISTS old") != ":0" {
             assert!(begun.elapsed() < LONG, "still the old store");

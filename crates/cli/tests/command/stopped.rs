@@ -1,5 +1,5 @@
-//! M6: a process that is stopped while it holds a lock parks only the connections that need the
-//! lock.
+//! Tests that a process stopped while it holds a lock suspends only the connections that need the
+//! lock (M6).
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
@@ -10,11 +10,12 @@ use undercroft_engine::{Error, Store};
 
 use crate::support::{Place, Server, binary, command, signal_to, state_of, succeed};
 
-/// The environment variable set for the child that holds a lock; its value is the store's path.
+/// The environment variable that is set in the child process that holds a lock. Its value is the
+/// path of the store.
 const HOLD: &str = "UNDERCROFT_TEST_HOLD";
 
-/// Not a real test: the body of the child process. It holds the lock of one shard until a file next
-/// to the store tells it to continue.
+/// This is not a real test but the body of the child process. It holds the lock of one shard until
+/// the test creates a file next to the store.
 #[test]
 fn hold_a_lock() {
     let Ok(path) = std::env::var(HOLD) else {
@@ -39,12 +40,13 @@ fn go_on(store: &str) -> String {
     format!("{store}.go-on")
 }
 
-/// A stopped child that holds the lock of `held`'s shard; killed when dropped.
+/// A stopped child process that holds the lock of the shard that contains the key `held`. It is
+/// killed on drop.
 struct Holder {
     child: Child,
     store: String,
-    /// The child's standard output. It stays open, because the child's test harness also prints
-    /// when it ends.
+    /// The standard output of the child process. It must remain open, because the child's test
+    /// harness also prints when it ends.
     _out: Lines<BufReader<ChildStdout>>,
 }
 
@@ -80,7 +82,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // The child may already have ended, so errors are ignored.
+        // Ignore errors, because the child process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -94,7 +96,7 @@ fn multibulk(words: &[&str]) -> String {
     format!("*{}\r\n{}", words.len(), arguments.collect::<String>())
 }
 
-/// Returns a key in a shard other than that of `held`.
+/// Returns a key that is not in the same shard as `held`.
 fn elsewhere(store: &str) -> String {
     let store = Store::open(Path::new(store), true).expect("the server made it");
     let held = store.key(b"held").shard();
@@ -113,11 +115,11 @@ fn stopped_holder_parks_only_commands_on_its_keys() {
     let free = elsewhere(&store);
     let holder = Holder::start(&store);
 
-    // Park many clients, so that waiting for each in turn takes seconds.
+    // Suspend enough clients that waiting for each of them in turn would take seconds.
     let mut parked: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for client in &mut parked {
-        // Sent in one piece, so that the commands after the parked one are parsed before it is
-        // tried.
+        // Send the commands in one piece, so that the server parses the later commands before it
+        // runs the one that is suspended.
         let pipeline = [
             &["ECHO", "first"][..],
             &["APPEND", "held", "+"],
@@ -125,7 +127,7 @@ fn stopped_holder_parks_only_commands_on_its_keys() {
             &["ECHO", "last"],
         ];
         client.send(&pipeline.map(multibulk).concat());
-        // Commands before the parked one get their replies.
+        // Commands that precede the suspended command receive their replies.
         assert_eq!(
             (client.line(), client.line()),
             ("$5".into(), "first".into())
@@ -135,7 +137,7 @@ fn stopped_holder_parks_only_commands_on_its_keys() {
         assert_eq!(other.call(&format!("SET {free} {number}")), "+OK");
         assert_eq!(other.get(&free), number.to_string());
     }
-    // A parked client may disconnect.
+    // A suspended client can disconnect.
     drop(parked.pop());
     let stat = succeed(&["stat", "--store", &store]);
     let line = format!("pid {} (", holder.child.id());
@@ -143,7 +145,7 @@ fn stopped_holder_parks_only_commands_on_its_keys() {
         stat.contains(&line) && stat.contains("STOPPED while it holds the lock"),
         "{stat}"
     );
-    // Reads do not wait (R9).
+    // Reads do not wait for the lock (R9).
     assert!(!stat.contains("not counted"), "{stat}");
     assert_eq!(other.get("held"), "before");
 
@@ -177,7 +179,7 @@ fn reply_names_the_lock_holder_after_five_seconds() {
          {pid}) or end it"
     );
     assert_eq!((client.line(), client.line()), (expected, "+PONG".into()));
-    // LATENCY reports the event and the length of the wait.
+    // LATENCY reports the event and the duration of the wait.
     assert_eq!(client.call("LATENCY HISTORY lock-wait"), "*1");
     assert_eq!(client.line(), "*2");
     let sample = [client.line(), client.line()];
@@ -185,7 +187,7 @@ fn reply_names_the_lock_holder_after_five_seconds() {
         .strip_prefix(':')
         .and_then(|text| text.parse().ok());
     assert!(waited.is_some_and(|waited| waited >= 5000), "{sample:?}");
-    // A holder that is killed while stopped is dead: its changes are rolled back.
+    // If a stopped holder is killed, it counts as dead and its changes are rolled back.
     holder.child.kill().expect("it lives");
     holder.child.wait().expect("a child");
     assert_eq!(client.get("held"), "before");

@@ -1,4 +1,4 @@
-//! The subcommands exec, stat, check, recover, list and rm, and the help of all commands.
+//! Tests the subcommands exec, stat, check, recover, list and rm, and the help of all subcommands.
 
 use std::fs;
 use std::io::Write;
@@ -96,7 +96,7 @@ fn missing_store_is_not_created() {
 fn mistyped_store_name_gets_a_suggestion() {
     let place = Place::new();
     let store = place.store("sessions", &[("k", "v")]);
-    // A file that is not a store is never suggested, however similar its name.
+    // A file that is not a store is never suggested, even if its name is similar.
     fs::write(place.path("sesions.txt"), "no store").expect("room");
     for typed in ["sesions", "session", "Sessions", "sessions1"] {
         let typed = place.path(typed);
@@ -174,7 +174,7 @@ fn naming_two_stores_is_an_error() {
         assert_eq!(run.status, 2, "{run:?}");
         assert!(run.errors.contains("the store is named twice"), "{run:?}");
     }
-    // The environment's store is only a default, so naming another one is fine.
+    // The store in the environment is only a default, so the command line can name another store.
     let output = command(&["stat", &store])
         .env("UNDERCROFT_STORE", "other")
         .output();
@@ -224,7 +224,7 @@ fn exec_exits_with_a_status_on_error() {
 }
 
 #[test]
-fn the_environment_names_the_store() {
+fn store_can_be_named_in_the_environment() {
     let place = Place::new();
     let store = place.store("store", &[("k", "v")]);
     let url = format!("undercroft://{store}");
@@ -308,7 +308,7 @@ fn recover_runs_pending_upkeep() {
         "{out}"
     );
     assert_eq!(store.used_memory(), 0);
-    // The rest is memory kept for reuse, and overhead that is not data.
+    // The rest is memory that is retained for reuse, and overhead that is not data.
     assert!(file_bytes() < 24 << 20, "{}", file_bytes());
 }
 
@@ -342,7 +342,8 @@ fn check_distinguishes_sound_from_damaged_stores() {
     );
 }
 
-/// Changes one byte of a key in a store's file, so that its hash no longer fits its place.
+/// Changes one byte of a key in the file of a store, so that the key's hash no longer matches its
+/// position.
 fn damage(store: &str, key: &[u8]) {
     let bytes = fs::read(store).expect("a file");
     let at = bytes
@@ -387,7 +388,7 @@ fn files_that_are_not_stores_are_refused_and_kept() {
 fn stores_are_listed_and_removed_by_name() {
     let name = format!("test-{}", std::process::id());
     let url = format!("undercroft://{name}");
-    // Named stores are always in the user's own directory.
+    // Named stores are always in the directory of the current user.
     let found = undercroft_engine::StoreName::parse(&url).expect("a name");
     found.prepare().expect("a directory of ours");
     let options = undercroft_engine::Options {
@@ -407,7 +408,7 @@ fn stores_are_listed_and_removed_by_name() {
         ("1", &["1", "0"][..]),
         "{listed}"
     );
-    // This process has the store open, and there is no terminal to ask on.
+    // This process has the store open, and no terminal is available to ask for confirmation.
     let line = fail(&["rm", &name], 1);
     assert!(
         line.starts_with(&format!(
@@ -441,8 +442,8 @@ fn store_names_mean_the_same_in_every_client() {
     let made = ["exec", "--create", "--store", &first, "SET", "k", "in 1"];
     assert_eq!(succeed(&made), "OK\n");
     assert_eq!(exec(&first, &["GET", "k"]), "in 1\n");
-    // On the command line, a bare word is a name. Clients refuse it, because it could also be a
-    // file.
+    // On the command line, a single word is the name of a store. Other clients refuse it, because
+    // it could also be a file.
     for all in [&url, &name] {
         assert_eq!(exec(all, &["--database", "1", "GET", "k"]), "in 1\n");
         assert_eq!(exec(all, &["EXISTS", "k"]), "0\n");

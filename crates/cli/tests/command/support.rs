@@ -1,4 +1,5 @@
-//! Helpers that run the binary, with temporary stores and a server that stops at the end.
+//! Provides helpers that run the binary, create temporary stores, and start a server that stops at
+//! the end of the test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// The result of running the binary.
+/// The exit status and the output of the binary.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) status: i32,
@@ -24,7 +25,7 @@ pub(crate) fn binary() -> PathBuf {
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    // Isolate tests from the user's environment.
+    // Isolate tests from the environment of the user.
     command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }
@@ -38,7 +39,8 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     }
 }
 
-/// Runs a command that must succeed and print nothing on standard error. Returns its output.
+/// Runs a command that must succeed without printing anything on standard error. Returns its
+/// output.
 pub(crate) fn succeed(arguments: &[&str]) -> String {
     let run = run(arguments);
     assert_eq!(
@@ -49,7 +51,7 @@ pub(crate) fn succeed(arguments: &[&str]) -> String {
     run.out
 }
 
-/// Runs a command that must fail with one line on standard error. Returns that line.
+/// Runs a command that must fail and print one line on standard error. Returns this line.
 pub(crate) fn fail(arguments: &[&str], status: i32) -> String {
     let run = run(arguments);
     assert_eq!(run.status, status, "{arguments:?}: {run:?}");
@@ -69,7 +71,7 @@ impl Place {
         self.0.path().join(name).to_str().expect("ASCII").to_owned()
     }
 
-    /// Creates a store with these keys and values.
+    /// Creates a store that contains the given keys and values.
     pub(crate) fn store(&self, name: &str, pairs: &[(&str, &str)]) -> String {
         let path = self.path(name);
         let options = undercroft_engine::Options {
@@ -87,13 +89,13 @@ impl Place {
     }
 }
 
-/// A running `undercroft serve` on a Unix socket, stopped when dropped.
+/// A running `undercroft serve` on a Unix socket. It is stopped on drop.
 pub(crate) struct Server {
     child: Child,
     pub(crate) socket: String,
-    /// The log up to the point where the server listens.
+    /// The log up to the line that shows that the server is listening.
     pub(crate) start: String,
-    /// The server's standard error after it has begun to listen.
+    /// The standard error of the server after it has begun to listen.
     log: BufReader<std::process::ChildStderr>,
 }
 
@@ -110,7 +112,7 @@ impl Server {
             .spawn()
             .expect("the binary runs");
         let mut log = BufReader::new(child.stderr.take().expect("it is a pipe"));
-        // The last line of the startup log appears when the server listens.
+        // The last line of the startup log appears when the server is listening.
         let mut start = String::new();
         while !start.ends_with("the data stays\n") {
             assert_ne!(log.read_line(&mut start).expect("text"), 0, "{start}");
@@ -133,7 +135,7 @@ impl Server {
     }
 
     /// Returns once the server has used `ticks` more ticks (hundredths of a second) of processor
-    /// time, so that its input is being processed.
+    /// time, which shows that it is processing its input.
     pub(crate) fn is_busy_for(&self, ticks: u64) {
         let used = || {
             let fields = fields_of(&self.child);
@@ -147,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Waits for the server's end. Returns its exit status, and the log that it wrote after the
+    /// Waits until the server exits. Returns its exit status, and the log that it wrote after
     /// startup.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut log = String::new();
@@ -158,7 +160,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The server may already have ended, so errors are ignored.
+        // Ignore errors, because the server may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -169,7 +171,7 @@ pub(crate) fn signal_to(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("the child lives");
 }
 
-/// A client that only reads lines.
+/// A client that reads replies line by line.
 pub(crate) struct Client<S>(BufReader<S>);
 
 impl<S: Read + Write> Client<S> {
@@ -184,7 +186,8 @@ impl<S: Read + Write> Client<S> {
             .expect("it reads");
     }
 
-    /// Reads the next line without its end; empty at the end of the connection.
+    /// Reads the next line and returns it without the line break. Returns an empty string at the
+    /// end of the connection.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("text");
@@ -197,7 +200,7 @@ impl<S: Read + Write> Client<S> {
         self.line()
     }
 
-    /// Returns the value of a key, read with GET.
+    /// Reads the value of a key with GET, and returns it.
     pub(crate) fn get(&mut self, key: &str) -> String {
         match self.call(&format!("GET {key}")).as_str() {
             "$-1" => "(nil)".to_owned(),
@@ -210,18 +213,18 @@ pub(crate) fn connect_tcp(port: u16) -> Client<TcpStream> {
     Client::new(TcpStream::connect(("127.0.0.1", port)).expect("it listens"))
 }
 
-/// Returns a port that was free a moment ago.
+/// Returns a TCP port that was free a moment ago.
 pub(crate) fn spare_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     listener.local_addr().expect("bound").port()
 }
 
-/// Returns the state of a process in the kernel; `T` means stopped.
+/// Returns the kernel's state of a process. `T` means stopped.
 pub(crate) fn state_of(child: &Child) -> char {
     fields_of(child)[0].chars().next().expect("a state")
 }
 
-/// Returns the fields of /proc/PID/stat after the process's name.
+/// Returns the fields of /proc/PID/stat that follow the name of the process.
 fn fields_of(child: &Child) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
     let (_, rest) = status.rsplit_once(") ").expect("a name in parentheses");

@@ -1,9 +1,10 @@
-//! Parsing of doubles with the rules of C's `strtod` as Redis calls it.
+//! Parses doubles with the rules of C's `strtod`, as Redis calls it.
 
-/// The maximum number of digits for which every integer is exact as a double.
+/// The largest number of decimal digits for which a double represents every integer exactly.
 const EXACT_DIGITS: usize = 15;
 
-/// Parses a whole text as a number. Rejects white space, NaN, overflow and underflow.
+/// Parses a string as a number. Rejects whitespace, trailing characters, NaN, overflow and
+/// underflow.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     if text.contains(&0) {
         return None;
@@ -14,14 +15,14 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// Parses a bound of a score range. Skips leading white space, and stops at a zero byte. An empty
-/// text is 0. Overflow gives infinity, and underflow gives 0.
+/// Parses a bound of a score range. Skips leading whitespace and stops at a zero byte. An empty
+/// string is 0. Overflow yields infinity, and underflow yields 0.
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     convert_easily(text).map(|(value, _)| value)
 }
 
-/// Calls [`convert`] on lenient input: skips leading white space, stops at a zero byte, and reads
-/// an empty text as 0.
+/// Calls [`convert`] after normalizing lenient input: skips leading whitespace, stops at a zero
+/// byte, and treats an empty string as 0.
 fn convert_easily(text: &[u8]) -> Option<(f64, bool)> {
     let end = text.iter().position(|&byte| byte == 0);
     let text = &text[..end.unwrap_or(text.len())];
@@ -34,15 +35,15 @@ fn convert_easily(text: &[u8]) -> Option<(f64, bool)> {
     convert(&text[blanks.count()..])
 }
 
-/// Parses a number that SORT compares by. Skips leading white space, and stops at a zero byte. An
-/// empty text is 0. Returns `None` on overflow or underflow.
+/// Parses a number that SORT compares. Skips leading whitespace and stops at a zero byte. An empty
+/// string is 0. Returns `None` on overflow or underflow.
 pub(crate) fn parse_sortable(text: &[u8]) -> Option<f64> {
     let (value, in_range) = convert_easily(text)?;
     in_range.then_some(value)
 }
 
-/// Returns the number, and whether it is free of overflow and underflow. Returns `None` if the text
-/// is not a number, or is NaN.
+/// Returns the parsed number, and `true` if it neither overflowed nor underflowed. Returns `None`
+/// if the string is not a number or is NaN.
 fn convert(text: &[u8]) -> Option<(f64, bool)> {
     let (negative, unsigned) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -81,7 +82,8 @@ fn convert(text: &[u8]) -> Option<(f64, bool)> {
     Some((if negative { -value } else { value }, in_range))
 }
 
-/// Parses a hexadecimal number after `0x`. Also returns whether it has nonzero digits.
+/// Parses the digits and exponent of a hexadecimal number after its `0x` prefix. Also returns
+/// whether any digit is nonzero.
 fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
     let (mut mantissa, mut exponent) = (0_u64, 0_i64);
     let (mut digits, mut beyond, mut in_fraction) = (0, false, false);
@@ -95,7 +97,8 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
                 mantissa = mantissa << 4 | u64::from(digit);
                 exponent -= if in_fraction { 4 } else { 0 };
             } else {
-                // For rounding, only whether a nonzero digit follows matters.
+                // The mantissa is full. Rounding depends only on whether any of the remaining
+                // digits is nonzero.
                 beyond |= digit != 0;
                 exponent += if in_fraction { 0 } else { 4 };
             }
@@ -113,7 +116,7 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
             let unsigned = power.strip_prefix(b"+").unwrap_or(power);
             let number = unsigned.strip_prefix(b"-").unwrap_or(unsigned);
             let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-            // Two signs, as in "+-1", are invalid.
+            // Two consecutive signs, as in "+-1", are invalid.
             if !is_number || unsigned.len() < power.len() && number.len() < unsigned.len() {
                 return None;
             }
@@ -131,14 +134,14 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
     Some((scale(mantissa | u64::from(beyond), exponent), mantissa != 0))
 }
 
-/// Returns `mantissa * 2^exponent`, rounded once. If the mantissa has its full length, its lowest
-/// bit may stand for digits that were cut off.
+/// Returns `mantissa * 2^exponent`, rounded only once. If the mantissa fills all 64 bits, its
+/// lowest bit can represent truncated digits.
 fn scale(mantissa: u64, exponent: i64) -> f64 {
     if mantissa == 0 {
         return 0.0;
     }
     let top = 64 - i64::from(mantissa.leading_zeros()) + exponent;
-    // The precision of a double of this magnitude in bits. Subnormal numbers have fewer.
+    // The precision in bits of a double of this magnitude. Subnormal numbers have fewer bits.
     let bits = (top + 1074).clamp(0, 53);
     let length = 64 - i64::from(mantissa.leading_zeros());
     let drop = length - bits;
@@ -152,7 +155,7 @@ fn scale(mantissa: u64, exponent: i64) -> f64 {
     power_of_two((kept + u128::from(up)) as f64, exponent + drop)
 }
 
-/// Returns `value * 2^exponent`, which is exact unless it overflows.
+/// Returns `value * 2^exponent`. The result is exact unless it overflows.
 fn power_of_two(mut value: f64, mut exponent: i64) -> f64 {
     while exponent > 0 && value.is_finite() {
         let step = exponent.min(1000);

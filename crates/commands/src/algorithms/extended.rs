@@ -1,21 +1,23 @@
-//! Floating-point arithmetic of INCRBYFLOAT, bit for bit as Redis computes it on x86-64.
+//! Implements the floating-point arithmetic of INCRBYFLOAT, bit for bit as Redis computes it on
+//! x86-64.
 //!
 //! Redis stores these values as C `long double`. On x86-64, this type has a 64-bit mantissa and a
-//! 15-bit exponent. Redis reads it with `strtold`, adds in hardware, and prints with `%.17Lf`
-//! without trailing zeros. [`Extended`] does the same with integers, rounding to nearest with ties
-//! to even. Every platform thus produces the digits of x86-64.
+//! 15-bit exponent. Redis parses it with `strtold`, adds in hardware, and prints with `%.17Lf`
+//! without trailing zeros. [`Extended`] computes the same results with integers, rounding to
+//! nearest with ties to even. Every platform therefore prints the same digits as x86-64.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
-/// The maximum length of a number. Redis rejects longer texts, because its parse buffer has 5 KiB
-/// including the terminator.
+/// The maximum length of a number in bytes. Redis rejects longer strings because the size of its
+/// parse buffer is 5 KiB, including the terminator.
 const LONGEST_TEXT: usize = 5 * 1024 - 1;
-/// The exponent of the last mantissa bit of the smallest subnormal number.
+/// The exponent of the lowest mantissa bit of the smallest subnormal number.
 const SMALLEST_EXPONENT: i64 = -16445;
-/// Finite numbers are less than 2 to this power.
+/// All finite numbers are less than 2 to the power of this exponent.
 const OVERFLOW_EXPONENT: i64 = 16384;
 
-/// An 80-bit extended-precision number: `mantissa * 2^exponent`, or infinity. Never NaN.
+/// An 80-bit extended-precision number: either `mantissa * 2^exponent` or infinity. It is never
+/// NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extended {
     negative: bool,
@@ -29,11 +31,11 @@ enum Magnitude {
 }
 
 impl Extended {
-    /// Parses a number with the rules of `strtold`, as far as Redis allows: decimal, hexadecimal or
-    /// infinite. Rejects white space, trailing text, NaN, overflow and underflow.
+    /// Parses a decimal, hexadecimal or infinite number with the subset of the `strtold` rules that
+    /// Redis accepts. Rejects whitespace, trailing characters, NaN, overflow and underflow.
     ///
-    /// Texts have at most 5,119 bytes, so the time is bounded: about 10 us in the worst case, and
-    /// usually well below 1 us.
+    /// The input is limited to 5,119 bytes, which bounds the time: about 10 us in the worst case,
+    /// and usually well below 1 us.
     pub fn parse(text: &[u8]) -> Option<Extended> {
         if text.len() > LONGEST_TEXT {
             return None;
@@ -69,7 +71,8 @@ impl Extended {
         }
         let integer = BigUint::parse_bytes(digits, radix)?;
         let magnitude = if radix == 16 {
-            // Both limits are far outside the range of the type, and keep the numbers below small.
+            // Clamp the exponent to limits far outside the range of the type, which keeps the big
+            // integers below small.
             let exponent = exponent.clamp(-100_000, 100_000);
             round(&integer, exponent, false)
         } else {
@@ -81,7 +84,7 @@ impl Extended {
             if exponent >= 0 {
                 round(&(integer * power), 0, false)
             } else {
-                // The quotient has enough bits that the remainder only decides ties.
+                // The quotient has more than 64 bits, so the remainder only breaks ties.
                 let shift = (66 + power.bits()).saturating_sub(integer.bits());
                 let shifted = integer << shift;
                 let quotient = &shifted / &power;
@@ -98,7 +101,7 @@ impl Extended {
         }
     }
 
-    /// Converts an integer exactly.
+    /// Converts an integer without loss of precision.
     pub fn from_integer(value: i64) -> Extended {
         let magnitude = Magnitude::Finite {
             mantissa: value.unsigned_abs(),
@@ -110,8 +113,8 @@ impl Extended {
         }
     }
 
-    /// Returns the number times 1,000, rounded to its precision and then up to an integer. Returns
-    /// `None` if the result does not fit in 64 bits.
+    /// Returns the number multiplied by 1,000, rounded to the precision of the type and then up to
+    /// an integer. Returns `None` if the result does not fit in 64 bits.
     pub fn thousandfold(self) -> Option<i64> {
         let Magnitude::Finite { mantissa, exponent } = self.magnitude else {
             return None;
@@ -142,7 +145,7 @@ impl Extended {
         self.magnitude == Magnitude::Infinite
     }
 
-    /// Returns the sum, or `None` if it is infinite or not a number.
+    /// Returns the sum of both numbers, or `None` if the sum is infinite or NaN.
     pub fn checked_add(self, other: Extended) -> Option<Extended> {
         let (
             Magnitude::Finite { exponent: left, .. },
@@ -177,8 +180,8 @@ impl Extended {
         Some(if self.negative { -magnitude } else { magnitude })
     }
 
-    /// Formats the number as Redis does: up to 17 decimals, no trailing zeros, never an exponent,
-    /// never `-0`.
+    /// Formats the number as Redis does: up to 17 decimals, no trailing zeros, no exponent, and no
+    /// `-0`.
     pub fn text(self) -> String {
         let digits = match self.magnitude {
             Magnitude::Infinite => "inf".to_owned(),
@@ -202,7 +205,8 @@ impl Extended {
 fn fraction_text(mantissa: u64, shift: u32) -> String {
     const UNIT: u128 = 100_000_000_000_000_000;
     let scaled = u128::from(mantissa) * UNIT;
-    // `scaled` has at most 121 bits, so a wider shift leaves less than half a unit.
+    // `scaled` has at most 121 bits, so shifting it by 124 bits or more leaves less than half a
+    // unit.
     let rounded = if shift >= 124 {
         0
     } else {
@@ -215,8 +219,8 @@ fn fraction_text(mantissa: u64, shift: u32) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Rounds `integer * 2^exponent` to the nearest number with a 64-bit mantissa, ties to even.
-/// `inexact` means that the true value is slightly larger, and requires that `integer` has more
+/// Rounds `integer * 2^exponent` to the nearest number with a 64-bit mantissa, with ties to even.
+/// `inexact` means that the true value is slightly larger than `integer`, which must then have more
 /// than 64 bits.
 fn round(integer: &BigUint, exponent: i64, inexact: bool) -> Magnitude {
     let bits = integer.bits() as i64;
@@ -257,8 +261,8 @@ fn low_word(integer: &BigUint) -> u64 {
     integer.iter_u64_digits().next().unwrap_or(0)
 }
 
-/// Splits `digits[.digits][e[+-]digits]` into its digits and the exponent of the last digit. The
-/// exponent's base is 10, or 2 if `radix` is 16.
+/// Splits a number of the form `digits[.digits][e[+-]digits]` into its digits and the exponent of
+/// the last digit. The base of the exponent is 10, or 2 if `radix` is 16.
 fn split(text: &[u8], radix: u32) -> Option<(Vec<u8>, i64, u32)> {
     let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
     let whole = text.iter().take_while(is_digit).count();
@@ -282,7 +286,7 @@ fn split(text: &[u8], radix: u32) -> Option<(Vec<u8>, i64, u32)> {
     Some((digits, written - step * fraction as i64, radix))
 }
 
-/// Parses an exponent, limited to one billion. Beyond that, only the sign matters.
+/// Parses an exponent, clamping it to one billion. For larger exponents, only the sign matters.
 fn parse_exponent(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', rest @ ..] => (-1, rest),
@@ -310,7 +314,7 @@ mod tests {
 
     #[test]
     fn sums_are_rounded_to_a_64_bit_mantissa() {
-        // Replies of a real server to INCRBYFLOAT.
+        // The expected sums are replies of a real Redis server to INCRBYFLOAT.
         assert_eq!(sum("10.5", "0.1").as_deref(), Some("10.6"));
         assert_eq!(sum("5.0e3", "2.0e2").as_deref(), Some("5200"));
         assert_eq!(sum("3.0", "1.1").as_deref(), Some("4.1"));

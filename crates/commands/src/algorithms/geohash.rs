@@ -1,22 +1,24 @@
-//! Positions on the earth as 52-bit integers. The bits of latitude and longitude are interleaved,
-//! so that nearby positions mostly have nearby numbers.
+//! Encodes positions on the earth as 52-bit integers. The bits of latitude and longitude are
+//! interleaved, so nearby positions usually have nearby numbers.
 //!
-//! Ranges, earth radius and formulas are those of Redis, so that every digit of a reply matches.
+//! The coordinate ranges, earth radius and formulas match those of Redis, so every digit of a reply
+//! matches too.
 
 /// A longitude and a latitude in degrees.
 pub(crate) type Position = (f64, f64);
 
-/// The degrees that can be indexed: the limits of the Web Mercator projection (EPSG:3857).
+/// The range of longitudes that can be indexed, in degrees. Like the range of latitudes, it follows
+/// the Web Mercator projection (EPSG:3857).
 const LONGITUDE: (f64, f64) = (-180.0, 180.0);
 const LATITUDE: (f64, f64) = (-85.05112878, 85.05112878);
-/// The number of bits of each coordinate at full precision.
+/// The number of bits per coordinate at full precision.
 const STEPS_MAX: u32 = 26;
 const EARTH_RADIUS: f64 = 6_372_797.560856;
-/// Half the length of the equator in the projection, in meters.
+/// Half the length of the projected equator, in meters.
 const MERCATOR_MAX: f64 = 20_037_726.37;
 const RADIAN: f64 = std::f64::consts::PI / 180.0;
 
-/// A cell of the grid whose coordinates have `steps` bits.
+/// A cell of the grid in which each coordinate has `steps` bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     longitude: u32,
@@ -24,7 +26,7 @@ pub(crate) struct Cell {
     steps: u32,
 }
 
-/// The bounds of a cell or of a search, in degrees.
+/// The bounds of a grid cell or of a search area, in degrees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Area {
     longitude: (f64, f64),
@@ -36,11 +38,11 @@ struct Area {
 pub(crate) enum Shape {
     /// All positions within `radius` of the center.
     Circle { radius: f64 },
-    /// All positions within half the width and half the height of the center.
+    /// All positions within half the `width` and half the `height` of the center.
     Box { width: f64, height: f64 },
 }
 
-/// Returns whether a position can be indexed.
+/// Returns whether a position is within the coordinate ranges that can be indexed.
 pub(crate) fn is_valid((longitude, latitude): Position) -> bool {
     (LONGITUDE.0..=LONGITUDE.1).contains(&longitude)
         && (LATITUDE.0..=LATITUDE.1).contains(&latitude)
@@ -104,7 +106,7 @@ impl Cell {
         }
     }
 
-    /// Returns the cell that is `east` cells to the east and `north` cells to the north, wrapping
+    /// Returns the cell that lies `east` cells to the east and `north` cells to the north, wrapping
     /// around the world.
     fn moved(self, east: i32, north: i32) -> Cell {
         let mask = ((1_u64 << self.steps) - 1) as u32;
@@ -119,8 +121,8 @@ impl Cell {
         }
     }
 
-    /// Returns the range of scores of the positions in the cell: the lowest, and one past the
-    /// highest.
+    /// Returns the range of scores of all positions in the cell: the lowest score, and the highest
+    /// score plus one.
     pub(crate) fn scores(self) -> (f64, f64) {
         let shift = 2 * (STEPS_MAX - self.steps);
         let bits = self.bits();
@@ -131,12 +133,13 @@ impl Cell {
     }
 }
 
-/// Returns the score of a valid position.
+/// Returns the score that encodes a valid position.
 pub(crate) fn encode(position: Position) -> f64 {
     Cell::of(position, LATITUDE, STEPS_MAX).bits() as f64
 }
 
-/// Returns the position that a score encodes. Accepts any score, including those set by ZADD.
+/// Returns the position that a score encodes. Accepts any score, including arbitrary scores set by
+/// ZADD.
 pub(crate) fn decode(score: f64) -> Position {
     let bits = to_bits(score);
     let cell = Cell {
@@ -167,11 +170,11 @@ fn to_bits(score: f64) -> u64 {
     }
 }
 
-/// Returns the standard geohash of 11 characters. The last is always `0`, because it would need
-/// more bits.
+/// Returns the standard geohash with 11 characters. The last character is always `0`, because it
+/// would require more bits than a score has.
 pub(crate) fn letters(score: f64) -> [u8; 11] {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
-    // In standard geohashes, latitudes range from pole to pole.
+    // In standard geohashes, the latitude ranges from pole to pole.
     let bits = Cell::of(decode(score), (-90.0, 90.0), STEPS_MAX).bits();
     std::array::from_fn(|index| {
         let digit = match index {
@@ -199,14 +202,15 @@ pub(crate) fn distance(one: Position, other: Position) -> f64 {
     2.0 * EARTH_RADIUS * square.sqrt().asin()
 }
 
-/// Returns whether a distance is within a limit. For antipodes, rounding may give NaN, which Redis
-/// treats as within.
+/// Returns whether a distance is within a limit. For antipodes, rounding can yield NaN, which Redis
+/// treats as within the limit.
 fn is_within(distance: f64, limit: f64) -> bool {
     distance.is_nan() || distance <= limit
 }
 
 impl Shape {
-    /// Returns the distance of a position from the center, if the position is inside the shape.
+    /// Returns the distance of a position from the center in meters, or `None` if the position is
+    /// outside the shape.
     pub(crate) fn distance(&self, center: Position, position: Position) -> Option<f64> {
         let meters = distance(center, position);
         match *self {
@@ -220,7 +224,8 @@ impl Shape {
         }
     }
 
-    /// Returns how far the shape extends from the center to the east and to the north, in meters.
+    /// Returns the distance in meters from the center to the eastern and northern edges of the
+    /// shape.
     fn reach(&self) -> (f64, f64) {
         match *self {
             Shape::Circle { radius } => (radius, radius),
@@ -232,7 +237,7 @@ impl Shape {
     fn bounds(&self, center: Position) -> Area {
         let (east, north) = self.reach();
         let north = north / EARTH_RADIUS / RADIAN;
-        // Meridians are closest to each other on the side that faces the pole.
+        // Use the edge nearer to the pole, where a degree of longitude is shortest.
         let side = if center.1 < 0.0 { -north } else { north };
         let east = east / EARTH_RADIUS / ((center.1 + side) * RADIAN).cos() / RADIAN;
         Area {
@@ -241,7 +246,7 @@ impl Shape {
         }
     }
 
-    /// Returns the number of bits per coordinate at which nine cells cover the shape.
+    /// Returns the number of bits per coordinate at which a block of nine cells covers the shape.
     fn steps(&self, latitude: f64) -> u32 {
         let (east, north) = self.reach();
         let mut meters = match *self {
@@ -257,13 +262,13 @@ impl Shape {
             steps += 1;
         }
         steps -= 2;
-        // Cells become narrow toward the poles.
+        // Use larger cells near the poles, where cells are narrower.
         steps -= i32::from(latitude.abs() > 66.0) + i32::from(latitude.abs() > 80.0);
         steps.clamp(1, STEPS_MAX as i32).unsigned_abs()
     }
 
-    /// Returns the cells that cover the shape, in search order. The same cell never occurs twice in
-    /// a row, but may repeat if the cells wrap around the world.
+    /// Returns the cells that cover the shape, in search order. Consecutive cells always differ,
+    /// but a cell can occur again later if the cells wrap around the world.
     pub(crate) fn cells(&self, center: Position) -> Vec<Cell> {
         let bounds = self.bounds(center);
         let mut steps = self.steps(center.1);
@@ -328,7 +333,7 @@ mod tests {
             let back = decode(encode(position));
             assert!(distance(position, back) < 0.6, "{position:?} {back:?}");
         }
-        // Results from a real server.
+        // The expected values are results from a real Redis server.
         assert_eq!(encode((13.361389, 38.115556)), 3_479_099_956_230_698.0);
         assert_eq!(&letters(3_479_099_956_230_698.0), b"sqc8b49rny0");
     }

@@ -1,17 +1,18 @@
-//! HyperLogLogs in Redis' string format: 16,384 registers of six bits, sparse or dense.
+//! Implements HyperLogLogs in Redis' string format: 16,384 registers of six bits, in sparse or
+//! dense encoding.
 //!
 //! ```text
 //! "HYLL" | encoding | 3 bytes unused | cached count, 8 bytes, last bit set if invalid | registers
 //!
 //! dense:  registers of six bits, the first in the low bits of the first byte
 //! sparse: 00nnnnnn           n+1 registers that are 0
-//!         01nnnnnn nnnnnnnn  the same with 14 bits
+//!         01nnnnnn nnnnnnnn  n+1 registers that are 0, with a 14-bit n
 //!         1vvvvvnn           n+1 registers that are v+1
 //! ```
 //!
-//! The estimate is Otmar Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches",
-//! 2017), and the hash is MurmurHash64A. Sparse runs are split and joined so that the bytes match
-//! those of Redis.
+//! The estimator is Otmar Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches",
+//! 2017), and the hash function is MurmurHash64A. Sparse runs are split and joined as in Redis, so
+//! the resulting bytes are identical.
 
 /// The number of hash bits that select a register.
 const INDEX_BITS: u32 = 14;
@@ -21,31 +22,31 @@ pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
 const COUNTED_BITS: u32 = 64 - INDEX_BITS;
 /// The number of bits per register.
 const REGISTER_BITS: usize = 6;
-/// The size of the header before the registers, in bytes.
+/// The size in bytes of the header that precedes the registers.
 pub(crate) const HEADER: usize = 16;
-/// The size of a dense value in bytes.
+/// The size in bytes of a densely encoded value, including the header.
 pub(crate) const DENSE_SIZE: usize = HEADER + REGISTERS * REGISTER_BITS / 8;
-/// The offset of the encoding.
+/// The offset in the header of the byte that specifies the encoding.
 const ENCODING: usize = 4;
-/// The offset of the cached count.
+/// The offset in the header of the cached count.
 const COUNT: usize = 8;
-/// The highest bit of the cached count, which marks the count as invalid.
+/// The bit that marks the cached count as invalid, in the last byte of the count.
 const VOID: u8 = 0x80;
-/// The maximum length of a zero run that takes one byte.
+/// The maximum length of a run of zeros that is encoded in one byte.
 const ZERO_MAX: usize = 64;
-/// The maximum value of a sparse run.
+/// The maximum register value that a sparse run can store.
 const VALUE_MAX: u8 = 32;
-/// The maximum length of a nonzero run.
+/// The maximum number of registers in a nonzero run.
 const VALUE_RUN_MAX: usize = 4;
-/// The number of runs to examine when equal neighbors are joined.
+/// The number of runs to examine when joining neighboring runs of equal value.
 const JOINED_RUNS: usize = 5;
 
-/// How the registers are stored.
+/// The encoding of the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// Six bits per register.
+    /// Each register occupies six bits.
     Dense,
-    /// Runs of equal registers.
+    /// The registers are encoded as runs of equal values.
     Sparse,
 }
 
@@ -59,7 +60,7 @@ impl Encoding {
     }
 }
 
-/// The error for a sparse value whose runs do not cover its registers exactly.
+/// The error for a sparse value whose runs do not cover all registers exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 
@@ -71,13 +72,13 @@ pub(crate) fn new() -> Vec<u8> {
     value
 }
 
-/// Returns the encoding, or `None` if the header is not that of a HyperLogLog.
+/// Returns the encoding, or `None` if the header does not belong to a HyperLogLog.
 pub(crate) fn encoding(value: &[u8]) -> Option<Encoding> {
     encoding_of(value, value.len() as u64)
 }
 
-/// Returns the encoding of a value of `length` bytes that begins with `start`, or `None` if the
-/// header is invalid. `start` must contain at least [`HEADER`] bytes.
+/// Returns the encoding of a value of `length` bytes whose first bytes are `start`, or `None` if
+/// the header is invalid. `start` must contain at least [`HEADER`] bytes.
 pub(crate) fn encoding_of(start: &[u8], length: u64) -> Option<Encoding> {
     match start.get(..HEADER)? {
         [b'H', b'Y', b'L', b'L', 0, ..] if length == DENSE_SIZE as u64 => Some(Encoding::Dense),
@@ -90,13 +91,13 @@ fn is_sparse(value: &[u8]) -> bool {
     value[ENCODING] != 0
 }
 
-/// Returns the cached count if it is valid.
+/// Returns the cached count, or `None` if it is invalid.
 pub(crate) fn cached_count(value: &[u8]) -> Option<u64> {
     let bytes: [u8; 8] = value[COUNT..HEADER].try_into().ok()?;
     (bytes[7] & VOID == 0).then(|| u64::from_le_bytes(bytes))
 }
 
-/// Stores a count in the cache.
+/// Stores a count in the header's cache.
 pub(crate) fn cache_count(value: &mut [u8], count: u64) {
     value[COUNT..HEADER].copy_from_slice(&count.to_le_bytes());
 }
@@ -106,7 +107,8 @@ pub(crate) fn void_count(value: &mut [u8]) {
     value[HEADER - 1] |= VOID;
 }
 
-/// MurmurHash64A by Austin Appleby (public domain), with the seed that the format prescribes.
+/// Computes MurmurHash64A by Austin Appleby (public domain), with the seed that Redis' format
+/// prescribes.
 fn hash(bytes: &[u8]) -> u64 {
     const SEED: u64 = 0xadc8_3b19;
     const FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
@@ -127,20 +129,21 @@ fn hash(bytes: &[u8]) -> u64 {
     hash ^ hash >> SHIFT
 }
 
-/// Returns the register of an element, and the minimum value that the element gives the register.
+/// Returns the index of the register to which an element maps, and the value to which the element
+/// raises it.
 fn register_of(element: &[u8]) -> (usize, u8) {
     let hash = hash(element);
-    // A set bit above the counted bits limits the count.
+    // Set a bit above the counted bits, which limits the number of trailing zeros.
     let counted = hash >> INDEX_BITS | 1 << COUNTED_BITS;
     let index = hash as usize & (REGISTERS - 1);
     (index, counted.trailing_zeros() as u8 + 1)
 }
 
-/// Adds an element. Returns whether a register changed, and with it perhaps the estimate. A sparse
-/// value that would exceed `sparse_max` bytes becomes dense.
+/// Adds an element. Returns whether a register changed, which can change the estimate. Converts a
+/// sparse value to dense encoding if it would exceed `sparse_max` bytes.
 ///
 /// # Errors
-/// Returns [`Corrupt`] and leaves the value unchanged.
+/// Returns [`Corrupt`] and leaves the value unchanged if its runs are invalid.
 pub(crate) fn add(value: &mut Vec<u8>, element: &[u8], sparse_max: usize) -> Result<bool, Corrupt> {
     let (index, count) = register_of(element);
     raise(value, index, count, sparse_max)
@@ -149,7 +152,7 @@ pub(crate) fn add(value: &mut Vec<u8>, element: &[u8], sparse_max: usize) -> Res
 /// Raises a register to at least `count`. Returns whether the register changed.
 ///
 /// # Errors
-/// Returns [`Corrupt`] and leaves the value unchanged.
+/// Returns [`Corrupt`] and leaves the value unchanged if its runs are invalid.
 pub(crate) fn raise(
     value: &mut Vec<u8>,
     index: usize,
@@ -166,7 +169,7 @@ pub(crate) fn raise(
     Ok(raise_dense(value, index, count))
 }
 
-/// Returns the byte and the bit within it at which a register starts.
+/// Returns the index of the byte, and of the bit within it, at which a register starts.
 fn place(index: usize) -> (usize, usize) {
     let bit = index * REGISTER_BITS;
     (HEADER + bit / 8, bit % 8)
@@ -191,7 +194,7 @@ fn raise_dense(value: &mut [u8], index: usize, count: u8) -> bool {
     true
 }
 
-/// A single run of a sparse value.
+/// A run of equal registers in a sparse value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     /// The value of each register in the run.
@@ -232,7 +235,8 @@ fn value_run(value: u8, length: usize) -> u8 {
     0x80 | (value - 1) << 2 | (length as u8 - 1)
 }
 
-/// Raises a register of a sparse value. Returns `None` if only a dense value can hold the result.
+/// Raises a register of a sparse value. Returns `None` if only the dense encoding can represent the
+/// result.
 fn raise_sparse(
     value: &mut Vec<u8>,
     index: usize,
@@ -278,7 +282,7 @@ fn raise_sparse(
     Ok(Some(true))
 }
 
-/// Joins neighboring runs of the same value, up to the maximum length of a run.
+/// Joins neighboring runs with equal register values, up to the maximum length of a run.
 fn join_runs(value: &mut Vec<u8>, start: usize) {
     let mut at = start;
     for _ in 0..JOINED_RUNS {
@@ -299,7 +303,7 @@ fn join_runs(value: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Calls `visit` on each run of a sparse value and the index of its first register.
+/// Calls `visit` for each run of a sparse value, with the index of the run's first register.
 ///
 /// # Errors
 /// Returns [`Corrupt`] if the runs do not cover exactly [`REGISTERS`] registers.
@@ -321,10 +325,10 @@ fn for_each_run(value: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), C
     }
 }
 
-/// Converts a sparse value to a dense one. Returns whether the value was sparse.
+/// Converts a sparse value to dense encoding. Returns whether the value was sparse.
 ///
 /// # Errors
-/// Returns [`Corrupt`] and leaves the value unchanged.
+/// Returns [`Corrupt`] and leaves the value unchanged if its runs are invalid.
 pub(crate) fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
     if !is_sparse(value) {
         return Ok(false);
@@ -343,10 +347,10 @@ pub(crate) fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// Raises `registers` to those of a value.
+/// Raises each of `registers` to the register value in a HyperLogLog, if that is larger.
 ///
 /// # Errors
-/// Returns [`Corrupt`], after some registers may have been raised.
+/// Returns [`Corrupt`] if the HyperLogLog is invalid. Some registers may already have been raised.
 pub(crate) fn merge(registers: &mut [u8; REGISTERS], value: &[u8]) -> Result<(), Corrupt> {
     if is_sparse(value) {
         return for_each_run(value, |first, run| {
@@ -361,7 +365,7 @@ pub(crate) fn merge(registers: &mut [u8; REGISTERS], value: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// Returns the registers of a value.
+/// Returns all registers of a HyperLogLog.
 ///
 /// # Errors
 /// Returns [`Corrupt`] if the runs of a sparse value are invalid.
@@ -390,7 +394,7 @@ pub(crate) fn describe(value: &[u8]) -> String {
     words.join(" ")
 }
 
-/// Returns the estimated number of elements of a value.
+/// Returns the estimated number of distinct elements in a HyperLogLog.
 ///
 /// # Errors
 /// Returns [`Corrupt`] if the runs of a sparse value are invalid.
@@ -408,7 +412,7 @@ pub(crate) fn count(value: &[u8]) -> Result<u64, Corrupt> {
     Ok(estimate(&histogram))
 }
 
-/// Returns the estimated number of elements for the given registers.
+/// Returns the estimated number of distinct elements for the given registers.
 pub(crate) fn count_registers(registers: &[u8; REGISTERS]) -> u64 {
     let mut histogram = [0; 64];
     for register in registers {
@@ -418,7 +422,7 @@ pub(crate) fn count_registers(registers: &[u8; REGISTERS]) -> u64 {
 }
 
 fn estimate(histogram: &[u32; 64]) -> u64 {
-    /// 1 / (2 ln 2).
+    /// The constant 1 / (2 ln 2).
     const ALPHA: f64 = 0.721_347_520_444_481_7;
     let registers = REGISTERS as f64;
     let highest = COUNTED_BITS as usize;
@@ -429,14 +433,14 @@ fn estimate(histogram: &[u32; 64]) -> u64 {
     }
     sum += registers * sigma(f64::from(histogram[0]) / registers);
     if sum == 0.0 {
-        // All registers are at their maximum. The estimate is infinite, for which Redis returns the
-        // lowest signed integer.
+        // If all registers are at their maximum, the estimate is infinite. Redis then returns the
+        // minimum signed 64-bit integer.
         return 1 << 63;
     }
     (ALPHA * registers * registers / sum).round() as u64
 }
 
-/// Ertl's sigma, which accounts for registers that are 0.
+/// Computes Ertl's sigma function, which accounts for registers that are 0.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;
@@ -453,7 +457,7 @@ fn sigma(mut x: f64) -> f64 {
     }
 }
 
-/// Ertl's tau, which accounts for registers at their maximum.
+/// Computes Ertl's tau function, which accounts for registers at their maximum.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
@@ -541,7 +545,8 @@ mod tests {
             let before = value.clone();
             let sound = registers(&value).is_ok();
             assert_eq!(count(&value).is_ok(), sound);
-            // `add` may find its register before the damage, but must not panic in either case.
+            // `add` succeeds if it reaches its register before the damaged run. It must not panic
+            // in either case.
             let _ = add(&mut value, &element(&mut random), 3000);
             value.clone_from(&before);
             assert_eq!(make_dense(&mut value).is_ok(), sound);

@@ -1,32 +1,33 @@
-//! The longest common subsequence of two strings, for the LCS command.
+//! Computes the longest common subsequence of two strings, for the LCS command.
 //!
-//! A plain dynamic program that takes O(n * m) time. Redis stores a 32-bit cell for every pair of
-//! positions. This implementation stores only the direction of the traceback, one bit per pair, and
-//! nothing if only the length is requested. Among several longest subsequences, it returns the same
-//! one as Redis, and reports matches in Redis' order.
+//! This is a plain dynamic program that takes O(n * m) time. Redis stores a 32-bit cell for every
+//! pair of positions. This implementation stores only the direction of the traceback, one bit per
+//! pair, or no table at all if only the length is requested. If several longest subsequences exist,
+//! it returns the same one as Redis, with the matches in the same order.
 
-/// A run of bytes that both strings share.
+/// A run of consecutive bytes that both strings have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The position of the run's first byte in the first string.
+    /// The index of the run's first byte in the first string.
     pub first_start: usize,
-    /// The position of the run's first byte in the second string.
+    /// The index of the run's first byte in the second string.
     pub second_start: usize,
-    /// The number of bytes in the run, at least one.
+    /// The number of bytes in the run, which is at least one.
     pub length: usize,
 }
 
-/// The reason why two strings are too long for LCS.
+/// The reason why LCS rejects two strings as too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LcsError {
-    /// A string has about 4 GiB or more.
+    /// At least one string is about 4 GiB or longer.
     StringTooLong,
-    /// Redis' table of four bytes per pair would exceed `proto-max-bulk-len`.
+    /// Redis' table, which needs four bytes per pair of positions, would exceed
+    /// `proto-max-bulk-len`.
     TableTooLarge,
 }
 
 impl LcsError {
-    /// Returns the error text of Redis.
+    /// Returns Redis' error message.
     pub fn message(self) -> &'static str {
         match self {
             LcsError::StringTooLong => "ERR String too long for LCS",
@@ -37,12 +38,12 @@ impl LcsError {
     }
 }
 
-/// Checks that LCS may run on strings of these lengths. The limits are those of Redis, so that both
-/// servers reject the same strings.
+/// Checks that strings of these lengths are acceptable to LCS. The limits match those of Redis, so
+/// both servers reject the same strings.
 ///
 /// # Errors
-/// Returns an [`LcsError`] if the strings are too long. Accepted strings need at most 1/32 of
-/// `limit` bytes of memory.
+/// Returns an [`LcsError`] if the strings are too long. For accepted strings, the table takes at
+/// most 1/32 of `limit` bytes of memory.
 pub fn check_size(first: usize, second: usize, limit: u64) -> Result<(), LcsError> {
     let longest = u32::MAX as usize - 1;
     if first >= longest || second >= longest {
@@ -56,17 +57,18 @@ pub fn check_size(first: usize, second: usize, limit: u64) -> Result<(), LcsErro
     }
 }
 
-/// Returns the length of the longest common subsequence. O(n * m) time, O(m) memory.
+/// Returns the length of the longest common subsequence. Takes O(n * m) time and O(m) memory.
 pub fn length(first: &[u8], second: &[u8]) -> usize {
     walk(first, second, |_, _| ()) as usize
 }
 
-/// Returns the shared runs from the end of the strings to their start, as LCS IDX lists them.
+/// Returns the common runs from the end of the strings to the start, the order in which LCS IDX
+/// lists them.
 ///
 /// Takes O(n * m) time and n * m / 8 bytes of memory. Call [`check_size`] first.
 pub fn matches(first: &[u8], second: &[u8]) -> Vec<Match> {
     let width = second.len();
-    // A set bit means that the traceback steps back in the first string at this pair.
+    // A set bit means that the traceback moves back in the first string at this pair of positions.
     let mut steps = vec![0u64; (first.len() * width).div_ceil(64)];
     walk(first, second, |row, column| {
         let bit = row * width + column;
@@ -104,7 +106,7 @@ pub fn matches(first: &[u8], second: &[u8]) -> Vec<Match> {
     found
 }
 
-/// Returns the subsequence, from the runs that [`matches()`] lists.
+/// Returns the longest common subsequence, given the runs that [`matches()`] returns.
 pub fn sequence(first: &[u8], matches: &[Match]) -> Vec<u8> {
     matches
         .iter()
@@ -114,12 +116,13 @@ pub fn sequence(first: &[u8], matches: &[Match]) -> Vec<u8> {
         .collect()
 }
 
-/// Computes the table row by row, storing only one row. Calls `up` for each pair of unequal bytes
-/// where skipping the first string's byte is better. Returns the last cell of the table.
+/// Computes the table row by row, storing only the current row. Calls `up` for each pair of unequal
+/// bytes for which skipping the byte of the first string is better. Returns the last cell of the
+/// table.
 fn walk(first: &[u8], second: &[u8], mut up: impl FnMut(usize, usize)) -> u32 {
     let mut row = vec![0u32; second.len() + 1];
     for (i, a) in first.iter().enumerate() {
-        // The cell diagonally above, which the row has already overwritten.
+        // The value of the diagonally preceding cell, which `row` no longer contains.
         let mut diagonal = 0;
         for (j, b) in second.iter().enumerate() {
             let above = row[j + 1];

@@ -1,13 +1,12 @@
-//! Algorithms that are independent of commands. Any code in this crate may call them.
+//! Contains algorithms that do not depend on commands. All code in this crate can call them.
 //!
-//! - `double`: parsing of doubles with the rules of C's `strtod`.
-//! - `extended`: floating-point arithmetic of INCRBYFLOAT, bit for bit as Redis computes it on
-//!   x86-64.
-//! - `geohash`: positions on the earth as 52-bit integers.
-//! - `hyperloglog`: HyperLogLogs in Redis' string format: 16,384 registers of six bits, sparse or
-//!   dense.
-//! - `lcs`: the longest common subsequence of two strings, for the LCS command.
-//! - `partial_sort`: partial sorting that orders equal items as Redis does.
+//! - `double`: parses doubles with the rules of C's `strtod`.
+//! - `extended`: implements the floating-point arithmetic of INCRBYFLOAT, bit for bit as Redis
+//!   computes it on x86-64.
+//! - `geohash`: encodes positions on the earth as 52-bit integers.
+//! - `hyperloglog`: implements HyperLogLogs in Redis' string format.
+//! - `lcs`: computes the longest common subsequence of two strings, for the LCS command.
+//! - `partial_sort`: sorts part of a slice, ordering equal items as Redis does.
 
 pub(crate) mod double;
 pub mod extended;

@@ -1,27 +1,30 @@
-//! Partial sorting that orders equal items as Redis does.
+//! Sorts part of a slice, ordering equal items as Redis does.
 //!
-//! If only some results are wanted, Redis sorts with the quicksort of Bentley and McIlroy
-//! ("Engineering a Sort Function", 1993) and skips the parts that are not returned. The order of
-//! equal items depends on the pivots, so this implementation chooses the same pivots.
+//! If only some of the results are requested, Redis sorts with the quicksort of Bentley and McIlroy
+//! ("Engineering a Sort Function", 1993) and skips partitions that it does not return. The order of
+//! equal items depends on the choice of pivots, so this implementation chooses the same pivots.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The maximum length of a part that is sorted by insertion.
+/// The maximum length of a partition that is sorted by insertion.
 const INSERTION_MAX: usize = 6;
-/// The minimum length at which a pivot is chosen from nine items.
+/// The minimum length of a partition whose pivot is chosen from nine items.
 const NINE_MIN: usize = 41;
 /// The maximum recursion depth, as a multiple of the binary logarithm of the length. Only an order
-/// that was made to defeat the pivots reaches this depth, and it would take quadratic time and
-/// overflow the stack. Deeper parts are sorted by another algorithm that has no bad case.
+/// crafted to defeat the choice of pivots reaches this depth, and it would take quadratic time and
+/// overflow the stack. Deeper partitions are sorted with an algorithm that has no quadratic worst
+/// case.
 const LEVELS: u32 = 4;
 
-/// Sorts the first `wanted` items. If all items are wanted, the sort is stable.
+/// Sorts the slice only as far as needed to put the first `wanted` items in order. If all items are
+/// wanted, the sort is stable.
 pub(crate) fn sort_start<T>(items: &mut [T], wanted: usize, compare: impl Fn(&T, &T) -> Ordering) {
     sort_part_of(items, 0..wanted, compare);
 }
 
-/// Sorts the items in the `wanted` range. If all items are wanted, the sort is stable.
+/// Sorts the slice only as far as needed to put the items in the `wanted` range in order. If all
+/// items are wanted, the sort is stable.
 pub(crate) fn sort_part_of<T>(
     items: &mut [T],
     wanted: Range<usize>,
@@ -57,8 +60,8 @@ fn sort_part<T>(
         return;
     };
     items.swap(0, pivot(items, compare));
-    // Collect items equal to the pivot at both ends, smaller items after the left end, and larger
-    // items before the right end.
+    // Partition the slice: collect items equal to the pivot at both ends, smaller items next to the
+    // left end, and larger items next to the right end.
     let (mut left, mut low) = (1, 1);
     let (mut high, mut right) = (length, length);
     loop {
@@ -102,7 +105,7 @@ fn sort_part<T>(
     sort_part_if(&mut items[start..], start, &wanted, levels, compare);
 }
 
-/// Sorts the part that begins at `start`, unless none of its items are wanted.
+/// Sorts the partition that begins at `start`, unless it contains no wanted item.
 fn sort_part_if<T>(
     items: &mut [T],
     start: usize,
@@ -123,7 +126,7 @@ fn swap_blocks<T>(items: &mut [T], one: usize, other: usize, length: usize) {
     }
 }
 
-/// Returns the index of the pivot.
+/// Chooses the pivot and returns its index.
 fn pivot<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
     let length = items.len();
     let median = |one: usize, two: usize, three: usize| {
@@ -155,8 +158,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs McIlroy's adversary ("A Killer Adversary for Quicksort", 1999). It decides the value of
-    /// an item as late as possible, so that every pivot is among the lowest values.
+    /// Runs McIlroy's adversary ("A Killer Adversary for Quicksort", 1999), which fixes the value
+    /// of each item as late as possible, so that every pivot is among the lowest values.
     #[test]
     fn adversarial_order_needs_neither_quadratic_time_nor_a_deep_stack() {
         const ITEMS: usize = 20_000;
@@ -180,7 +183,8 @@ mod tests {
         let mut items: Vec<usize> = (0..ITEMS).collect();
         sort_start(&mut items, ITEMS - 1, compare);
         assert!(items.is_sorted_by_key(|item| values[*item].get()));
-        // If each pivot were the third lowest, there would be about 60,000,000 comparisons.
+        // If every pivot were the third-lowest item, the sort would need about 60,000,000
+        // comparisons.
         assert!(comparisons.get() < 5_000_000, "{}", comparisons.get());
     }
 

@@ -1,15 +1,17 @@
-//! The configuration: a table of typed parameters and their current values.
+//! Manages the configuration: a table of typed parameters and their current values.
 //!
-//! Names, ranges and error texts are those of Redis 7.0. This module only stores values. The server
-//! applies them: it rereads the ones it needs when [`Config::generation`] has changed.
+//! The names, ranges and error texts are those of Redis 7.0. This module only stores values. The
+//! server applies them: when [`Config::generation`] has changed, the server rereads the parameters
+//! that it needs.
 //!
-//! All folders of this crate except `algorithms`, `reply` and `table` may call this module, and so
-//! may programs that serve or embed a store.
+//! All folders of this crate except `algorithms`, `reply` and `table` can call this module, as can
+//! programs that serve or embed a store.
 //!
-//! - `parameters`: the parameters, with Redis 7.0's names, ranges and defaults.
-//! - `parse`: parses values from text, with Redis' rules and words.
-//! - `stored`: the parameters that are kept in the store, so that all its processes share them.
-//! - `value`: the value types.
+//! - `parameters`: defines the parameters, with the names, ranges and defaults of Redis 7.0.
+//! - `parse`: parses values with Redis' rules and error texts.
+//! - `stored`: reads and writes the parameters that are stored in the store, so that all its
+//!   processes share them.
+//! - `value`: defines the types of values.
 
 mod parameters;
 mod parse;
@@ -30,20 +32,20 @@ pub use value::Value;
 
 use crate::arguments::CommandError;
 
-/// A change to one parameter.
+/// A parameter and its new value.
 pub type Change = (&'static Parameter, Value);
 
-/// The current parameter values. Safe to share between threads.
+/// The current values of all parameters. Threads can share a `Config`.
 #[derive(Debug)]
 pub struct Config {
     /// The values in the order of [`PARAMETERS`]. The vector is replaced, never modified, so that a
-    /// forked child always sees a complete one.
+    /// forked child always sees a complete vector.
     values: ArcSwap<Vec<Value>>,
-    /// Copies of the numeric and `yes`/`no` values, for commands that read a parameter on every
+    /// Copies of the numeric and `yes`/`no` values, for commands that read a parameter on each
     /// call.
     numbers: [AtomicI64; PARAMETERS.len()],
-    /// Held while a change is parsed, applied and stored, so that concurrent changes do not
-    /// interleave.
+    /// The lock that is held while a change is parsed, applied and stored, so that concurrent
+    /// changes do not interleave.
     changing: ForkMutex<()>,
     generation: AtomicU64,
 }
@@ -55,7 +57,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns a configuration with every parameter at its default.
+    /// Returns a configuration in which every parameter has its default value.
     pub fn new() -> Config {
         let values: Vec<Value> = PARAMETERS.iter().map(Parameter::default_value).collect();
         Config {
@@ -66,7 +68,7 @@ impl Config {
         }
     }
 
-    /// A counter that every successful [`Config::set`] increments.
+    /// Returns a counter that every successful [`Config::set`] increments.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -74,7 +76,7 @@ impl Config {
     /// Returns the value of a parameter.
     ///
     /// # Panics
-    /// If the table has no parameter of this name.
+    /// Panics if no parameter has this name.
     pub fn value(&self, name: &str) -> Value {
         let position = PARAMETERS
             .iter()
@@ -83,10 +85,10 @@ impl Config {
         self.read()[position].clone()
     }
 
-    /// Returns the value of a numeric or size parameter; a size saturates at `i64::MAX`.
+    /// Returns the value of a numeric or size parameter. Sizes saturate at `i64::MAX`.
     ///
     /// # Panics
-    /// If the table has no such parameter, or its value is neither a number nor a size.
+    /// Panics if no parameter has this name, or if its value is neither a number nor a size.
     pub fn integer(&self, name: &str) -> i64 {
         match self.value(name) {
             Value::Integer(number) => number,
@@ -95,16 +97,16 @@ impl Config {
         }
     }
 
-    /// Returns the number, size or flag (`yes` is 1, `no` is 0) of the parameter at a place from
-    /// [`Parameter::place`]. Takes about a nanosecond.
+    /// Returns the number, size or flag (`yes` is 1, `no` is 0) of a parameter, given its index
+    /// from [`Parameter::place`]. Takes about a nanosecond.
     #[inline]
     pub fn number_at(&self, place: usize) -> i64 {
         self.numbers[place].load(Ordering::Relaxed)
     }
 
-    /// Whether writes must be refused for lack of replicas. This server never has replicas, so
-    /// writes are refused whenever replicas are required. As in Redis, this is the case only if
-    /// both parameters are above 0.
+    /// Returns whether writes must be refused for lack of replicas. This server never has replicas,
+    /// so it refuses writes whenever the configuration requires replicas. As in Redis, replicas are
+    /// required only if both parameters are greater than 0.
     #[inline]
     pub fn lacks_replicas(&self) -> bool {
         const COUNT: usize = Parameter::place("min-replicas-to-write");
@@ -112,7 +114,7 @@ impl Config {
         self.number_at(COUNT) > 0 && self.number_at(LAG) > 0
     }
 
-    /// Returns the sizes above which a leaf of a stream takes no more entries.
+    /// Returns the size limits above which a stream's leaf node accepts no further entries.
     #[inline]
     pub fn stream_limits(&self) -> StreamLimits {
         const ENTRIES: usize = Parameter::place("stream-node-max-entries");
@@ -123,7 +125,7 @@ impl Config {
         }
     }
 
-    /// Returns the sizes up to which collections stay packed in one block.
+    /// Returns the size limits up to which collections stay packed in a single block.
     #[inline]
     pub fn limits(&self) -> Limits {
         const FIELDS: usize = Parameter::place("hash-max-listpack-entries");
@@ -131,7 +133,7 @@ impl Config {
         const MEMBERS: usize = Parameter::place("zset-max-listpack-entries");
         const MEMBER: usize = Parameter::place("zset-max-listpack-value");
         const INTEGERS: usize = Parameter::place("set-max-intset-entries");
-        // Redis caps the number of entries in integer sets.
+        // Redis limits the number of entries in integer sets.
         const INTEGERS_MAX: u64 = 1 << 30;
         let number = |place| self.number_at(place).unsigned_abs();
         Limits {
@@ -150,7 +152,7 @@ impl Config {
     /// Returns the value of a `yes`/`no` parameter.
     ///
     /// # Panics
-    /// If the table has no such parameter, or its value is neither `yes` nor `no`.
+    /// Panics if no parameter has this name, or if its value is neither `yes` nor `no`.
     pub fn boolean(&self, name: &str) -> bool {
         match self.value(name) {
             Value::Boolean(value) => value,
@@ -158,9 +160,9 @@ impl Config {
         }
     }
 
-    /// Implements CONFIG GET: returns names and values of the parameters that match any of the
-    /// patterns, ignoring case. A name without wildcards is returned in the caller's spelling.
-    /// O(patterns * parameters).
+    /// Implements CONFIG GET: returns the names and values of all parameters that match any of the
+    /// patterns, ignoring case. If a pattern has no wildcards, the name is returned in the caller's
+    /// spelling. Takes O(patterns * parameters) time.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let values = self.read();
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -189,11 +191,11 @@ impl Config {
         found
     }
 
-    /// Implements CONFIG SET: sets all the pairs of name and value, or none of them. `apply` puts
-    /// the changes into effect before they are stored, and may refuse them.
+    /// Implements CONFIG SET: sets all pairs of names and values, or none of them. `apply` puts the
+    /// changes into effect before they are stored, and can refuse them.
     ///
     /// # Errors
-    /// Redis' error reply, which names the first invalid argument.
+    /// Returns Redis' error reply, which names the first invalid argument.
     pub fn set(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -208,7 +210,8 @@ impl Config {
             if found.parameter.immutable {
                 return Err(failure(name, "can't set immutable config"));
             }
-            // As in Redis, a parameter and its alias may be set together; the last value wins.
+            // As in Redis, one command can set a parameter under both its name and its alias. The
+            // last value applies.
             if chosen.iter().any(|other| other.name == found.name) {
                 return Err(failure(name, "duplicate parameter"));
             }
@@ -237,11 +240,11 @@ impl Config {
         Ok(())
     }
 
-    /// Sets a parameter at startup, from the command line or a file; immutable parameters are
-    /// allowed. If the value is valid but unsupported, keeps the default and returns the reason.
+    /// Sets a parameter at startup, from the command line or a file. Immutable parameters can also
+    /// be set. If the value is valid but unsupported, keeps the default and returns the reason.
     ///
     /// # Errors
-    /// A readable message about an unknown name or an invalid value.
+    /// Returns a readable message if the name is unknown or the value is invalid.
     pub fn set_at_start(&self, name: &str, text: &str) -> Result<Option<&'static str>, String> {
         let found = find(name.as_bytes())
             .ok_or_else(|| format!("there is no configuration parameter '{name}'"))?;
@@ -263,7 +266,7 @@ impl Config {
     }
 }
 
-/// A parameter, its index in the table, and the name by which it was found.
+/// A parameter, its index in the table, and the name or alias by which it was found.
 struct NamedParameter {
     index: usize,
     parameter: &'static Parameter,

@@ -1,46 +1,46 @@
-//! The parameter table, with Redis 7.0's names, ranges and defaults.
+//! Defines the parameter table, with the names, ranges and defaults of Redis 7.0.
 
 use undercroft_numbers::parse_integer;
 
 use super::parse::{addresses, memory, notifications, output_limits, percentiles, save};
 use super::value::Value;
 
-/// A function that checks and normalizes a text, given the old value, or returns what is wrong with
-/// it.
+/// A function that validates and normalizes a new value, given the old value and the new one. On
+/// failure, it returns a description of the problem.
 pub type Check = fn(&[u8], &[u8]) -> Result<Vec<u8>, &'static str>;
 
-/// The type of a parameter, with its default and range.
+/// The type of a parameter, including its default and its range.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// `yes` or `no`, with the default.
+    /// A `yes`/`no` flag, with its default.
     Boolean(bool),
-    /// A number: default, minimum, maximum.
+    /// An integer: its default, minimum and maximum.
     Integer(i64, i64, i64),
-    /// A size in bytes: default, minimum, maximum.
+    /// A size in bytes: its default, minimum and maximum.
     Memory(u64, u64, u64),
-    /// One of a list of words: default, then the list.
+    /// One word of a fixed list: the default, followed by the list.
     Choice(&'static str, &'static [&'static str]),
-    /// Any text, with the default.
+    /// An arbitrary string, with its default.
     Text(&'static str),
-    /// Text that a function checks and normalizes: default, then the function.
+    /// A string that a function validates and normalizes: the default, followed by the function.
     Checked(&'static str, Check),
 }
 
-/// A row of the parameter table.
+/// A row of the parameter table, which describes one parameter.
 #[derive(Debug)]
 pub struct Parameter {
-    /// The name in lower case.
+    /// The parameter's name in lowercase.
     pub name: &'static str,
-    /// An alternative name.
+    /// An alternative name for the parameter.
     pub alias: Option<&'static str>,
-    /// The type, default and range.
+    /// The parameter's type, default and range.
     pub kind: Kind,
     /// Whether the parameter can be set only at startup.
     pub immutable: bool,
-    /// Whether the value must be kept out of logs.
+    /// Whether the value must not appear in logs.
     pub secret: bool,
-    /// Why only the default is supported, or `None` if every value is. Any other value is refused,
-    /// so that a setting without effect is never reported as active.
+    /// The reason why only the default is supported, or `None` if every value is. Other values are
+    /// refused, so that the server never reports an ineffective setting as active.
     pub not_done: Option<&'static str>,
 }
 
@@ -82,10 +82,10 @@ impl Parameter {
         self
     }
 
-    /// Returns a parameter's index in [`PARAMETERS`]; meant for constants.
+    /// Returns a parameter's index in [`PARAMETERS`]. Meant for use in constants.
     ///
     /// # Panics
-    /// If no parameter has this name.
+    /// Panics if no parameter has this name.
     pub const fn place(name: &str) -> usize {
         let mut place = 0;
         while place < PARAMETERS.len() {
@@ -102,7 +102,7 @@ impl Parameter {
         panic!("no configuration parameter of this name");
     }
 
-    /// The name, followed by the alias if there is one.
+    /// Returns the parameter's name, followed by its alias if one exists.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.alias)
     }
@@ -117,12 +117,12 @@ impl Parameter {
         }
     }
 
-    /// Returns why a value is unsupported, or `None` if it is supported.
+    /// Returns the reason why a value is unsupported, or `None` if it is supported.
     pub(super) fn refuses(&self, value: &Value) -> Option<&'static str> {
         self.not_done.filter(|_| *value != self.default_value())
     }
 
-    /// Parses a value, or returns Redis' words for what is wrong with it.
+    /// Parses a value. If the value is invalid, returns Redis' description of the problem.
     pub(super) fn parse(&self, old: &Value, text: &[u8]) -> Result<Value, String> {
         match self.kind {
             Kind::Boolean(_) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::Boolean(true)),
@@ -167,8 +167,8 @@ const LONG: u64 = i64::MAX as u64;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// All parameters. The defaults are Redis', except for the memory limit and the listening
-/// addresses, where Undercroft is more cautious.
+/// All parameters. The defaults are those of Redis, except for the memory limit and the listening
+/// addresses, for which Undercroft is more cautious.
 pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("maxmemory", Memory(GIB, 0, u64::MAX)),
     Parameter::new(
@@ -198,7 +198,8 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("lazyfree-lazy-user-del", Boolean(false)),
     Parameter::new("lazyfree-lazy-user-flush", Boolean(false)),
     Parameter::new("busy-reply-threshold", Integer(1000, 0, i64::MAX)).alias("lua-time-limit"),
-    // No snapshot is ever written, so none can fail, and both values have the same effect.
+    // Undercroft never writes snapshots, so no snapshot can fail, and both values have the same
+    // effect.
     Parameter::new("stop-writes-on-bgsave-error", Boolean(true)),
     Parameter::new("min-replicas-to-write", Integer(0, 0, INT)).alias("min-slaves-to-write"),
     Parameter::new("min-replicas-max-lag", Integer(10, 0, INT)).alias("min-slaves-max-lag"),

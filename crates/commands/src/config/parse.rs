@@ -1,13 +1,13 @@
-//! Parses parameter values from text, with Redis' rules and words.
+//! Parses parameter values with Redis' rules and error texts.
 
 use undercroft_numbers::parse_integer;
 
 use crate::algorithms::double::parse_double;
 
-/// Parses a size with an optional unit in any case: `b`, `k` (1000), `kb` (1024), `m`, `mb`, `g`,
-/// `gb`.
+/// Parses a size with an optional, case-insensitive unit: `b`, `k` (1000), `kb` (1024), `m`, `mb`,
+/// `g` or `gb`.
 ///
-/// As in Redis, a missing number is zero, and a number that is too large saturates.
+/// As in Redis, a missing number is zero, and an excessive number saturates.
 pub(super) fn memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = text.split_at(digits);
@@ -29,7 +29,7 @@ pub(super) fn memory(text: &[u8]) -> Option<u64> {
     Some(number.saturating_mul(factor))
 }
 
-/// Checks `save`: pairs of seconds and changes.
+/// Validates the value of `save`: pairs of seconds and numbers of changes.
 pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const INVALID: &str = "Invalid save parameters";
     let numbers: Option<Vec<i64>> = words(text).map(parse_integer).collect();
@@ -43,7 +43,7 @@ pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(words.join(" ").into_bytes())
 }
 
-/// Checks a list of percentiles separated by spaces, which may be empty.
+/// Validates a list of percentiles separated by spaces. The list can be empty.
 pub(super) fn percentiles(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     if text.is_empty() {
         return Ok(Vec::new());
@@ -62,13 +62,14 @@ pub(super) fn percentiles(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static 
     Ok(shown.join(" ").into_bytes())
 }
 
-/// Formats a percentile as INFO and CONFIG GET show it, such as `99.9`.
+/// Formats a percentile, such as `99.9`, the way INFO and CONFIG GET do.
 pub(crate) fn percentile_text(percentile: f64) -> String {
     let text = format!("{percentile:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Checks the letters for classes of keyspace events, and puts them in Redis' order.
+/// Validates the letters that select classes of keyspace events, and sorts the letters into Redis'
+/// order.
 pub(super) fn notifications(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     if text
         .iter()
@@ -77,15 +78,16 @@ pub(super) fn notifications(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'stati
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
     }
     let mut letters = normal_letters(&String::from_utf8_lossy(text));
-    // Keep the `n` that Redis hides after `A`: Redis still publishes the events of new keys.
+    // Keep an `n` that follows `A`, although Redis does not show it: Redis still publishes events
+    // for new keys.
     if letters.starts_with('A') && text.contains(&b'n') {
         letters.push('n');
     }
     Ok(letters.into_bytes())
 }
 
-/// Returns the letters in the order in which Redis shows them. `A` replaces the ten letters of
-/// `ALL`, and hides `n`.
+/// Returns the letters in the order in which Redis displays them. `A` replaces the ten letters of
+/// `ALL` and hides `n`.
 pub(super) fn normal_letters(text: &str) -> String {
     const ALL: &str = "g$lshzxetd";
     let given = |letters: &str| -> String {
@@ -100,8 +102,8 @@ pub(super) fn normal_letters(text: &str) -> String {
     first + &given("KEm")
 }
 
-/// Checks the hard limit, soft limit and soft seconds of each named client class; the other classes
-/// keep their old limits.
+/// Validates the hard limit, soft limit and soft seconds of each given client class. All other
+/// classes keep their old limits.
 pub(super) fn output_limits(old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
     let given: Vec<&[u8]> = words(text).collect();
@@ -130,7 +132,7 @@ pub(super) fn output_limits(old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static
     Ok(limits.join(&b' '))
 }
 
-/// Checks a list of addresses to listen on, and separates them by single spaces.
+/// Validates a list of addresses to listen on, and separates the addresses with single spaces.
 pub(super) fn addresses(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     const MOST: usize = 16;
     let addresses: Vec<&[u8]> = words(text).collect();

@@ -1,4 +1,5 @@
-//! The parameters that are kept in the store, so that all its processes share them.
+//! Reads and writes the parameters that are stored in the store, so that all its processes share
+//! them.
 
 use undercroft_engine::events::EventClasses;
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
@@ -7,7 +8,7 @@ use undercroft_engine::{Access, Error};
 use super::Value;
 use super::parse::normal_letters;
 
-/// The names of the parameters that are kept in the store.
+/// The names of the parameters that are stored in the store.
 pub const STORED: [&str; 6] = [
     "maxmemory",
     "maxmemory-policy",
@@ -17,8 +18,8 @@ pub const STORED: [&str; 6] = [
     "notify-keyspace-events",
 ];
 
-/// Returns a parameter's value in the store, as CONFIG GET shows it, or `None` if the parameter is
-/// not in [`STORED`].
+/// Returns the value of a parameter from the store in CONFIG GET's format, or `None` if the
+/// parameter is not in [`STORED`].
 pub fn stored_value(store: &Access<'_>, name: &str) -> Option<String> {
     let eviction = store.eviction();
     Some(match name {
@@ -35,7 +36,7 @@ pub fn stored_value(store: &Access<'_>, name: &str) -> Option<String> {
 /// Changes a parameter in the store. Returns `false` if the parameter is not in [`STORED`].
 ///
 /// # Errors
-/// [`Error`] if the store cannot be written to.
+/// Returns an [`Error`] if writing to the store fails.
 pub fn store_value(store: &Access<'_>, name: &str, value: &Value) -> Result<bool, Error> {
     let change = match (name, value) {
         ("maxmemory", Value::Memory(bytes)) => {

@@ -1,22 +1,22 @@
-//! The value types of configuration parameters.
+//! Defines the types of parameter values.
 
 /// The value of a configuration parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// `yes` or `no`.
+    /// A `yes`/`no` flag.
     Boolean(bool),
-    /// A signed number.
+    /// A signed integer.
     Integer(i64),
-    /// A size in bytes.
+    /// A size, in bytes.
     Memory(u64),
-    /// One of a fixed set of words.
+    /// One word of a fixed list.
     Choice(&'static str),
-    /// Any other text, normalized.
+    /// An arbitrary string, normalized.
     Text(Vec<u8>),
 }
 
 impl Value {
-    /// Returns the value in the form that CONFIG GET shows.
+    /// Formats the value the way CONFIG GET does.
     pub fn text(&self) -> Vec<u8> {
         match self {
             Value::Boolean(true) => b"yes".to_vec(),
@@ -28,8 +28,8 @@ impl Value {
         }
     }
 
-    /// Returns the value as a number: a size saturates at `i64::MAX`, `yes` is 1, and `no`, a
-    /// choice or text is 0.
+    /// Returns the value as a number. Sizes saturate at `i64::MAX`, `yes` is 1, and `no`, choices
+    /// and strings are 0.
     pub(super) fn number(&self) -> i64 {
         match self {
             Value::Integer(number) => *number,

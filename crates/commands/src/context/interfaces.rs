@@ -1,8 +1,8 @@
-//! The traits that the surrounding process, a server or a program that embeds the store, implements
-//! for commands.
+//! Defines the traits through which commands call the surrounding process, which is a server or a
+//! program that embeds the store.
 //!
-//! Commands do not know sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach the process
-//! through these traits.
+//! Commands do not access sockets. Instead, CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN call these
+//! traits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,84 +14,86 @@ use undercroft_engine::{Access, Error};
 use crate::config::{Parameter, Value};
 use crate::session::{ClientInfo, KillFilter, Session};
 
-/// The clients connected to a process, and their authentication. The defaults suit a process
-/// without connections.
+/// The clients connected to a process, and their authentication. The default implementations suit a
+/// process that has no connections.
 pub trait Connections: Send + Sync {
-    /// Returns every connection, oldest first. O(connections).
+    /// Returns all connections, oldest first. Takes time proportional to the number of connections.
     fn clients(&self) -> Vec<ClientInfo> {
         Vec::new()
     }
 
-    /// Whether the password is the user's.
+    /// Returns whether the password is correct for the user.
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         let _ = password;
         user == b"default"
     }
 
-    /// The user of a new connection: `default` if no password is required, otherwise `None`.
+    /// Returns the user of a new connection: `default` if no password is required, otherwise
+    /// `None`.
     fn initial_user(&self) -> Option<Arc<str>> {
         Some("default".into())
     }
 
-    /// Suspends the commands of all connections, or only writes, until a time in Unix milliseconds.
+    /// Suspends either all commands or only writes, on all connections, until a time in Unix
+    /// milliseconds.
     ///
     /// # Errors
-    /// The complete error reply with its code, if there are no connections.
+    /// Returns the complete error reply with its code if the process has no connections.
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {
         let _ = (until, all);
         Err("ERR CLIENT PAUSE needs a server: the store is embedded in this process".to_owned())
     }
 
-    /// Ends the pause.
+    /// Resumes suspended commands.
     fn unpause(&self) {}
 
-    /// Closes matching connections and returns their number. The caller's connection is closed
-    /// through its session's flag instead.
+    /// Closes the matching connections and returns how many were closed. If the caller's own
+    /// connection matches, a flag in its session closes it instead.
     fn kill(&self, filter: &KillFilter) -> usize {
         let _ = filter;
         0
     }
 
-    /// Reports that a connection was closed because it speaks HTTP.
+    /// Reports that a connection was closed because the client speaks HTTP.
     fn suspect(&self, session: &Session) {
         let _ = session;
     }
 
-    /// Whether any connection is in MONITOR mode.
+    /// Returns whether any connection is in MONITOR mode.
     fn is_monitored(&self) -> bool {
         false
     }
 
-    /// Starts to show every command to a connection.
+    /// Puts a connection into MONITOR mode, in which it receives every command.
     ///
     /// # Errors
-    /// The complete error reply with its code, if there are no connections.
+    /// Returns the complete error reply with its code if the process has no connections.
     fn monitor(&self, session: &Session) -> Result<(), String> {
         let _ = session;
         Err("ERR MONITOR needs a server: the store is embedded in this process".to_owned())
     }
 
-    /// Stops showing commands to a connection.
+    /// Ends a connection's MONITOR mode.
     fn end_monitor(&self, session: &Session) {
         let _ = session;
     }
 
-    /// Sends a line that describes a command to the connections in MONITOR mode. The line includes
-    /// its line end.
+    /// Sends a line that describes a command to all connections in MONITOR mode. The line includes
+    /// its line terminator.
     fn show(&self, session: &Session, line: &[u8]) {
         let _ = (session, line);
     }
 }
 
-/// The interface by which data from other clients reaches a connection: messages it subscribes to,
-/// and items it waits for. The defaults suit a process that waits on the calling thread, and whose
-/// subscribers receive messages by other means.
+/// Delivers data from other clients to a connection: messages to which it has subscribed, and items
+/// for which it waits. The default implementations suit a process that waits on the calling thread
+/// and whose subscribers receive messages by other means.
 pub trait Inbox: Send + Sync {
-    /// Takes the elements that a command wants, or waits for them. The wait blocks this thread,
-    /// unless the command can be answered later. Without a timeout, it lasts indefinitely.
+    /// Obtains the elements that a command requests, or waits for them. The wait blocks this
+    /// thread, unless the reply can be sent later. Without a timeout, the wait is indefinite.
     ///
     /// # Errors
-    /// [`Error::WrongType`], or a lock that cannot be taken now.
+    /// Returns [`Error::WrongType`], or an error if a lock cannot be acquired now.
     fn take_or_wait(
         &self,
         session: &Session,
@@ -105,21 +107,22 @@ pub trait Inbox: Send + Sync {
             .map(WaitOutcome::Answered)
     }
 
-    /// Ends the wait of a connection, with a timeout or an error. Returns whether the connection
-    /// was waiting.
+    /// Ends the wait of a connection, as if it had timed out or with an error. Returns whether the
+    /// connection was waiting.
     ///
     /// # Errors
-    /// If a lock cannot be taken now.
+    /// Returns an error if a lock cannot be acquired now.
     fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
         let _ = (id, with_error);
         Ok(false)
     }
 
     /// Subscribes the connection to all the names, or to none of them on error. The connection must
-    /// not be subscribed to any of them yet.
+    /// not yet be subscribed to any of the names.
     ///
     /// # Errors
-    /// If a lock cannot be taken now, or there are no connections that could receive messages.
+    /// Returns an error if a lock cannot be acquired now, or if the process has no connections that
+    /// could receive messages.
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Err(Error::Name(
@@ -129,38 +132,38 @@ pub trait Inbox: Send + Sync {
         ))
     }
 
-    /// Unsubscribes the connection from these names. The connection must be subscribed to all of
+    /// Unsubscribes the connection from all the names. The connection must be subscribed to each of
     /// them.
     ///
     /// # Errors
-    /// If a lock cannot be taken now.
+    /// Returns an error if a lock cannot be acquired now.
     fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Ok(())
     }
 }
 
-/// The figures that a server or an embedding process reports about itself. Counters start when the
-/// process starts or at CONFIG RESETSTAT.
+/// The statistics that a server or an embedding process reports about itself. Counters start at
+/// zero when the process starts, and CONFIG RESETSTAT resets them.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// The TCP port, or 0 if there is none.
+    /// The TCP port, or 0 if the process does not listen on TCP.
     pub tcp_port: u16,
     /// The number of threads that run commands.
     pub threads: usize,
-    /// The path of the configuration file; empty if there is none.
+    /// The path of the configuration file, or an empty string if none was given.
     pub config_file: String,
-    /// The number of current connections.
+    /// The number of open connections.
     pub connected_clients: u64,
-    /// The number of connections that currently wait for a lock.
+    /// The number of connections that are currently waiting for a lock.
     pub blocked_clients: u64,
-    /// The number of accepted connections.
+    /// The number of connections accepted since the start.
     pub connections: u64,
-    /// The number of connections refused because there were too many.
+    /// The number of connections refused because the connection limit was reached.
     pub rejected_connections: u64,
-    /// The number of commands run.
+    /// The number of commands that have run.
     pub commands: u64,
-    /// The number of commands run in the last second.
+    /// The number of commands that ran in the last second.
     pub commands_per_second: u64,
     /// The number of bytes read from sockets.
     pub input_bytes: u64,
@@ -170,9 +173,9 @@ pub struct Facts {
     pub input_per_second: u64,
     /// The number of bytes written to sockets in the last second.
     pub output_per_second: u64,
-    /// The number of reads from sockets.
+    /// The number of read calls on sockets.
     pub reads: u64,
-    /// The number of writes to sockets.
+    /// The number of write calls on sockets.
     pub writes: u64,
     /// The number of keys that read commands found.
     pub hits: u64,
@@ -182,26 +185,26 @@ pub struct Facts {
     pub errors: u64,
 }
 
-/// The options of SHUTDOWN.
+/// The options of the SHUTDOWN command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownOptions {
-    /// SAVE (`true`) or NOSAVE (`false`), if given.
+    /// SAVE (`true`), NOSAVE (`false`), or `None` if neither was given.
     pub save: Option<bool>,
-    /// NOW: does not wait for replicas.
+    /// NOW: skip waiting for replicas.
     pub now: bool,
-    /// FORCE: ignores errors while saving.
+    /// FORCE: ignore errors while saving.
     pub force: bool,
-    /// ABORT: cancels a shutdown in progress.
+    /// ABORT: cancel a shutdown in progress.
     pub abort: bool,
 }
 
-/// The controls of the process itself that commands use. The defaults suit a process that embeds
-/// the store.
+/// The operations on the process itself that commands require. The default implementations suit a
+/// process that embeds the store.
 pub trait Control: Send + Sync {
-    /// Puts changed parameters into effect before they are stored: all of them, or none on error.
+    /// Applies changed parameters before they are stored: all of them, or none on error.
     ///
     /// # Errors
-    /// The parameter that cannot have its new value, and why.
+    /// Returns the parameter that cannot be set to its new value, and the reason.
     fn apply(
         &self,
         changes: &[(&'static Parameter, Value)],
@@ -210,35 +213,35 @@ pub trait Control: Send + Sync {
         Ok(())
     }
 
-    /// Returns the figures that INFO shows about the process itself.
+    /// Returns the statistics that INFO shows about the process itself.
     fn facts(&self) -> Facts {
         Facts {
             threads: 1,
-            // The caller is the only client.
+            // The only client is the embedding process itself.
             connected_clients: 1,
             ..Facts::default()
         }
     }
 
-    /// Implements CONFIG RESETSTAT: resets the counters among the [`facts`](Control::facts) to
-    /// zero.
+    /// Implements CONFIG RESETSTAT: resets the counters in [`facts`](Control::facts) to zero.
     fn reset_statistics(&self) {}
 
-    /// Puts the calling thread to sleep for a time, or until the process is told to end.
+    /// Puts the calling thread to sleep for the given time, or until the process is asked to exit.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
 
-    /// Writes a script's message to the log, if there is one. Levels range from 0 (debug) to 3
-    /// (warning).
+    /// Writes a script's message to the log, if the process has a log. Levels range from 0 (debug)
+    /// to 3 (warning).
     fn log(&self, level: u8, text: &[u8]) {
         let _ = (level, text);
     }
 
-    /// Begins a shutdown of the server, which ends after the handler has returned.
+    /// Begins shutting down the server. The shutdown completes after the command's handler has
+    /// returned.
     ///
     /// # Errors
-    /// The complete error reply with its code, if the server cannot be stopped this way.
+    /// Returns the complete error reply with its code if a command cannot stop this process.
     fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
         let _ = options;
         Err("ERR there is no server to shut down: the store is embedded in this process".to_owned())

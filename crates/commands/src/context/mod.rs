@@ -1,16 +1,16 @@
-//! The environment that every command handler receives: the connection, the store, and the process
-//! that runs the command.
+//! Defines the environment that every command handler receives: the connection, the store, and the
+//! process that runs the command.
 //!
-//! Handlers, scripts and command dispatch call this folder. The types in this file refer to each
-//! other: a context leads to its process, the process to an interpreter of scripts, and the
+//! Handlers, scripts and command dispatch call this module. The types in this file refer to each
+//! other: a context refers to its process, the process refers to a script interpreter, and the
 //! interpreter calls commands in a context.
 //!
-//! - `interfaces`: the traits that the surrounding process implements for commands.
-//! - `pause`: CLIENT PAUSE: suspends commands for a time.
+//! - `interfaces`: defines the traits through which commands call the surrounding process.
+//! - `pause`: implements CLIENT PAUSE, which suspends commands for a time.
 //! - `redaction`: hides passwords in logged arguments.
 //! - `reporting`: reports commands to the slow log, LATENCY and MONITOR.
-//! - `scratch`: the state outside the store that a transaction's commands change.
-//! - `timing`: times commands as they run.
+//! - `scratch`: restores the state outside the store that a transaction's commands change.
+//! - `timing`: measures the running times of commands.
 
 mod interfaces;
 mod pause;
@@ -42,35 +42,36 @@ pub use pause::Pause;
 pub(crate) use scratch::SessionScratch;
 pub(crate) use timing::Timing;
 
-/// Everything that a handler can see and change besides its arguments and its reply.
+/// Everything that a command handler can access other than its arguments and its reply.
 pub struct Context<'a> {
-    /// The connection that sent the command; an embedded client has a session, too.
+    /// The session of the connection that sent the command. An embedded client also has a session.
     pub session: &'a mut Session,
-    /// The server, or the embedding process.
+    /// The server or embedding process that runs the command.
     pub host: Host<'a>,
-    /// The access to the store, alone or within a transaction.
+    /// The access to the store, either directly or within a transaction.
     pub store: Access<'a>,
-    /// The handlers, indexed by command number.
+    /// The handlers of all commands, indexed by command number.
     pub(crate) handlers: &'static Handlers,
     /// Whether even the fastest commands are timed, for the slow log or LATENCY.
     pub(crate) timed: bool,
-    /// Whether commands are shown to connections in MONITOR mode.
+    /// Whether commands are sent to connections in MONITOR mode.
     pub(crate) shows: bool,
-    /// Whether GET and SET can run directly: they are neither timed, queued or shown, nor refused
-    /// for lack of replicas.
+    /// Whether GET and SET can take the fast path: they are not timed, queued, shown to monitors or
+    /// refused for lack of replicas.
     pub(crate) direct: bool,
-    /// Whether a script runs the commands.
+    /// Whether the commands are called by a script.
     pub(crate) scripted: bool,
-    /// The fast commands that are timed together.
+    /// The fast commands that are being timed together.
     pub(crate) lap: Lap,
 }
 
-/// The slow log threshold in microseconds below which every command is timed. At or above it, plain
-/// SETs and constant-time commands are not timed, because they never take that long.
+/// The slow log threshold, in microseconds, below which every command is timed. At or above this
+/// threshold, plain SETs and constant-time commands are not timed, because they never take that
+/// long.
 const WORTH_TIMING: i64 = 10_000;
 
 impl<'a> Context<'a> {
-    /// Creates a context with a table of handlers; [`Context::new`] supplies the table.
+    /// Creates a context with the given table of handlers. [`Context::new`] supplies this table.
     #[inline]
     pub(crate) fn with_handlers(
         handlers: &'static Handlers,
@@ -93,7 +94,7 @@ impl<'a> Context<'a> {
         context
     }
 
-    /// Returns a context for commands within a running transaction.
+    /// Returns a context for the commands within a running transaction.
     pub(crate) fn nested<'b>(&'b mut self, store: Access<'b>) -> Context<'b> {
         Context {
             store: store.leaving_untouched(self.session.no_touch),
@@ -108,7 +109,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether memory is full even after eviction.
+    /// Returns whether the memory limit is still exceeded after eviction.
     pub(crate) fn is_full(&self) -> Result<bool, Failure> {
         match self.store.check_memory_for(0).map_err(Failure::from) {
             Err(Failure::Reply(_)) => Ok(true),
@@ -122,8 +123,8 @@ impl<'a> Context<'a> {
         self.handlers[usize::from(command.number)]
     }
 
-    /// Recomputes the flags that select fast paths. Must be called after the configuration changed,
-    /// the connection began to monitor, or a transaction began or ended.
+    /// Recomputes the flags that select fast paths. Must be called after the configuration changes,
+    /// a connection enters MONITOR mode, or a transaction begins or ends.
     pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold())
             || self.host.latency().watches();
@@ -134,20 +135,20 @@ impl<'a> Context<'a> {
             && !self.host.config().lacks_replicas();
     }
 
-    /// Drops the commands queued since MULTI and the watched keys.
+    /// Discards the commands queued since MULTI, and forgets the watched keys.
     pub(crate) fn discard(&mut self) {
         self.session.transaction.queue = None;
         self.session.transaction.watches.clear();
         self.choose_way();
     }
 
-    /// The database that SELECT selected.
+    /// Returns the database that the connection has selected.
     #[inline(always)]
     pub fn database(&self) -> usize {
         self.session.database as usize
     }
 
-    /// Counts a lookup of a key for INFO.
+    /// Counts a key lookup for INFO.
     #[inline(always)]
     pub(crate) fn count_lookup(&mut self, found: bool) {
         if found {
@@ -157,15 +158,15 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Counts a lookup of a key for INFO, and reports it to the store ([`Access::looked_up`]).
+    /// Counts a key lookup for INFO, and reports it to the store ([`Access::looked_up`]).
     #[inline(always)]
     pub(crate) fn looked_up(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
         self.store.looked_up(self.database(), key, found);
     }
 
-    /// Does the same as [`looked_up`](Self::looked_up), except that the lookup does not count as a
-    /// use of the key.
+    /// Does the same as [`looked_up`](Self::looked_up), except that the lookup does not count as an
+    /// access to the key.
     #[inline(always)]
     pub(crate) fn peeked(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
@@ -174,8 +175,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns what `look` finds at a key, or `None` if the key does not exist. Counts the lookup,
-    /// and counts it as a use of the key.
+    /// Returns the result of `look` for a key, or `None` if the key does not exist. Counts the
+    /// lookup, and counts it as an access to the key.
     #[inline]
     pub(crate) fn look_at<R>(
         &mut self,
@@ -185,7 +186,7 @@ impl<'a> Context<'a> {
         self.look_into(key, &mut (), |reader, key, ()| look(reader, key))
     }
 
-    /// Does the same as [`look_at`](Self::look_at), but fills the caller's buffer, which stays
+    /// Does the same as [`look_at`](Self::look_at), but fills the caller's buffer, which remains
     /// empty if the key does not exist.
     #[inline]
     pub(crate) fn look_into<S: Scratch, R>(
@@ -203,7 +204,7 @@ impl<'a> Context<'a> {
         Ok(found)
     }
 
-    /// Hashes the keys.
+    /// Hashes each of the keys.
     pub(crate) fn keys<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k &'k [u8], IntoIter: Clone>,
@@ -212,14 +213,14 @@ impl<'a> Context<'a> {
     }
 }
 
-/// A function that runs one command. The arguments start with the command's name, and their number
-/// satisfies the arity.
+/// A function that runs one command. The first argument is the command's name, and the number of
+/// arguments satisfies the command's arity.
 ///
-/// A handler either writes one complete reply, or fails before writing anything.
+/// A handler either writes one complete reply, or fails before it writes anything.
 pub(crate) type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Outcome;
 
-/// The name of a command and its handler. A container's handler also serves its subcommands that
-/// have no entry.
+/// A command's name and its handler. The handler of a container command also serves the subcommands
+/// that have no entry.
 pub(crate) type HandlerEntry = (&'static str, Handler);
 
 /// The handlers of all commands and subcommands, indexed by command number. The table is defined in
@@ -227,21 +228,22 @@ pub(crate) type HandlerEntry = (&'static str, Handler);
 /// [`Context`].
 pub(crate) type Handlers = [Handler; table::COUNT];
 
-/// References to the parts of the process that runs a command. Cheap to copy.
+/// References to the parts of the process that runs a command. Copying a `Host` is cheap.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
-    /// The process's configuration, clock and counters.
+    /// The configuration, clock and counters of the process.
     pub process: &'a Process,
     /// The clients connected to the process.
     pub connections: &'a dyn Connections,
-    /// The interface by which messages and items reach the connection that sent the command.
+    /// The inbox that delivers messages and items to the connection that sent the command.
     pub inbox: &'a dyn Inbox,
-    /// The controls of the process itself.
+    /// The operations on the process itself.
     pub control: &'a dyn Control,
 }
 
 impl<'a> Host<'a> {
-    /// Returns a host whose connections, inbox and control are one object.
+    /// Returns a host in which a single object implements the connections, the inbox and the
+    /// control.
     pub fn of<T: Connections + Inbox + Control>(process: &'a Process, rest: &'a T) -> Host<'a> {
         Host {
             process,
@@ -251,25 +253,25 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     #[inline(always)]
     pub fn config(&self) -> &'a Config {
         &self.process.config
     }
 
-    /// The log of slow commands.
+    /// Returns the log of slow commands.
     #[inline(always)]
     pub fn slowlog(&self) -> &'a SlowLog {
         &self.process.slowlog
     }
 
-    /// The latency monitor.
+    /// Returns the latency monitor.
     #[inline(always)]
     pub fn latency(&self) -> &'a Latency {
         &self.process.latency
     }
 
-    /// The counters of commands and errors.
+    /// Returns the counters of commands and errors.
     #[inline(always)]
     pub fn statistics(&self) -> &'a Statistics {
         &self.process.statistics
@@ -281,19 +283,19 @@ impl<'a> Host<'a> {
     }
 }
 
-/// The state of a process that runs commands, shared by its threads.
+/// The state of a process that runs commands. All its threads share this state.
 pub struct Process {
-    /// The configuration; at run time changed only through [`Config::set`].
+    /// The configuration. At run time, it changes only through [`Config::set`].
     pub config: Config,
     /// The log of slow commands.
     pub slowlog: SlowLog,
-    /// The latency monitor, for commands and other events.
+    /// The latency monitor, which records commands and other events.
     pub latency: Latency,
     /// The counters of commands and errors.
     pub statistics: Statistics,
-    /// When the process started, in Unix milliseconds.
+    /// The time when the process started, in Unix milliseconds.
     pub started: i64,
-    /// The interpreter of scripts, or `None` if scripts are unsupported.
+    /// The script interpreter, or `None` if scripts are unsupported.
     pub(crate) interpreter: Option<&'static dyn Interpreter>,
     pub(crate) script_limits: ScriptLimits,
     pub(crate) scripts: ScriptCache,
@@ -311,12 +313,13 @@ fn system_time() -> i64 {
 }
 
 impl Process {
-    /// Returns a process with this configuration, in which `threads` threads run commands.
+    /// Returns a process with the given configuration and `threads` threads that run commands.
     pub fn new(config: Config, threads: usize) -> Process {
         Process::with_clock(config, threads, system_time)
     }
 
-    /// Does the same as [`new`](Self::new), but with another clock in Unix microseconds. For tests.
+    /// Does the same as [`new`](Self::new), but with a different clock, which returns Unix
+    /// microseconds. Meant for tests.
     pub fn with_clock(config: Config, threads: usize, clock: fn() -> i64) -> Process {
         let slowlog = SlowLog::new();
         slowlog.configure(&config);
@@ -337,7 +340,7 @@ impl Process {
         }
     }
 
-    /// Adds an interpreter of scripts and limits on them.
+    /// Adds a script interpreter and the limits on scripts.
     pub fn with_interpreter(
         mut self,
         interpreter: Option<&'static dyn Interpreter>,
@@ -354,30 +357,31 @@ impl Process {
     }
 }
 
-/// An interpreter of scripts, shared by all threads of a process. It manages its own cache of
-/// compiled texts.
+/// A script interpreter that all threads of a process share. It manages its own cache of compiled
+/// scripts.
 pub trait Interpreter: Send + Sync {
     /// Compiles a script.
     ///
     /// # Errors
-    /// If the text is invalid, or compiling takes longer than a script may run.
+    /// Returns an error if the script is invalid, or if compilation exceeds the time limit for
+    /// scripts.
     fn compile(&self, script: &Script, limits: ScriptLimits) -> Result<(), CommandError>;
 
-    /// Runs the program of a library, which registers its functions and may do nothing else.
+    /// Runs the program of a library. The program can only register functions.
     ///
     /// # Errors
-    /// If the program is invalid.
+    /// Returns an error if the program is invalid.
     fn load(
         &self,
         library: &Script,
         limits: ScriptLimits,
     ) -> Result<Vec<LibraryFunction>, CommandError>;
 
-    /// Runs a script, or a function of a library, and writes its return value as one reply.
+    /// Runs a script or a library function, and writes its return value as one reply.
     ///
     /// # Errors
-    /// The error that ended the script; its earlier writes stay. Or
-    /// [`Stopped`](ScriptError::Stopped), in which case the transaction is rolled back.
+    /// Returns the error that ended the script. The script's earlier writes remain in effect,
+    /// unless the error is [`Stopped`](ScriptError::Stopped), which rolls back the transaction.
     fn run(
         &self,
         script: &Script,
@@ -386,12 +390,13 @@ pub trait Interpreter: Send + Sync {
         reply: &mut dyn Reply,
     ) -> Result<(), ScriptError>;
 
-    /// The bytes of memory that the interpreters of all threads of this process use.
+    /// Returns the number of bytes of memory that the interpreters of all threads of this process
+    /// use.
     fn memory(&self) -> u64;
 }
 
-/// The store as a script sees it: a script calls commands ([`call`](Calls::call)), and the
-/// interpreter asks whether the script may continue ([`tick`](Calls::tick)).
+/// The interpreter's access to the store: a script calls commands ([`call`](Calls::call)), and the
+/// interpreter checks whether the script may continue ([`tick`](Calls::tick)).
 pub struct Calls<'c, 'a> {
     pub(crate) context: &'c mut Context<'a>,
     pub(crate) run: ScriptRun<'c>,

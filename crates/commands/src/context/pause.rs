@@ -1,57 +1,58 @@
-//! CLIENT PAUSE: suspends commands for a time.
+//! Implements CLIENT PAUSE, which suspends commands for a time.
 //!
-//! The server keeps one [`Pause`] for all its connections and consults it before each command. A
-//! suspended command waits like one that needs a lock, and nothing more is read from its connection
-//! meanwhile.
+//! The server has a single [`Pause`] for all its connections, and checks it before each command. A
+//! suspended command waits like a command that needs a lock. Meanwhile, the server reads nothing
+//! more from the command's connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::session::Session;
 use crate::table::{Command, Flag, resolve};
 
-/// A pause of commands: its scope and its end. Safe to share between threads.
+/// The scope and the end of a pause, during which commands are suspended. Threads can share a
+/// `Pause`.
 #[derive(Debug, Default)]
 pub struct Pause(AtomicU64);
 
-/// The lowest bit: set if all commands are suspended, not only writes.
+/// The lowest bit, which is set if all commands are suspended, not only writes.
 const ALL: u64 = 1;
 
 impl Pause {
-    /// Begins a pause until a time in Unix milliseconds. As in Redis, it replaces the scope of a
-    /// pause in progress, and the later of the two ends applies.
+    /// Begins a pause that ends at a time in Unix milliseconds. If a pause is already in progress,
+    /// the new scope replaces its scope, and the later of the two ends applies, as in Redis.
     pub fn begin(&self, until: i64, all: bool) {
         let until = until.max(0).unsigned_abs() << 1;
         let longer = |pause: u64| Some(until.max(pause & !ALL) | u64::from(all));
-        // Cannot fail: `longer` always returns a value.
+        // The update cannot fail, because `longer` always returns a value.
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
-    /// Ends the pause.
+    /// Ends the pause immediately.
     pub fn end(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Whether there may be a pause. Takes one atomic load.
+    /// Returns whether commands may be paused. Takes one atomic load.
     #[inline(always)]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// When the pause ends, in Unix milliseconds, or 0 if there is none. As in Redis, no key
-    /// expires or is evicted before that.
+    /// Returns the end of the pause in Unix milliseconds, or 0 if commands are not paused. As in
+    /// Redis, no key expires or is evicted during a pause.
     pub fn until(&self) -> u64 {
         self.0.load(Ordering::Relaxed) >> 1
     }
 
-    /// Whether a command must wait at a time in Unix milliseconds. A command that will be refused
-    /// anyway need not wait.
+    /// Returns whether a command must wait at the given time, in Unix milliseconds. A command that
+    /// will be refused anyway does not wait.
     #[cold]
     pub fn holds(&self, session: &Session, arguments: &[&[u8]], now: i64) -> bool {
         let pause = self.0.load(Ordering::Relaxed);
         if pause >> 1 <= now.max(0).unsigned_abs() {
-            // Clears the expired pause, unless a new one has begun.
+            // Clear the expired pause, unless a new pause has already begun.
             let _ = self
                 .0
                 .compare_exchange(pause, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -102,7 +103,7 @@ mod tests {
         pause.begin(300, true);
         pause.end();
         assert!(!holds("GET k", 250));
-        // Redis 7.0.15 behaves the same.
+        // Redis 7.0.15 behaves the same way.
         pause.begin(300, false);
         pause.begin(270, true);
         assert_eq!(pause.until(), 300);

@@ -1,10 +1,10 @@
-//! Hides passwords in logged arguments.
+//! Hides passwords in the arguments that are logged.
 
 use crate::arguments::is_keyword;
 use crate::config::PARAMETERS;
 use crate::table::Command;
 
-/// Returns the arguments for the slow log and MONITOR, with passwords hidden.
+/// Returns a command's arguments for the slow log and MONITOR, with passwords hidden.
 pub(super) fn redacted<'a>(command: &'static Command, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
     const HIDDEN: &[u8] = b"(redacted)";
     let mut shown = arguments.to_vec();
@@ -32,7 +32,7 @@ pub(super) fn redacted<'a>(command: &'static Command, arguments: &[&'a [u8]]) ->
                     () if is_keyword(word, "AUTH") => 1,
                     () if is_keyword(word, "AUTH2") => 2,
                     () if is_keyword(word, "COPY") || is_keyword(word, "REPLACE") => 0,
-                    // The options have ended: keys or an unknown word follow.
+                    // The options end here: keys or an unknown word follow.
                     () => break,
                 };
                 let hidden = shown.iter_mut().skip(at + 1).take(secrets);

@@ -1,5 +1,5 @@
-//! Reports commands to the slow log, LATENCY and MONITOR, and decides which commands are worth
-//! timing for them.
+//! Reports commands to the slow log, LATENCY and MONITOR, and decides which commands must be timed
+//! for these reports.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -11,17 +11,18 @@ use crate::statistics::Trace;
 use crate::statistics::latency::Event;
 use crate::table::{Command, DEL, Flag};
 
-/// The number of arguments above which even a fast command may take long.
+/// The number of arguments above which even a fast command can take long.
 const QUICK_ARGUMENTS: usize = 64;
 
-/// Whether a command is too fast to be timed for the slow log. This includes DEL, which frees large
-/// values later, like UNLINK.
+/// Returns whether a command is too fast to be timed for the slow log. DEL is among these commands
+/// because, like UNLINK, it frees large values later.
 pub(crate) fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
     let is_fast = command.flags.has(Flag::Fast) || std::ptr::eq(command, DEL);
     is_fast && arguments.len() <= QUICK_ARGUMENTS
 }
 
-/// Whether a command's time is excluded from the slow log, because it may wait for other clients.
+/// Returns whether a command's running time is excluded from the slow log because the command can
+/// wait for other clients.
 pub(crate) fn is_waiting(context: &Context<'_>, command: &Command) -> bool {
     command.flags.has(Flag::Blocking) && !context.store.is_running()
 }
@@ -30,13 +31,13 @@ fn microseconds(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Whether a command that took this long belongs in the slow log.
+/// Returns whether a command's running time is long enough for the slow log.
 pub(crate) fn is_slow(context: &Context<'_>, time: Duration) -> bool {
-    // Read the current threshold: this command may be a CONFIG SET that changed it.
+    // Read the current threshold, because this command can be a CONFIG SET that changed it.
     (0..=microseconds(time)).contains(&context.host.slowlog().threshold())
 }
 
-/// Reports a command's time to LATENCY.
+/// Reports a command's running time to LATENCY.
 #[inline]
 pub(crate) fn note_latency(context: &Context<'_>, command: &Command, time: Duration) {
     let event = match command.flags.has(Flag::Fast) {
@@ -69,15 +70,15 @@ pub(crate) fn note_slow(
     }
 }
 
-/// The origin of a command.
+/// The origin of a command: a client or a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sender {
     Client,
     Script,
 }
 
-/// Shows a command to connections in MONITOR mode, with the database selected after it.
-/// Administrative commands are not shown.
+/// Sends a command to all connections in MONITOR mode, unless it is an administrative command.
+/// `database` is the database that is selected after the command.
 #[cold]
 pub(crate) fn show_to_monitors(
     context: &Context<'_>,
@@ -113,7 +114,7 @@ pub(crate) fn show_to_monitors(
     host.connections.show(session, &line);
 }
 
-/// Adds the slow commands of a script to the slow log.
+/// Adds the slow commands that a script ran to the slow log.
 pub(crate) fn note_slow_trace(context: &mut Context<'_>, trace: &Trace) {
     for traced in &trace.commands {
         if let Some(time) = traced.time {
@@ -122,7 +123,7 @@ pub(crate) fn note_slow_trace(context: &mut Context<'_>, trace: &Trace) {
     }
 }
 
-/// Shows all commands of a script to connections in MONITOR mode.
+/// Sends all commands that a script ran to the connections in MONITOR mode.
 pub(crate) fn show_trace(context: &Context<'_>, trace: &Trace) {
     for traced in &trace.commands {
         let (database, command) = (traced.database, traced.command);

@@ -1,17 +1,17 @@
-//! The state outside the store that a transaction's commands change, and that is restored before
-//! each run.
+//! Restores the state outside the store that a transaction's commands change, before each run of
+//! the transaction.
 
 use undercroft_engine::Scratch;
 
 use super::Context;
 use crate::session::SavedState;
 
-/// The connection of a transaction and the results of its commands; the store resets both before
-/// each run (W10).
+/// The connection that runs a transaction, and the results of the transaction's commands. The store
+/// resets both before each run (W10).
 pub(crate) struct SessionScratch<'c, 'a, T> {
     pub(crate) context: &'c mut Context<'a>,
     before: SavedState,
-    /// The results of the commands.
+    /// The results of the transaction's commands.
     pub(crate) made: T,
 }
 

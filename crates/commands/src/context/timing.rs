@@ -1,13 +1,13 @@
-//! Times commands as they run.
+//! Measures the running times of commands.
 //!
-//! Reading the clock costs a tenth of a fast command. So the fast commands of a batch are timed
-//! together: the clock is read before the first of them, and after the last or before a slow one,
-//! which is timed individually. The sum is exact, and is split evenly among the fast commands.
-//! Outside a batch, as when a process calls the store that it maps, one of sixteen fast commands is
-//! timed.
+//! Reading the clock takes a tenth of the time of a fast command. The fast commands of a batch are
+//! therefore timed together: the clock is read before the first command, and again after the last
+//! command or before a slow command, which is timed individually. The total is exact, and is
+//! divided evenly among the fast commands. Outside a batch, for example when a process calls the
+//! store that it maps, one in sixteen fast commands is timed.
 //!
-//! For the same reason, all fast commands between two slow ones see the same time, like the
-//! commands of a transaction.
+//! For the same reason, all fast commands between two slow commands see the same current time, like
+//! the commands of a transaction.
 
 use std::time::{Duration, Instant};
 
@@ -18,30 +18,30 @@ use crate::failure::{Failure, Outcome};
 use crate::statistics::{CallCount, Lap};
 use crate::table::{Command, Flag};
 
-/// Outside a batch, one of this many fast commands is timed.
+/// The sampling interval outside a batch: one out of this many fast commands is timed.
 const TIMED: u64 = 16;
 
-/// How a fast command is timed.
+/// The way in which a fast command is timed.
 #[derive(Clone, Copy)]
 pub(crate) enum Timing {
-    /// Together with the rest of its batch.
+    /// The command is timed together with the other fast commands of its batch.
     Together,
-    /// Individually, from this moment.
+    /// The command is timed individually, starting at this instant.
     Since(Instant),
-    /// Not at all.
+    /// The command is not timed.
     Not,
 }
 
 impl Context<'_> {
-    /// Begins a batch: until [`end_batch`](Self::end_batch), fast commands are timed together. The
-    /// commands must run back to back, without other work between them.
+    /// Begins a batch. Until [`end_batch`](Self::end_batch), fast commands are timed together. The
+    /// commands must run back to back, with no other work in between.
     #[inline]
     pub fn begin_batch(&mut self) {
         self.lap.since = Some(Instant::now());
         self.lap.frozen = Some(self.store.freeze());
     }
 
-    /// Ends a batch, and counts the commands that ran in it.
+    /// Ends a batch, and counts the commands that ran in the batch.
     #[inline]
     pub fn end_batch(&mut self) {
         self.end_lap();
@@ -49,7 +49,8 @@ impl Context<'_> {
         self.lap.frozen = None;
     }
 
-    /// Counts the fast commands that have run in the batch so far. Returns the current time.
+    /// Counts the fast commands of the batch that have not been counted yet. Returns the current
+    /// time.
     #[inline]
     fn end_lap(&mut self) -> Instant {
         let now = Instant::now();
@@ -81,7 +82,7 @@ impl Context<'_> {
         }
     }
 
-    /// Counts a fast command that has run, and its time if it was timed individually.
+    /// Counts a fast command that has run, and records its time if it was timed individually.
     #[inline(always)]
     pub(crate) fn end_fast(
         &mut self,
@@ -103,8 +104,8 @@ impl Context<'_> {
     }
 
     /// Returns the start time of a command that is about to run and is timed individually. If no
-    /// fast command has run since the batch began or the last slow command ended, returns that time
-    /// without reading the clock.
+    /// fast command has run since the batch began or since the last slow command ended, returns
+    /// that earlier time without reading the clock.
     #[inline]
     pub(crate) fn start_slow(&mut self) -> Instant {
         self.lap.frozen = None;
@@ -114,7 +115,7 @@ impl Context<'_> {
         }
     }
 
-    /// Counts a command that has run and was timed individually. Returns its running time.
+    /// Counts a command that was timed individually. Returns its running time.
     #[inline]
     pub(crate) fn end_slow(
         &mut self,
@@ -134,17 +135,18 @@ impl Context<'_> {
         time
     }
 
-    /// Whether a failed command does not count as a call.
+    /// Returns whether a failed command is excluded from the count of calls.
     #[cold]
     fn is_no_call(&self, command: &'static Command, outcome: &Outcome) -> bool {
         let error = match outcome {
-            // A blocked command is not counted: its retry will be.
+            // Do not count a blocked command, because its retry is counted.
             Err(Failure::Blocked(_)) => return true,
             Err(Failure::Reply(error)) => error.text(),
             Ok(()) => return false,
         };
-        // Redis refuses a command for lack of memory before it runs. The error of a script that did
-        // run also contains a position, so it does not equal the plain text.
+        // Redis refuses a command for lack of memory before running it. If a script fails for lack
+        // of memory while running, its error also contains a position, so it differs from the plain
+        // text.
         let is_refused = match command.flags.has(Flag::DenyOom) {
             true => error.starts_with("OOM "),
             false => error == CommandError::OUT_OF_MEMORY.text(),
@@ -155,13 +157,13 @@ impl Context<'_> {
         is_refused
     }
 
-    /// Counts one command.
+    /// Counts a single command.
     pub(crate) fn count_one(&self, command: &'static Command, time: Duration, failed: bool) {
         self.count(&[CallCount::one(command, failed)], time);
     }
 
-    /// Counts the commands of a script whose transaction committed. They are untimed, as the
-    /// script's time includes theirs.
+    /// Counts the commands of a script whose transaction committed. They are not timed, because the
+    /// script's time includes the time of its commands.
     pub(crate) fn count_ran(&mut self, lap: &Lap) {
         let (statistics, thread) = (self.host.statistics(), self.session.peer.route.0);
         statistics.count_untimed(thread, &lap.calls);
@@ -181,7 +183,7 @@ impl Context<'_> {
         statistics.count(self.session.peer.route.0, calls, nanoseconds, tracks);
     }
 
-    /// Counts a command that was refused before it ran.
+    /// Counts a command that was refused before it could run.
     #[cold]
     pub(crate) fn count_rejected(&self, command: &'static Command) {
         let statistics = self.host.statistics();

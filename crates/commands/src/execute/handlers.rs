@@ -1,4 +1,4 @@
-//! The table of all handlers, indexed by command number.
+//! Defines the table of all command handlers, indexed by command number.
 
 use crate::arguments::CommandError;
 use crate::context::{Context, Handler, HandlerEntry, Handlers};
@@ -49,7 +49,7 @@ const FAMILIES: [&[HandlerEntry]; 39] = [
     server::lolwut::HANDLERS,
 ];
 
-/// The handler of each command.
+/// The handlers of all commands, indexed by command number.
 pub(super) static HANDLERS: Handlers = by_number();
 
 const fn by_number() -> Handlers {
@@ -90,7 +90,8 @@ const fn by_number() -> Handlers {
     handlers
 }
 
-/// The handler of container commands. It never runs, because their arity requires a subcommand.
+/// The handler of container commands. It never runs, because the arity of a container requires a
+/// subcommand.
 fn refuse_container(_: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::unknown_command(arguments).into())
 }

@@ -1,8 +1,8 @@
-//! The single entry point: runs any command.
+//! Provides the single entry point that runs any command.
 //!
-//! Servers and programs that embed a store call it; nothing in this crate does.
+//! Only servers and programs that embed a store call this module. No code in this crate calls it.
 //!
-//! - `handlers`: the table of all handlers, indexed by command number.
+//! - `handlers`: defines the table of all command handlers, indexed by command number.
 //! - `queue`: queues commands between MULTI and EXEC.
 
 mod handlers;
@@ -32,26 +32,28 @@ use crate::statistics::latency::Event;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 impl<'a> Context<'a> {
-    /// Returns a context for commands of this connection. Create one per batch of commands, because
-    /// it reads the slow log's configuration.
+    /// Returns a context for commands of this connection. Create one context per batch of commands,
+    /// because each creation reads the configuration of the slow log.
     #[inline]
     pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
         Context::with_handlers(&handlers::HANDLERS, session, host, store)
     }
 }
 
-/// Runs one command, its name first, for the connection in `context`, and writes its reply or
-/// error.
+/// Runs one command for the connection in `context`, and writes its reply or error. The first
+/// argument is the command's name.
 ///
-/// Most commands write exactly one reply; CLIENT REPLY OFF and SKIP, and a SHUTDOWN that succeeds,
-/// write none. Afterward, [`Session::finish_command`](crate::session::Session::finish_command)
-/// tells whether to send the reply. A plain GET or SET costs a few nanoseconds more than
-/// [`undercroft_engine::Store::get`] and `set`, and allocates nothing. For their sake `reply` is a
-/// type parameter; it may be a `&mut dyn Reply`.
+/// Most commands write exactly one reply. CLIENT REPLY OFF, CLIENT REPLY SKIP and a successful
+/// SHUTDOWN write none. After the command,
+/// [`Session::finish_command`](crate::session::Session::finish_command) returns whether to send the
+/// reply. A plain GET or SET takes a few nanoseconds longer than [`undercroft_engine::Store::get`]
+/// and `set`, and does not allocate. For the speed of these commands, the type of `reply` is
+/// generic, but it can also be `&mut dyn Reply`.
 ///
 /// # Errors
-/// [`Blocked`] if the command must be retried later, for instance because another process holds a
-/// lock for longer than the store's patience. Nothing was written and nothing was changed.
+/// Returns [`Blocked`] if the command must be retried later, for example because another process
+/// holds a lock for longer than the store is configured to wait. Nothing has been written to the
+/// reply, and no data has changed.
 #[inline]
 pub fn execute<R: Reply>(
     context: &mut Context<'_>,
@@ -82,7 +84,7 @@ pub fn execute<R: Reply>(
     execute_any(context, arguments, reply)
 }
 
-/// Whether GET and SET can take the short path: they are neither timed individually, nor queued,
+/// Returns whether GET and SET can take the fast path: they are not timed individually, queued,
 /// shown to monitors or refused.
 #[inline(always)]
 pub fn is_plain(context: &Context<'_>) -> bool {
@@ -93,7 +95,7 @@ pub fn is_plain(context: &Context<'_>) -> bool {
 /// store's memory ([`Store::stage_room`](undercroft_engine::Store::stage_room)).
 ///
 /// # Errors
-/// The errors of `execute`, together with the value for a retry.
+/// Returns the errors of `execute`, together with the value for use in a retry.
 pub fn execute_staged_set<'s, R: Reply>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -125,7 +127,7 @@ fn execute_any(
     let before = context.session.activity.counters;
     let outcome = run(context, arguments, reply);
     if let Err(Failure::Blocked(_)) = outcome {
-        // Undo the counts, because the retry looks up the same keys again.
+        // Restore the counters, because the retry looks up the same keys again.
         context.session.activity.counters.hits = before.hits;
         context.session.activity.counters.misses = before.misses;
     }
@@ -152,7 +154,7 @@ fn run(
     outcome
 }
 
-/// Runs a command's handler, and reports it to INFO, LATENCY, the slow log and monitors.
+/// Runs a command's handler, and reports the command to INFO, LATENCY, the slow log and monitors.
 #[inline(always)]
 fn call(
     context: &mut Context<'_>,
@@ -165,7 +167,7 @@ fn call(
     let _removing = command.removes().then(removing);
     let is_untimed = is_quick(command, arguments) && !context.timed || waits;
     if is_untimed && !context.shows {
-        // The time that a blocking command waits is not its running time.
+        // The time that a blocking command spends waiting does not count as running time.
         let timing = match context.start_fast() {
             Timing::Since(_) if waits => Timing::Not,
             timing => timing,
@@ -193,7 +195,8 @@ fn call(
     outcome
 }
 
-/// Returns the command if the connection may run or queue it now, or the error that refuses it.
+/// Returns the command if the connection may run or queue it now. Otherwise returns the error that
+/// refuses the command.
 fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let command = resolve(arguments).inspect_err(|_| refuse_other_protocols(context, arguments))?;
     if command.group == Group::Scripting {
@@ -210,7 +213,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
     let mut writes = command.flags.has(Flag::Write);
     let lacks_replicas = context.host.config().lacks_replicas();
     if lacks_replicas {
-        // As in Redis, the flags that a script declares apply to the command that runs it.
+        // As in Redis, the flags that a script declares apply to the command that runs the script.
         let script = scripting::flags(context, command, arguments);
         may_need_memory |= script.declares_memory();
         writes |= script.declares_writes();
@@ -222,7 +225,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
             ));
         }
         writes |= std::ptr::eq(command, EXEC) && multi.writes;
-        // Queueing takes memory, whatever the command is.
+        // Queueing any command takes memory.
         may_need_memory = if std::ptr::eq(command, EXEC) {
             multi.may_need_memory
         } else {
@@ -244,7 +247,7 @@ fn admit(context: &mut Context<'_>, arguments: &[&[u8]]) -> Result<&'static Comm
     Ok(command)
 }
 
-/// Evicts keys if the memory limit is reached, and reports the time to LATENCY.
+/// Evicts keys if the memory limit is reached, and reports the time taken to LATENCY.
 fn make_room(context: &Context<'_>, arguments: &[&[u8]]) -> Result<(), Error> {
     let latency = context.host.latency();
     let brings = arguments.iter().map(|argument| argument.len()).sum();
@@ -258,8 +261,8 @@ fn make_room(context: &Context<'_>, arguments: &[&[u8]]) -> Result<(), Error> {
     made
 }
 
-/// Closes a connection that speaks HTTP, without a reply: a malicious web page can make a browser
-/// send commands in a request. As in Redis, HTTP is recognized by its first word.
+/// Closes a connection that speaks HTTP, without a reply. A malicious web page can make a browser
+/// send commands in an HTTP request. As in Redis, HTTP is recognized by the first word.
 #[cold]
 fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
     let is = |word| arguments.first().is_some_and(|name| is_keyword(name, word));
@@ -270,7 +273,7 @@ fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
     }
 }
 
-/// Counts a refused command, and makes the current transaction fail.
+/// Counts a refused command, and marks the current transaction as failed.
 #[cold]
 fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -> CommandError {
     if let Ok(command) = resolve_name(arguments) {
@@ -289,7 +292,8 @@ fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -
     error
 }
 
-/// Returns the BUSY error if a call failed because it waited for a slow script, otherwise `None`.
+/// Returns the BUSY error if a call failed because it waited for a slow script, and `None`
+/// otherwise.
 #[cold]
 pub fn busy_with_script(store: &Store, error: &Error) -> Option<CommandError> {
     if !error.is_busy() {
@@ -299,7 +303,7 @@ pub fn busy_with_script(store: &Store, error: &Error) -> Option<CommandError> {
     Some(busy(script.is_function))
 }
 
-/// Returns the error for a command that is blocked by a slow script.
+/// Returns the BUSY error if a slow script blocks the command, and `None` otherwise.
 #[cold]
 fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<CommandError> {
     let Blocked::Lock(error) = blocked else {
@@ -309,7 +313,7 @@ fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<Command
     if context.session.transaction.queue.is_none() {
         return Some(error);
     }
-    // Within MULTI, only EXEC can be blocked. Its error discards the transaction.
+    // Within MULTI, only EXEC can be blocked. The error of EXEC discards the transaction.
     context.discard();
     Some(error.aborts_exec())
 }
@@ -327,7 +331,7 @@ fn finish<R: Reply + ?Sized>(
             context.count_error(error.text());
             error.write(reply);
         }
-        // Do not count a blocked command: its retry will be counted.
+        // Do not count a blocked command, because its retry is counted.
         Err(Failure::Blocked(blocked)) => match behind_script(context, &blocked) {
             None => return Err(blocked),
             Some(error) => {

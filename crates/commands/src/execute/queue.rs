@@ -12,10 +12,11 @@ use crate::handlers::scripting;
 use crate::session::CommandQueue;
 use crate::table::{Category, Command, Flag, Group};
 
-/// The lower bound of client-query-buffer-limit: a shorter queue needs no configuration lookup.
+/// The minimum value of `client-query-buffer-limit`, in bytes. A shorter queue is always allowed,
+/// so it needs no configuration lookup.
 const QUEUE_ALWAYS_ALLOWED: u64 = 1 << 20;
 
-/// Whether a command runs immediately, instead of being queued, between MULTI and EXEC.
+/// Returns whether a command between MULTI and EXEC runs immediately instead of being queued.
 pub(super) fn runs_at_once(command: &Command) -> bool {
     matches!(
         command.name,
@@ -58,7 +59,8 @@ fn longest_queue(context: &Context<'_>) -> u64 {
     }
 }
 
-/// Queues a command whose arity has been checked, and records what it needs from the transaction.
+/// Queues a command whose arity has been checked, and records the command's requirements for the
+/// transaction.
 fn push(
     queue: &mut CommandQueue,
     context: &Context<'_>,
@@ -77,8 +79,8 @@ fn push(
         let shards: ShardSet = keys
             .map(|(key, _)| context.store.key(key).shard())
             .collect();
-        // A command without keys works on whole databases. If the arguments do not reveal all keys,
-        // the transaction discovers the missing shards when it runs.
+        // A command without keys operates on entire databases. If the arguments do not reveal all
+        // keys, the transaction discovers the missing shards when it runs.
         queue.shards = queue.shards.union(if shards.is_empty() {
             context.store.all_shards()
         } else {
@@ -93,14 +95,14 @@ fn push(
     queue.push(command, arguments, inside);
 }
 
-/// Whether a command runs within EXEC's transaction, where it must be retryable and must not wait.
-/// This holds for commands on keys, and for connection commands that change nothing or only how the
-/// next commands are read. All other commands inspect or change the server: they run once, in their
-/// order, after the commit.
+/// Returns whether a command runs within EXEC's transaction, in which it must be retryable and must
+/// not wait. This is true of commands on keys, and of connection commands that change nothing, or
+/// that only change how later commands are read. All other commands inspect or change the server:
+/// they run exactly once, in order, after the commit.
 ///
-/// PUBLISH is part of the transaction: it hands its message to the store, which sends it after the
-/// commit. The exception is a PUBLISH that follows a SUBSCRIBE in the same queue, because the new
-/// subscription must receive the message, too.
+/// PUBLISH is part of the transaction: it passes its message to the store, which sends the message
+/// after the commit. The exception is a PUBLISH that follows a SUBSCRIBE in the same queue, because
+/// the new subscription must also receive the message.
 fn is_inside(command: &Command, arguments: &[&[u8]]) -> bool {
     if command.categories.has(Category::Pubsub) {
         return publishes(command);
@@ -109,7 +111,7 @@ fn is_inside(command: &Command, arguments: &[&[u8]]) -> bool {
         Group::Connection => matches!(command.name, "ping" | "echo" | "select" | "hello" | "auth"),
         Group::Server => match command.name {
             "dbsize" | "flushdb" | "flushall" | "swapdb" | "memory|usage" => true,
-            // DEBUG SLEEP would block the transaction, so only DEBUG OBJECT runs inside.
+            // DEBUG SLEEP would block the transaction, so only DEBUG OBJECT runs inside it.
             "debug" => arguments
                 .get(1)
                 .is_some_and(|what| is_keyword(what, "OBJECT")),
@@ -127,7 +129,7 @@ fn publishes(command: &Command) -> bool {
 fn receivers_shards(context: &Context<'_>, arguments: &[&[u8]]) -> ShardSet {
     let store = context.store;
     let names = arguments.get(1).map(|name| store.key(name).shard());
-    // All pattern subscriptions are kept in shard 0.
+    // All pattern subscriptions are stored in shard 0.
     let patterns = (store.topic_count(Topic::Pattern) != 0).then_some(0);
     names.into_iter().chain(patterns).collect()
 }

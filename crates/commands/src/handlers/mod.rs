@@ -1,15 +1,19 @@
-//! The command handlers, one folder per command family. Only `execute` calls the handlers, which
-//! each file lists in a table.
+//! Implements the command handlers, with one folder per command family. Each file lists its
+//! handlers in a table, and only `execute` calls them.
 //!
-//! - `collections`: commands on lists, hashes, sets, sorted sets and geospatial indexes.
-//! - `connections`: connection state, Pub/Sub, transactions, and the list of clients.
-//! - `feeds`: FEED.ADD, FEED.RANGE and the other feed commands, which Redis does not have.
-//! - `keys`: commands on keys of any type.
-//! - `scan`: code shared by SCAN, HSCAN, SSCAN and ZSCAN.
-//! - `scripting`: EVAL, FUNCTION and related commands.
-//! - `server`: databases, configuration and statistics of the server, and unsupported commands.
-//! - `streams`: XADD, XREAD, XREADGROUP and the other stream commands.
-//! - `strings`: commands on whole strings, substrings, numbers, bits and HyperLogLogs.
+//! - `collections`: implements the commands on lists, hashes, sets, sorted sets and geospatial
+//!   indexes.
+//! - `connections`: implements the commands on connections, Pub/Sub, transactions and the client
+//!   list.
+//! - `feeds`: implements FEED.ADD, FEED.RANGE and the other feed commands, which Redis does not
+//!   have.
+//! - `keys`: implements the commands on keys of any type.
+//! - `scan`: contains the code that SCAN, HSCAN, SSCAN and ZSCAN share.
+//! - `scripting`: implements EVAL, FUNCTION and related commands.
+//! - `server`: implements the commands on databases, configuration and statistics, and the
+//!   unsupported commands.
+//! - `streams`: implements XADD, XREAD, XREADGROUP and the other stream commands.
+//! - `strings`: implements the commands on strings, substrings, numbers, bits and HyperLogLogs.
 
 pub(crate) mod collections;
 pub(crate) mod connections;

@@ -1,5 +1,5 @@
-//! Code shared by SCAN, HSCAN, SSCAN and ZSCAN: cursors, options, and iteration over one
-//! collection.
+//! Contains the code that SCAN, HSCAN, SSCAN and ZSCAN share: cursors, options, and iteration over
+//! a collection.
 
 use undercroft_engine::glob::{Case, TooComplex, matches};
 use undercroft_engine::{Error, Key, Ranges, Reader};
@@ -9,11 +9,13 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::reply::Reply;
 
-/// The error for a pattern that exceeds [`undercroft_engine::glob::STEP_BUDGET`] steps on a key.
+/// The error for a pattern that takes more than [`undercroft_engine::glob::STEP_BUDGET`] steps to
+/// match against a key.
 pub(crate) const TOO_COMPLEX: CommandError =
     CommandError::fixed("ERR pattern takes too many steps to match; use a simpler pattern");
 
-/// Matches a key for KEYS and SCAN. A lone `*` matches every key, including the empty key.
+/// Matches a key against the pattern of KEYS or SCAN. The pattern `*` matches every key, including
+/// the empty key.
 pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex> {
     if pattern == b"*" {
         return Ok(true);
@@ -21,8 +23,8 @@ pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex
     matches(pattern, key, Case::Sensitive)
 }
 
-/// Parses a cursor like C's `strtoul`, but rejects leading white space. A zero byte ends the
-/// cursor, an empty cursor is zero, and a sign is allowed.
+/// Parses a cursor like C's `strtoul`, but rejects leading whitespace. A zero byte ends the cursor,
+/// an empty cursor is zero, and a sign is allowed.
 pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
     let end = text.iter().position(|byte| *byte == 0);
     let text = &text[..end.unwrap_or(text.len())];
@@ -47,16 +49,16 @@ pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
 
 /// The options of a scan command.
 pub(crate) struct ScanOptions<'a> {
-    /// The value of COUNT, which is positive.
+    /// The value of the COUNT option, which is positive.
     pub(crate) count: u64,
     pattern: Option<&'a [u8]>,
-    /// The value of TYPE, which only SCAN allows.
+    /// The value of the TYPE option, which only SCAN accepts.
     pub(crate) kind: Option<&'a [u8]>,
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Parses the options of a scan command. TYPE is allowed only if `takes_type` is set, as for
-    /// SCAN.
+    /// Parses the options of a scan command. TYPE is accepted only if `takes_type` is set, which is
+    /// the case for SCAN.
     pub(crate) fn parse(
         mut rest: &[&'a [u8]],
         takes_type: bool,
@@ -87,7 +89,8 @@ impl<'a> ScanOptions<'a> {
         })
     }
 
-    /// Returns whether a name matches the pattern of MATCH. Without MATCH, every name matches.
+    /// Returns whether a name matches the MATCH pattern. If MATCH was not given, every name
+    /// matches.
     pub(crate) fn matches(&self, name: &[u8]) -> Result<bool, TooComplex> {
         self.pattern
             .map_or(Ok(true), |pattern| matches_all(pattern, name))
@@ -95,8 +98,8 @@ impl<'a> ScanOptions<'a> {
 }
 
 /// Replies with the next part of an iteration over the collection at a key. `part` appends the
-/// elements that follow a cursor, each as `width` texts of which the first is matched. It returns
-/// `None` if the key is missing.
+/// elements that follow a cursor. Each element consists of `width` strings, the first of which is
+/// matched against the pattern. `part` returns `None` if the key does not exist.
 pub(crate) fn scan_collection(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -106,7 +109,7 @@ pub(crate) fn scan_collection(
 ) -> Outcome {
     let cursor = scan_cursor(arguments[2])?;
     let options = ScanOptions::parse(&arguments[3..], false);
-    // As in Redis, invalid options are an error only if the key exists.
+    // As in Redis, invalid options are reported only if the key exists.
     let count = options.as_ref().map_or(1, |options| options.count);
     let mut texts = Ranges::new();
     let next = context.look_into(arguments[1], &mut texts, |reader, key, texts| {

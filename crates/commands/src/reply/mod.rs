@@ -1,16 +1,15 @@
-//! The replies of commands: the [`Reply`] trait that every handler writes to, and [`Recorder`],
+//! Defines command replies: the [`Reply`] trait that every handler writes to, and [`Recorder`],
 //! which records a reply as a [`Tree`].
 //!
 //! A handler does not know how its reply is used. The server writes RESP2 or RESP3, Python builds
-//! objects, the command line prints text: each is an implementation of `Reply`. Aggregates announce
-//! their length first and are followed by that many replies, as on the wire, so writers need no
-//! buffer.
+//! objects, and the command line prints text: each of them implements `Reply`. As on the wire, an
+//! aggregate starts with its length, followed by that number of replies, so writers need no buffer.
 //!
-//! All of this crate except `algorithms` may call this module.
+//! All of this crate except `algorithms` can call this module.
 //!
 //! - `print`: prints a reply as redis-cli does on a terminal.
 //! - `streams`: writes stream entries.
-//! - `tape`: a recorded reply that can be replayed, or converted to values of another language.
+//! - `tape`: records a reply that can be replayed, or converted to values of another language.
 
 mod print;
 pub(crate) mod streams;
@@ -28,22 +27,22 @@ pub use tape::{Tape, TapeEvent, TapeText};
 
 /// A receiver of one command's reply.
 ///
-/// A handler writes exactly one reply: either one scalar, or one aggregate header followed by as
-/// many complete replies as it announced (twice as many for [`map`](Reply::map): key, value, key,
-/// value). Handlers use RESP3's types; a RESP2 writer translates them (map to flat array, set and
-/// push to array, double and big number to bulk string, boolean to integer, verbatim to bulk
-/// string).
+/// A handler writes exactly one reply: either a scalar, or an aggregate header followed by the
+/// announced number of complete replies. A [`map`](Reply::map) has twice that number, with keys and
+/// values alternating. Handlers use RESP3 types, and a RESP2 writer translates them: maps to flat
+/// arrays, sets and pushes to arrays, doubles, big numbers and verbatim texts to bulk strings, and
+/// Booleans to integers.
 pub trait Reply {
     /// Writes a status such as `OK`. The text must not contain line breaks.
     fn simple(&mut self, text: &str);
-    /// Writes a status from a script that may not be UTF-8.
+    /// Writes a status from a script. The status may be invalid UTF-8.
     fn simple_bytes(&mut self, text: &[u8]) {
         self.simple(&String::from_utf8_lossy(text));
     }
-    /// Writes an error that starts with its code, such as `ERR syntax error`. The text must not
-    /// contain line breaks.
+    /// Writes an error that starts with its error code, such as `ERR syntax error`. The text must
+    /// not contain line breaks.
     fn error(&mut self, text: &str);
-    /// Writes an error that quotes client bytes, which may not be UTF-8.
+    /// Writes an error that quotes bytes from the client, which may be invalid UTF-8.
     fn error_bytes(&mut self, text: &[u8]) {
         self.error(&String::from_utf8_lossy(text));
     }
@@ -51,41 +50,42 @@ pub trait Reply {
     fn integer(&mut self, value: i64);
     /// Writes a bulk string of arbitrary bytes.
     fn bulk(&mut self, bytes: &[u8]);
-    /// Returns a buffer into which a string can be read straight from the store, as a complete
-    /// reply, if this writer has one. If nothing is read into the buffer, nothing is written.
+    /// Returns a buffer into which a string can be read directly from the store as a complete
+    /// reply. Returns `None` if the writer has no such buffer. If nothing is read into the buffer,
+    /// no reply is written.
     fn text(&mut self) -> Option<&mut dyn TextBuffer> {
         None
     }
-    /// Writes a null: RESP2's null bulk string, RESP3's null.
+    /// Writes a null: a null bulk string in RESP2, or a null in RESP3.
     fn null(&mut self);
-    /// Writes a null array: RESP2's `*-1`, RESP3's null.
+    /// Writes a null array: `*-1` in RESP2, or a null in RESP3.
     fn null_array(&mut self);
-    /// Begins an array; `length` replies follow.
+    /// Begins an array, which the next `length` replies fill.
     fn array(&mut self, length: usize);
-    /// Writes several bulk strings, each as a separate reply.
+    /// Writes each item as a separate bulk string.
     fn bulks(&mut self, items: &Ranges) {
         items.iter().for_each(|item| self.bulk(item));
     }
-    /// Begins a map; `pairs` keys and as many values follow, alternating.
+    /// Begins a map, which the next `pairs` pairs of a key and a value fill.
     fn map(&mut self, pairs: usize);
-    /// Begins a set; `length` replies follow.
+    /// Begins a set, which the next `length` replies fill.
     fn set(&mut self, length: usize);
-    /// Begins out-of-band data; `length` replies follow.
+    /// Begins a push, which contains out-of-band data in the next `length` replies.
     fn push(&mut self, length: usize);
     /// Writes a floating-point number.
     fn double(&mut self, value: f64);
-    /// Writes a floating-point number given as decimal digits. Text protocols use the digits as
-    /// they are; other writers convert them to the nearest number.
+    /// Writes a floating-point number that is given in decimal digits. Text protocols send the
+    /// digits unchanged, and other writers convert them to the nearest floating-point number.
     fn decimal(&mut self, digits: &str);
     /// Writes a Boolean value.
     fn boolean(&mut self, value: bool);
-    /// Writes an integer of any size, in decimal digits.
+    /// Writes an integer of arbitrary size that is given in decimal digits.
     fn big_number(&mut self, digits: &str);
-    /// Writes text that is shown unquoted; `format` has three letters, such as `txt`.
+    /// Writes text that is shown without quotes. `format` has three letters, such as `txt`.
     fn verbatim(&mut self, format: &str, text: &[u8]);
 
-    /// Switches the protocol for everything that follows. HELLO and RESET call this before their
-    /// own reply. Only wire writers need it.
+    /// Switches the protocol for all following replies. HELLO and RESET call this method before
+    /// they write their own reply. Only writers for the wire need to implement it.
     fn protocol(&mut self, version: Protocol) {
         let _ = version;
     }
@@ -95,7 +95,7 @@ pub trait Reply {
         self.simple("OK");
     }
 
-    /// Writes a bulk string, or a null for `None`.
+    /// Writes a bulk string, or a null if `bytes` is `None`.
     fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
             Some(bytes) => self.bulk(bytes),
@@ -172,7 +172,7 @@ impl<R: Reply + ?Sized> Reply for &mut R {
 pub enum Tree {
     /// A status reply.
     Simple(String),
-    /// An error that starts with its code.
+    /// An error that starts with its error code.
     Error(String),
     /// An integer reply.
     Integer(i64),
@@ -184,31 +184,31 @@ pub enum Tree {
     NullArray,
     /// An array of replies.
     Array(Vec<Tree>),
-    /// Pairs of key and value, in the order in which they were written.
+    /// A map: pairs of a key and a value, in the order in which they were written.
     Map(Vec<(Tree, Tree)>),
-    /// A set, in the order in which it was written.
+    /// A set, with its elements in the order in which they were written.
     Set(Vec<Tree>),
     /// Out-of-band data.
     Push(Vec<Tree>),
     /// A floating-point number.
     Double(f64),
-    /// A floating-point number in decimal digits.
+    /// A floating-point number, given in decimal digits.
     Decimal(String),
     /// A Boolean value.
     Boolean(bool),
-    /// An integer in decimal digits.
+    /// An integer of arbitrary size, given in decimal digits.
     BigNumber(String),
-    /// Text that is shown unquoted.
+    /// Text that is shown without quotes.
     Verbatim {
-        /// The format in three letters: `txt` or `mkd`.
+        /// The format of the text, in three letters: `txt` or `mkd`.
         format: String,
-        /// The text itself.
+        /// The text, without its format.
         text: Vec<u8>,
     },
 }
 
 impl Tree {
-    /// Writes this reply to another writer.
+    /// Writes this recorded reply to another writer.
     pub fn write(&self, reply: &mut dyn Reply) {
         match self {
             Tree::Simple(text) => reply.simple(text),
@@ -262,14 +262,14 @@ impl Tree {
     }
 }
 
-/// A [`Reply`] that records what is written to it as [`Tree`]s.
+/// A [`Reply`] that records everything written to it as [`Tree`]s.
 #[derive(Debug, Default)]
 pub struct Recorder {
     finished: Vec<Tree>,
     open: Vec<Frame>,
 }
 
-/// An aggregate that is still missing `missing` replies.
+/// An aggregate that is incomplete until `missing` more replies are written.
 #[derive(Debug)]
 struct Frame {
     kind: Kind,
@@ -291,10 +291,10 @@ impl Recorder {
         Recorder::default()
     }
 
-    /// Returns every reply written so far, oldest first.
+    /// Returns all replies written so far, oldest first.
     ///
     /// # Errors
-    /// The number of replies that an open aggregate is still missing, if a handler wrote fewer than
+    /// Returns the number of missing replies if a handler wrote fewer replies to an aggregate than
     /// it announced.
     pub fn finish(self) -> Result<Vec<Tree>, usize> {
         match self.open.last() {

@@ -1,8 +1,9 @@
 //! Prints a reply as redis-cli does on a terminal.
 //!
-//! Scalars carry their type (`(integer) 1`, `"text"`). Aggregates number their items, and indent
-//! nested aggregates by the width of the number. `print` shows the maps and sets of a RESP3 tree as
-//! such; call [`Tree::into_resp2`] first to see what a RESP2 session shows.
+//! Scalars are printed with their type (`(integer) 1`, `"text"`). The items of aggregates are
+//! numbered, and nested aggregates are indented by the width of the number. `print` prints the maps
+//! and sets of a RESP3 tree as maps and sets. To print what a RESP2 session shows, call
+//! [`Tree::into_resp2`] first.
 
 use std::fmt::Write as _;
 
@@ -10,18 +11,19 @@ use undercroft_numbers::double_text;
 
 use crate::reply::Tree;
 
-/// Returns the text that redis-cli 7.0 prints on a terminal for this reply, with its line end.
+/// Returns the text that redis-cli 7.0 prints on a terminal for this reply, including the final
+/// line break.
 ///
-/// The result is bytes, not `str`, because verbatim text is printed unchanged. Time and memory are
-/// linear in the output. Recursion is as deep as the reply is nested, which handlers limit to a few
-/// levels.
+/// The result is a byte string instead of a `str`, because verbatim text is printed unchanged. Time
+/// and memory are proportional to the length of the output. The recursion depth equals the nesting
+/// depth of the reply, which handlers limit to a few levels.
 pub fn print(reply: &Tree) -> Vec<u8> {
     let mut out = Vec::new();
     append(reply, "", &mut out);
     out
 }
 
-/// Appends `bytes` in double quotes with everything unprintable escaped, like Redis' `sdscatrepr`.
+/// Appends `bytes` in double quotes, escaping all unprintable bytes like Redis' `sdscatrepr`.
 pub(crate) fn quote(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for &byte in bytes {
@@ -68,7 +70,7 @@ fn append(reply: &Tree, prefix: &str, out: &mut Vec<u8>) {
             for (index, (key, value)) in pairs.iter().enumerate() {
                 list.number(index, out);
                 append(key, &list.inner, out);
-                // The arrow replaces the line end after the key.
+                // Replace the line break after the key with the arrow.
                 out.pop();
                 out.extend(b" => ");
                 if is_listed(value) {
@@ -81,8 +83,8 @@ fn append(reply: &Tree, prefix: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a map's value starts on a new line below its key: true if it contains a list of more
-/// than one item.
+/// Returns whether a map's value starts on a new line below its key. This is the case if the value
+/// contains a list of more than one item.
 fn is_listed(value: &Tree) -> bool {
     match value {
         Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => {
@@ -109,13 +111,13 @@ fn numbered(items: &[Tree], empty: &str, mark: char, prefix: &str, out: &mut Vec
     }
 }
 
-/// The numbering of an aggregate's items: right-aligned, with the outer prefix on every line but
-/// the first.
+/// The numbering of an aggregate's items. Numbers are right-aligned, and every line except the
+/// first begins with the prefix of the enclosing aggregate.
 struct Numbering<'a> {
     width: usize,
     mark: char,
     prefix: &'a str,
-    /// The prefix for aggregates nested in this one.
+    /// The line prefix for nested aggregates.
     inner: String,
 }
 

@@ -1,16 +1,16 @@
-//! Writes stream entries.
+//! Writes the IDs, fields and values of stream entries.
 
 use undercroft_engine::streams::{StreamEntries, StreamId};
 
 use super::Reply;
 
-/// Writes a stream ID in its text form.
+/// Writes a stream ID as text.
 pub(crate) fn write_id(id: StreamId, reply: &mut dyn Reply) {
     reply.bulk(id.text().as_bytes());
 }
 
-/// Writes entries, each as its ID and an array of its fields and values. A deleted entry has a null
-/// in place of the array.
+/// Writes stream entries, each as its ID and an array of its fields and values. For a deleted
+/// entry, a null replaces the array.
 pub(crate) fn write_entries(entries: &StreamEntries, reply: &mut dyn Reply) {
     reply.array(entries.len());
     for index in 0..entries.len() {
@@ -29,7 +29,8 @@ pub(crate) fn write_entry(entries: &StreamEntries, index: usize, reply: &mut dyn
     texts.for_each(|text| reply.bulk(text));
 }
 
-/// Writes the entries of several streams by key: as a map in RESP3, otherwise as an array of pairs.
+/// Writes the entries of several streams by key: as a map in RESP3, or as an array of pairs in
+/// RESP2.
 pub(crate) fn write_streams(found: &[(&[u8], StreamEntries)], is_map: bool, reply: &mut dyn Reply) {
     match is_map {
         true => reply.map(found.len()),

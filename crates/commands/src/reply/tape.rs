@@ -1,26 +1,27 @@
-//! A recorded reply. EXEC and scripts replay it once their transaction commits; an interpreter
-//! converts it to values of its language.
+//! Records replies on a tape. EXEC and scripts replay the tape when their transaction commits, and
+//! an interpreter converts it to values of its language.
 
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
-/// A [`Reply`] that records what is written to it. Unlike [`Recorder`](crate::reply::Recorder) it
-/// is lossless, truncates in one step, and is reusable almost without allocation.
+/// A [`Reply`] that records everything written to it. Unlike [`Recorder`](crate::reply::Recorder),
+/// it is lossless, can be truncated in one step, and can be reused with almost no allocation.
 #[derive(Debug, Default)]
 pub struct Tape {
     events: Vec<TapeEvent>,
-    /// The bytes of all recorded texts.
+    /// The concatenated bytes of all recorded texts.
     bytes: Vec<u8>,
 }
 
-/// A reference to a text on a tape.
+/// A reference to text recorded on a tape.
 #[derive(Clone, Copy, Debug)]
 pub struct TapeText {
     start: usize,
     length: usize,
 }
 
-/// One recorded call of a [`Reply`] method. Aggregates hold the number of replies that follow.
+/// A recorded call of a [`Reply`] method. An aggregate's event stores the number of replies that
+/// follow.
 #[derive(Clone, Copy, Debug)]
 pub enum TapeEvent {
     /// A status reply.
@@ -35,29 +36,29 @@ pub enum TapeEvent {
     Null,
     /// A null array.
     NullArray,
-    /// An array of that many replies.
+    /// An array, with the number of replies that follow.
     Array(usize),
-    /// A map of that many pairs.
+    /// A map, with the number of pairs that follow.
     Map(usize),
-    /// A set of that many replies.
+    /// A set, with the number of replies that follow.
     Set(usize),
-    /// Out-of-band data of that many replies.
+    /// Out-of-band data, with the number of replies that follow.
     Push(usize),
     /// A floating-point number.
     Double(f64),
-    /// A floating-point number in decimal digits.
+    /// A floating-point number, given in decimal digits.
     Decimal(TapeText),
     /// A Boolean value.
     Boolean(bool),
-    /// An integer of any size, in decimal digits.
+    /// An integer of arbitrary size, given in decimal digits.
     BigNumber(TapeText),
-    /// Verbatim text, preceded by its format.
+    /// Verbatim text: its format, followed by the text.
     Verbatim(TapeText, TapeText),
-    /// A switch of protocol for everything that follows.
+    /// A switch of the protocol for all following replies.
     Protocol(Protocol),
 }
 
-/// A position on a tape.
+/// A position on a tape, to which the tape can be truncated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TapePosition {
     events: usize,
@@ -65,32 +66,32 @@ pub(crate) struct TapePosition {
 }
 
 impl Tape {
-    /// The recorded events, in order.
+    /// Returns the recorded events, in order.
     #[inline]
     pub fn events(&self) -> &[TapeEvent] {
         &self.events
     }
 
-    /// Returns the bytes of a text on this tape.
+    /// Returns the bytes of a text recorded on this tape.
     #[inline]
     pub fn text(&self, text: TapeText) -> &[u8] {
         &self.bytes[text.start..text.start + text.length]
     }
 
-    /// Whether the first recorded reply is an error.
+    /// Returns whether the first recorded reply is an error.
     #[inline]
     pub fn is_error(&self) -> bool {
         matches!(self.events.first(), Some(TapeEvent::Error(_)))
     }
 
-    /// Erases the tape but keeps its memory.
+    /// Erases the tape, but keeps its memory for reuse.
     #[inline]
     pub fn clear(&mut self) {
         self.events.clear();
         self.bytes.clear();
     }
 
-    /// Erases the tape, and frees the excess memory that a long reply took.
+    /// Erases the tape, and frees the excess memory that a long reply has allocated.
     pub fn trim(&mut self) {
         const KEPT: usize = 64 * 1024;
         self.clear();
@@ -98,7 +99,7 @@ impl Tape {
         self.events.shrink_to(KEPT / size_of::<TapeEvent>());
     }
 
-    /// Returns the current end of the tape.
+    /// Returns the position at the current end of the tape.
     pub(crate) fn position(&self) -> TapePosition {
         TapePosition {
             events: self.events.len(),
@@ -112,7 +113,7 @@ impl Tape {
         self.bytes.truncate(position.bytes);
     }
 
-    /// Replays the whole tape into another reply.
+    /// Replays the entire tape into another reply.
     pub(crate) fn play_all(&self, reply: &mut dyn Reply) {
         self.play(TapePosition::default(), self.position(), reply);
     }
@@ -120,7 +121,7 @@ impl Tape {
     /// Replays the events between two positions into another reply.
     pub(crate) fn play(&self, from: TapePosition, to: TapePosition, reply: &mut dyn Reply) {
         let bytes = |text: &TapeText| self.text(*text);
-        // Never defaults: the recorded method took a `str`.
+        // The default is never used, because the recorded method received a `str`.
         let text = |text: &TapeText| str::from_utf8(self.text(*text)).unwrap_or_default();
         for event in &self.events[from.events..to.events] {
             match event {

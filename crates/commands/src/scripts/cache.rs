@@ -1,6 +1,6 @@
-//! The scripts that this process has cached. Script texts are kept in the store, where all its
-//! processes find them. A process reads a text from the store if the script is not cached, or if
-//! scripts have been flushed since it was cached.
+//! Caches scripts in this process. The texts of scripts are stored in the store, so that all its
+//! processes find them. A process reads a text from the store if it has not cached the script, or
+//! if scripts have been flushed since it was cached.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::sha::{Sha, ShaMap};
 use crate::arguments::CommandError;
 use crate::failure::Failure;
 
-/// The number of scripts at which the cache is emptied. No real program uses this many, and an
-/// evicted script is found in the store again.
+/// The number of scripts at which the cache is emptied. Real programs use fewer scripts, and an
+/// evicted script can still be read from the store.
 const KNOWN_MAX: usize = 4096;
 
 /// The cached scripts, keyed by their SHA-1.
@@ -24,15 +24,15 @@ pub(crate) struct ScriptCache {
 
 struct CachedScript {
     script: Arc<Script>,
-    /// The store's flush count when the script was last seen in the store.
+    /// The number of script flushes in the store when the script was last found there.
     changes: u64,
 }
 
 impl ScriptCache {
-    /// Returns the script with this SHA-1, or `None` if the store does not have it.
+    /// Returns the script with this SHA-1, or `None` if the store does not contain it.
     ///
     /// # Errors
-    /// If a lock cannot be taken or the stored text is invalid.
+    /// Returns an error if a lock cannot be acquired or the stored text is invalid.
     pub(crate) fn find(
         &self,
         store: Access<'_>,
@@ -51,10 +51,11 @@ impl ScriptCache {
         Ok(Some(script))
     }
 
-    /// Compiles a text with `compile`, and saves it in the store unless it is already there.
+    /// Compiles a script with `compile`, and saves its text in the store unless the store already
+    /// contains it.
     ///
     /// # Errors
-    /// If the text is invalid or a lock cannot be taken.
+    /// Returns an error if the text is invalid or a lock cannot be acquired.
     pub(crate) fn learn(
         &self,
         store: Access<'_>,
@@ -72,7 +73,8 @@ impl ScriptCache {
         if !store.shared_text(SharedTexts::Scripts, sha.as_bytes(), &mut there)?
             && let Err(error) = store.share_script(sha.as_bytes(), text)
         {
-            // The script can run even if the store is full or read-only.
+            // The script can still run if it cannot be saved because the store is full or
+            // read-only.
             if error.is_wait() || store.starts_again() || !is_harmless(&error) {
                 return Err(error.into());
             }
@@ -88,7 +90,7 @@ impl ScriptCache {
         known.map(|known| Arc::clone(&known.script))
     }
 
-    /// Caches a script, except in a transaction, which may yet be rolled back.
+    /// Caches a script, except within a transaction, which can still be rolled back.
     fn keep(&self, store: Access<'_>, script: &Arc<Script>, changes: u64) {
         if store.is_running() {
             return;

@@ -1,46 +1,47 @@
-//! The arguments, limits and outcomes of a script call.
+//! Defines the arguments, limits and outcomes of script calls.
 
 use std::time::Duration;
 
 use crate::arguments::CommandError;
 
-/// Why a script did not finish.
+/// The reason why a script did not finish.
 #[derive(Debug)]
 pub enum ScriptError {
     /// The script raised an error.
     Error(CommandError),
-    /// The script must end, and cannot catch this. [`Calls`](crate::context::Calls) keeps the
-    /// reason.
+    /// The script must stop, and cannot catch this error. [`Calls`](crate::context::Calls) stores
+    /// the reason.
     Stopped,
 }
 
 /// The arguments of a script call.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptArguments<'a> {
-    /// The keys that the caller declares.
+    /// The keys that the caller declares for the script.
     pub keys: &'a [&'a [u8]],
-    /// The other arguments.
+    /// The arguments that follow the keys.
     pub arguments: &'a [&'a [u8]],
-    /// The function to call, if the script is a library.
+    /// The name of the function to call, if the script is a library.
     pub function: Option<&'a [u8]>,
-    /// The complete command that calls a function.
+    /// The complete command that calls the function, including its name and arguments.
     pub words: &'a [&'a [u8]],
 }
 
-/// The process-wide limits on scripts.
+/// The limits on all scripts of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptLimits {
-    /// The bytes of memory that the interpreter of one thread may use.
+    /// The maximum number of bytes of memory for the interpreter of one thread.
     pub memory: usize,
-    /// How long a script may run, or `None` for no limit. A script that runs longer is rolled back.
+    /// The time limit for a script, or `None` for no limit. A script that exceeds it is rolled
+    /// back.
     pub time: Option<Duration>,
-    /// How long a script may run on a thread that serves other connections, too. A script that runs
-    /// longer is rolled back with [`Blocked::Long`](crate::Blocked::Long), and restarts on a
+    /// The time limit for a script on a thread that also serves other connections. A script that
+    /// exceeds it is rolled back with [`Blocked::Long`](crate::Blocked::Long), and restarts on a
     /// separate thread.
     pub shared_thread_time: Option<Duration>,
-    /// How long a script may run in a call whose patience is
-    /// [limited](undercroft_engine::limit_patience). The caller restarts a longer script without
-    /// that limit.
+    /// The time limit for a script in a call with a [limited](undercroft_engine::limit_patience)
+    /// patience (the time that a call may wait). If a script exceeds it, the caller restarts the
+    /// script without this limit.
     pub impatient_time: Option<Duration>,
 }
 
@@ -55,16 +56,16 @@ impl Default for ScriptLimits {
     }
 }
 
-/// Why a command called by a script failed or did not run.
+/// The reason why a command called by a script failed or did not run.
 #[derive(Debug)]
 pub enum CallError {
     /// The command failed, and the script may continue.
     Error(CommandError),
-    /// The script must end.
+    /// The script must stop.
     Stopped,
 }
 
-/// The error for commands that arrive while a slow script or function runs.
+/// Returns the error for commands that arrive while a slow script or function is running.
 pub(crate) fn busy(is_function: bool) -> CommandError {
     CommandError::fixed(match is_function {
         true => {

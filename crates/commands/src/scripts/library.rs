@@ -1,7 +1,7 @@
-//! Libraries of functions, and their cache in this process. Library texts are kept in the store,
-//! and a process reads them again when a library has changed. A library's local variables last
-//! until any process loads it again, even from the same text: each loading has a new mark in the
-//! store.
+//! Manages function libraries, and caches them in this process. The texts of libraries are stored
+//! in the store, and a process reads the texts again when a library has changed. A library's local
+//! variables last until any process loads the library again, even from the same text, because each
+//! load creates a new mark (a unique number) in the store.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -15,12 +15,12 @@ use super::shebang;
 use crate::arguments::CommandError;
 use crate::failure::Failure;
 
-/// A function as its library registered it.
+/// A function that a library has registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryFunction {
-    /// The function's name.
+    /// The name of the function.
     pub name: Vec<u8>,
-    /// The function's description.
+    /// The description of the function, if it has one.
     pub description: Option<Vec<u8>>,
     /// The flags that restrict how the function may be called.
     pub flags: FunctionFlags,
@@ -31,7 +31,7 @@ pub struct LibraryFunction {
 pub struct FunctionFlags(u8);
 
 impl FunctionFlags {
-    /// The names of all flags, in listing order.
+    /// The names of all flags, in the order in which they are listed.
     const NAMES: [&str; 5] = [
         "no-writes",
         "allow-oom",
@@ -40,7 +40,7 @@ impl FunctionFlags {
         "allow-cross-slot-keys",
     ];
 
-    /// Adds a flag. Returns `false` if no flag has this name.
+    /// Sets the flag with this name. Returns `false` if no such flag exists.
     #[must_use]
     pub fn add(&mut self, name: &[u8]) -> bool {
         let mut names = FunctionFlags::NAMES.iter();
@@ -51,7 +51,7 @@ impl FunctionFlags {
         place.is_some()
     }
 
-    /// The names of the flags that are set.
+    /// Returns the names of the flags that are set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let names = FunctionFlags::NAMES.iter().enumerate();
         names.filter_map(move |(place, name)| (self.0 >> place & 1 == 1).then_some(*name))
@@ -66,16 +66,16 @@ impl FunctionFlags {
     }
 }
 
-/// Whether a name is valid for a library or a function.
+/// Returns whether a name is valid for a library or a function.
 pub fn is_name(name: &[u8]) -> bool {
     let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     !name.is_empty() && name.iter().all(is_fit)
 }
 
-/// A loaded library.
+/// A library whose program has been run.
 pub(crate) struct Library {
     pub(crate) name: Vec<u8>,
-    /// A number that distinguishes this loading of the library from any other.
+    /// A unique number that distinguishes this load of the library from all other loads.
     pub(crate) mark: u64,
     pub(crate) script: Arc<Script>,
     pub(crate) functions: Vec<LibraryFunction>,
@@ -83,10 +83,10 @@ pub(crate) struct Library {
 
 impl Library {
     /// Creates a library from its text. `load` runs the library's program, unless this thread has
-    /// already run it for the same mark.
+    /// already run the program for the same mark (the unique number of a load).
     ///
     /// # Errors
-    /// If the text is invalid or registers no functions.
+    /// Returns an error if the text is invalid or registers no functions.
     pub(crate) fn load(
         text: &[u8],
         mark: u64,
@@ -107,11 +107,11 @@ impl Library {
     }
 }
 
-/// Returns a new mark for libraries that are about to be loaded, unique across processes and
-/// stores.
+/// Returns a new mark, a number that identifies a load of libraries. The mark is unique across
+/// processes and stores.
 pub(crate) fn new_mark(store: Access<'_>) -> u64 {
-    // Forked processes share their hash keys and may load at the same change count, so the process
-    // ID is hashed, too.
+    // Forked processes share their hash keys and can load libraries at the same change count, so
+    // hash the process ID too.
     let loading = (
         store.text_changes(SharedTexts::Libraries),
         std::process::id(),
@@ -123,7 +123,7 @@ pub(crate) fn new_mark(store: Access<'_>) -> u64 {
 /// begins.
 ///
 /// # Errors
-/// If the first line is invalid.
+/// Returns an error if the first line is invalid.
 pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandError> {
     const INVALID: CommandError = CommandError::fixed("ERR Invalid library metadata");
     if !text.starts_with(b"#!") {
@@ -161,18 +161,19 @@ pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandErr
     if !engine.eq_ignore_ascii_case(b"lua") {
         return Err(CommandError::quoting("ERR Engine ", engine, " not found"));
     }
-    // The program keeps the line end of the `#!` line, so that line numbers stay right.
+    // The program starts with the line feed of the `#!` line, which keeps line numbers correct.
     Ok((name.to_vec(), end))
 }
 
-/// A snapshot of all libraries of a store.
+/// A snapshot of all libraries in a store.
 #[derive(Default)]
 pub(crate) struct Libraries {
     /// The libraries, sorted by name.
     pub(crate) all: Vec<Arc<Library>>,
-    /// The version to pass to [`Access::change_libraries`].
+    /// The version of this snapshot, to pass to [`Access::change_libraries`].
     pub(crate) version: u64,
-    /// Maps a function's lower-case name to the index of its library and its index in that library.
+    /// Maps the lowercase name of a function to the index of its library, and to its index within
+    /// that library.
     functions: HashMap<Vec<u8>, (usize, usize)>,
 }
 
@@ -180,7 +181,7 @@ impl Libraries {
     /// Adds a library.
     ///
     /// # Errors
-    /// If one of its functions has the name of an existing function.
+    /// Returns an error if a function with the same name already exists.
     pub(crate) fn add(&mut self, library: Arc<Library>) -> Result<(), CommandError> {
         for function in &library.functions {
             if self
@@ -203,19 +204,19 @@ impl Libraries {
         Ok(())
     }
 
-    /// Finds a function and its library by the function's name, ignoring case.
+    /// Finds a function and its library by the name of the function, ignoring case.
     pub(crate) fn function(&self, name: &[u8]) -> Option<(&Library, &LibraryFunction)> {
         let &(library, function) = self.functions.get(&name.to_ascii_lowercase())?;
         let library = &self.all[library];
         Some((library, &library.functions[function]))
     }
 
-    /// Finds a library by name.
+    /// Finds a library by its name.
     pub(crate) fn named(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.all.iter().find(|library| library.name == name)
     }
 
-    /// The number of functions in all libraries.
+    /// Returns the total number of functions in all libraries.
     pub(crate) fn function_count(&self) -> usize {
         self.functions.len()
     }
@@ -224,22 +225,23 @@ impl Libraries {
 /// The libraries that this process has cached.
 #[derive(Default)]
 pub(crate) struct LibraryCache {
-    /// The cached libraries, with the store's change count from before they were read.
+    /// The cached libraries, and the store's change count from just before they were read.
     known: ForkMutex<Option<(u64, Arc<Libraries>)>>,
 }
 
 impl LibraryCache {
-    /// Returns the current libraries. `load` runs the programs of the new ones.
+    /// Returns the current libraries. Calls `load` to run the programs of new libraries.
     ///
     /// # Errors
-    /// If a lock cannot be taken, or a stored library no longer loads.
+    /// Returns an error if a lock cannot be acquired, or if a stored library can no longer be
+    /// loaded.
     pub(crate) fn now(
         &self,
         store: Access<'_>,
         load: impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>,
     ) -> Result<Arc<Libraries>, Failure> {
         let changes = store.text_changes(SharedTexts::Libraries);
-        // Release the lock at once, because it is taken again below.
+        // Clone the snapshot to release the lock immediately, because it is acquired again below.
         let known = self.known.lock().clone();
         if let Some((of, libraries)) = &known
             && *of == changes
@@ -262,7 +264,7 @@ impl LibraryCache {
             libraries.add(library)?;
         }
         let libraries = Arc::new(libraries);
-        // Cache nothing in a transaction: it may yet be rolled back.
+        // Cache nothing within a transaction, because it can still be rolled back.
         if !store.is_running() {
             *self.known.lock() = Some((changes, Arc::clone(&libraries)));
         }

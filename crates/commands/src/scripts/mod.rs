@@ -1,20 +1,20 @@
-//! Scripts: their texts, the libraries of functions, and the state of a script run.
+//! Manages scripts, function libraries, and the state of a running script.
 //!
-//! The interpreter is not part of this crate. The process supplies it
-//! ([`Process::with_interpreter`](crate::context::Process::with_interpreter)), so that a program
-//! that needs none builds without it. It runs on the thread that sent the command, within one
-//! transaction.
+//! The interpreter is not part of this crate. The process supplies an interpreter
+//! ([`Process::with_interpreter`](crate::context::Process::with_interpreter)), so that programs
+//! that run no scripts are built without one. The interpreter runs on the thread that received the
+//! command, within a single transaction.
 //!
 //! `context`, `handlers` and interpreters call this module.
 //!
-//! - `cache`: the scripts that this process has cached.
-//! - `call`: the arguments, limits and outcomes of a script call.
-//! - `library`: libraries of functions, and their cache in this process.
-//! - `progress`: the state of one script run.
-//! - `running`: the slow functions that run in this process.
-//! - `script`: a script's text, and the flags in its first line.
-//! - `sha`: SHA-1 digests, which identify scripts in EVALSHA.
-//! - `shebang`: the `#!` line of scripts and libraries.
+//! - `cache`: caches scripts in this process.
+//! - `call`: defines the arguments, limits and outcomes of script calls.
+//! - `library`: manages function libraries, and caches them in this process.
+//! - `progress`: tracks the state of a running script.
+//! - `running`: lists the slow functions that are running in this process.
+//! - `script`: stores a script's text and the flags in its first line.
+//! - `sha`: computes SHA-1 digests, which identify scripts in EVALSHA.
+//! - `shebang`: parses the `#!` line of scripts and libraries.
 
 mod cache;
 mod call;

@@ -1,10 +1,10 @@
-//! The slow functions that run in this process, for FUNCTION STATS.
+//! Lists the slow functions that are running in this process, for FUNCTION STATS.
 
 use std::time::{Duration, Instant};
 
 use undercroft_engine::{ForkGuard, ForkMutex};
 
-/// A running function.
+/// A function that is currently running.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningFunction {
     pub(crate) name: Vec<u8>,
@@ -14,13 +14,13 @@ pub(crate) struct RunningFunction {
 }
 
 impl RunningFunction {
-    /// How long the function has run.
+    /// Returns the time for which the function has been running.
     pub(crate) fn time(&self) -> Duration {
         self.started.elapsed()
     }
 }
 
-/// The running functions of all threads, the longest-running first.
+/// The running functions of all threads, in the order in which they were added.
 #[derive(Default)]
 pub(crate) struct RunningFunctions(ForkMutex<Vec<(u64, RunningFunction)>>);
 
@@ -29,7 +29,8 @@ impl RunningFunctions {
         self.0.lock()
     }
 
-    /// Adds a function. Returns the number by which [`RunningFunctions::end`] removes it.
+    /// Adds a running function. Returns a number to pass to [`RunningFunctions::end`] when the
+    /// function ends.
     pub(crate) fn add(&self, name: &[u8], words: &[&[u8]], started: Instant) -> u64 {
         let mut all = self.all();
         let number = all.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
@@ -43,12 +44,12 @@ impl RunningFunctions {
         number
     }
 
-    /// Removes a function.
+    /// Removes a function that has ended.
     pub(crate) fn end(&self, number: u64) {
         self.all().retain(|(other, _)| *other != number);
     }
 
-    /// Returns the function that has run the longest.
+    /// Returns the function that has been running the longest.
     pub(crate) fn first(&self) -> Option<RunningFunction> {
         let all = self.all();
         all.first().map(|(_, function)| function.clone())

@@ -1,4 +1,4 @@
-//! A script's text, and the flags in its first line.
+//! Stores a script's text and the flags in its first line.
 
 use sha1_smol::Sha1;
 
@@ -11,7 +11,7 @@ use crate::arguments::CommandError;
 pub struct Script {
     pub(super) sha: Sha,
     text: Box<[u8]>,
-    /// The offset at which the program begins, after a `#!` line.
+    /// The offset at which the program begins, after the `#!` line if the text has one.
     start: usize,
     flags: ScriptFlags,
 }
@@ -19,19 +19,19 @@ pub struct Script {
 /// The flags that a script declares in its first line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags {
-    /// Whether the script has a `#!` line; a script without one may do anything.
+    /// Whether the script has a `#!` line. A script without such a line is not restricted.
     pub are_given: bool,
-    /// The script writes nothing.
+    /// Whether the script declares that it does not write.
     pub no_writes: bool,
-    /// The script may run when memory is full.
+    /// Whether the script can run when the memory limit is exceeded.
     pub allow_oom: bool,
 }
 
 impl Script {
-    /// Parses a script and, if the text begins with `#!`, the flags in its first line.
+    /// Parses a script, including the flags in its first line if the text begins with `#!`.
     ///
     /// # Errors
-    /// If the first line is invalid.
+    /// Returns an error if the first line is invalid.
     pub fn parse(text: &[u8]) -> Result<Script, CommandError> {
         let (start, flags) = ScriptFlags::of_text(text)?;
         Ok(Script {
@@ -42,8 +42,9 @@ impl Script {
         })
     }
 
-    /// Creates the script of a library, whose program begins at `start`. Its SHA-1 covers the text
-    /// and the mark, so that an interpreter runs the program once for each mark.
+    /// Creates the script of a library whose program begins at `start`. The SHA-1 covers both the
+    /// text and the mark (a number that is unique to each load), so that an interpreter runs the
+    /// program once per mark.
     pub(crate) fn library(text: &[u8], mark: u64, start: usize) -> Script {
         let mut hashed = Sha1::from(text);
         hashed.update(&mark.to_le_bytes());
@@ -55,30 +56,32 @@ impl Script {
         }
     }
 
-    /// The SHA-1 by which EVALSHA finds the script. A library's SHA-1 also covers its mark.
+    /// Returns the SHA-1 by which EVALSHA finds the script. The SHA-1 of a library also covers its
+    /// mark (the unique number of a load).
     pub fn sha(&self) -> &Sha {
         &self.sha
     }
 
-    /// The program: the text without a leading `#!` line. That line's end is kept, so that line
-    /// numbers stay right.
+    /// Returns the program, which is the text without its `#!` line. The line feed of that line is
+    /// included to keep line numbers correct.
     pub fn program(&self) -> &[u8] {
         &self.text[self.start..]
     }
 
-    /// The complete text.
+    /// Returns the complete text.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The flags declared in the first line.
+    /// Returns the flags declared in the first line.
     pub fn flags(&self) -> ScriptFlags {
         self.flags
     }
 }
 
 impl ScriptFlags {
-    /// Returns the offset at which a text's program begins, and the flags.
+    /// Returns the offset at which the program begins in a text, and the flags that the text
+    /// declares.
     fn of_text(text: &[u8]) -> Result<(usize, ScriptFlags), CommandError> {
         if !text.starts_with(b"#!") {
             return Ok((0, ScriptFlags::default()));
@@ -88,17 +91,19 @@ impl ScriptFlags {
         Ok((end, ScriptFlags::parse(&text[..end])?))
     }
 
-    /// Returns the flags of a script's text, or the default flags if its first line is invalid.
+    /// Returns the flags that a script's text declares, or the default flags if the first line is
+    /// invalid.
     pub(crate) fn of(text: &[u8]) -> ScriptFlags {
         ScriptFlags::of_text(text).map_or_else(|_| ScriptFlags::default(), |(_, flags)| flags)
     }
 
-    /// Whether the flags say that the script may write.
+    /// Returns whether the flags that the script declares permit writes.
     pub(crate) fn declares_writes(self) -> bool {
         self.are_given && !self.no_writes
     }
 
-    /// Whether the flags say that the script may need memory.
+    /// Returns whether the script declares flags that permit writes but do not include `allow-oom`,
+    /// so that it may need memory.
     pub(crate) fn declares_memory(self) -> bool {
         self.declares_writes() && !self.allow_oom
     }
@@ -132,7 +137,8 @@ impl ScriptFlags {
                 match name {
                     b"no-writes" => flags.no_writes = true,
                     b"allow-oom" => flags.allow_oom = true,
-                    // Accepted without effect: there are no stale replicas and no cluster.
+                    // These flags have no effect, because Undercroft has neither stale replicas nor
+                    // clusters.
                     b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
                     _ => {
                         return Err(CommandError::from_parts(&[

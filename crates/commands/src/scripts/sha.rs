@@ -1,4 +1,4 @@
-//! SHA-1 digests, which identify scripts in EVALSHA, and maps keyed by them.
+//! Computes SHA-1 digests, which identify scripts in EVALSHA, and provides maps keyed by digests.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use sha1_smol::Sha1;
 
-/// A SHA-1 digest in 40 lower-case hexadecimal digits.
+/// A SHA-1 digest as 40 lowercase hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sha([u8; 40]);
 
 impl Hash for Sha {
-    /// Hashes only 32 bits of the digest: they are already uniformly distributed.
+    /// Hashes only 32 bits of the digest, because digests are already uniformly distributed.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let (first, _) = self.0.as_chunks();
         hasher.write_u64(u64::from_ne_bytes(first[0]));
@@ -21,8 +21,8 @@ impl Hash for Sha {
 /// A hash map keyed by SHA-1 digests.
 pub type ShaMap<T> = HashMap<Sha, T, ShaBuildHasher>;
 
-/// A hasher for maps keyed by SHA-1 digests, and nothing else. Digests are uniform already, so it
-/// only mixes in a seed that differs in each process.
+/// A hasher for maps keyed only by SHA-1 digests. Digests are already uniformly distributed, so
+/// this hasher only mixes in a seed that differs in each process.
 #[derive(Clone)]
 pub struct ShaBuildHasher(u64);
 
@@ -60,7 +60,7 @@ impl Hasher for ShaHasher {
 }
 
 impl Sha {
-    /// Returns the digest of a text.
+    /// Returns the SHA-1 digest of a text.
     pub fn of(text: &[u8]) -> Sha {
         Sha::read(&Sha1::from(text))
     }
@@ -76,15 +76,15 @@ impl Sha {
         Sha(digits)
     }
 
-    /// Parses the digits that a client sent, in any case. Returns `None` unless there are exactly
-    /// 40 bytes.
+    /// Parses a digest that a client sent, in upper or lower case. Returns `None` unless it has
+    /// exactly 40 bytes.
     pub fn parse(text: &[u8]) -> Option<Sha> {
         let mut digits: [u8; 40] = text.try_into().ok()?;
         digits.make_ascii_lowercase();
         Some(Sha(digits))
     }
 
-    /// The 40 hexadecimal digits.
+    /// Returns the 40 hexadecimal digits.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -96,7 +96,7 @@ impl fmt::Display for Sha {
     }
 }
 
-/// Computes the SHA-1 of a text that arrives in pieces.
+/// Computes the SHA-1 digest of a text that arrives in pieces.
 #[derive(Default)]
 pub struct IncrementalSha(Sha1);
 
@@ -106,7 +106,7 @@ impl IncrementalSha {
         self.0.update(piece);
     }
 
-    /// Returns the digest of all pieces so far.
+    /// Returns the digest of all pieces added so far.
     pub fn end(&self) -> Sha {
         Sha::read(&self.0)
     }

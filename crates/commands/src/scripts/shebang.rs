@@ -1,15 +1,15 @@
-//! The `#!` line of a script or a library, split into words by the rules of Redis' configuration
-//! file.
+//! Parses the `#!` line of a script or a library, splitting it into words with the rules of Redis'
+//! configuration file.
 
-/// Returns the end of the first line as C finds it: `None` if a zero byte comes before the line
-/// feed.
+/// Returns the end of the first line as C code would find it: `None` if a zero byte precedes the
+/// line feed.
 pub(super) fn line_end(text: &[u8]) -> Option<usize> {
     let end = text.iter().position(|byte| matches!(byte, b'\n' | 0))?;
     (text[end] == b'\n').then_some(end)
 }
 
-/// Splits a line into words. A word may be quoted entirely or from some point on. Returns `None` if
-/// a quote is not closed, or a closing quote is not followed by a blank.
+/// Splits a line into words. Quotes can enclose an entire word or only its last part. Returns
+/// `None` if a quote is not closed, or if a closing quote is not followed by a blank.
 pub(super) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -24,12 +24,12 @@ pub(super) fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Whether C's `isspace` holds for a byte.
+/// Returns whether C's `isspace` is true for a byte.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Reads a word. Returns it and the rest of the line.
+/// Parses one word. Returns the word and the rest of the line.
 fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut word = Vec::new();
     let mut quote = None;
@@ -41,7 +41,7 @@ fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
                 rest = behind;
                 continue;
             }
-            // Other blanks, such as vertical tabs, are part of the word.
+            // Any other blank, such as a vertical tab, is part of the word.
             (None, b' ' | b'\n' | b'\r' | b'\t') => break,
             (Some(end), _) if byte == end => {
                 return next.is_none_or(is_blank).then_some((word, behind));
@@ -56,9 +56,9 @@ fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     quote.is_none().then_some((word, rest))
 }
 
-/// Decodes an escape sequence in double quotes, given the bytes after the backslash. Returns the
-/// byte and the length of the sequence including the backslash, or `None` if nothing follows the
-/// backslash.
+/// Decodes an escape sequence in a double-quoted word, given the bytes after the backslash. Returns
+/// the decoded byte and the length of the sequence including the backslash, or `None` if nothing
+/// follows the backslash.
 fn escaped(behind: &[u8]) -> Option<(u8, usize)> {
     let digit = |place| {
         let digit = char::from(*behind.get(place)?).to_digit(16)?;

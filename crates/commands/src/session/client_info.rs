@@ -1,4 +1,4 @@
-//! The lines of CLIENT LIST, and the filters of CLIENT KILL.
+//! Formats the lines of CLIENT LIST, and evaluates the filters of CLIENT KILL.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::sync::Arc;
 use super::parts::Buffers;
 use crate::protocol::Protocol;
 
-/// The client's library, as CLIENT SETINFO reports it.
+/// The client library, as reported by CLIENT SETINFO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Library {
-    /// The value of LIB-NAME.
+    /// The library's name, set by LIB-NAME.
     pub name: String,
-    /// The value of LIB-VER.
+    /// The library's version, set by LIB-VER.
     pub version: String,
 }
 
-/// One line of CLIENT LIST. Sizes are in bytes, times in seconds.
+/// The fields of one line of CLIENT LIST. Sizes are in bytes, and times are in seconds.
 #[derive(Clone, Debug)]
 pub struct ClientInfo {
-    /// The connection's number.
+    /// The ID of the connection.
     pub id: u64,
     /// The client's address.
     pub address: String,
@@ -26,50 +26,52 @@ pub struct ClientInfo {
     pub local_address: String,
     /// The socket's file descriptor.
     pub descriptor: i32,
-    /// The connection's name; empty if unset.
+    /// The connection's name, or an empty string if no name is set.
     pub name: String,
-    /// The client's library.
+    /// The client library, as reported by CLIENT SETINFO.
     pub library: Library,
-    /// The time since the client connected.
+    /// The time since the client connected, in seconds.
     pub age: i64,
-    /// The time since the last command.
+    /// The time since the client's last command.
     pub idle: i64,
     /// Whether the client connected through a Unix socket.
     pub unix_socket: bool,
-    /// Whether the connection closes once its replies are sent.
+    /// Whether the connection will be closed once its replies are sent.
     pub closing: bool,
     /// Whether the connection is in MONITOR mode.
     pub monitors: bool,
-    /// Whether CLIENT NO-EVICT protects the connection.
+    /// Whether CLIENT NO-EVICT protects the connection from being closed to free memory.
     pub no_evict: bool,
-    /// Whether CLIENT NO-TOUCH is on, so that lookups do not count as use of the keys.
+    /// Whether CLIENT NO-TOUCH is on, so that lookups do not count as accesses to the keys.
     pub no_touch: bool,
-    /// Whether the current command waits: for keys, for a lock, or for the end of a pause.
+    /// Whether the current command is waiting for keys, for a lock, or for a pause to end.
     pub blocked: bool,
-    /// The number of commands queued since MULTI and their memory, or `None` outside a transaction.
+    /// The number of commands queued since MULTI and their memory in bytes, or `None` outside a
+    /// transaction.
     pub queued: Option<(usize, usize)>,
-    /// Whether a watched key has changed. Known only for the connection that asks.
+    /// Whether a watched key has changed. Known only for the connection that runs CLIENT LIST.
     pub dirty: bool,
-    /// The selected database.
+    /// The number of the selected database.
     pub database: u32,
-    /// The last command, or `NULL` before the first.
+    /// The name of the last command, or `NULL` before the first command.
     pub command: &'static str,
-    /// The authenticated user.
+    /// The authenticated user, if any.
     pub user: Option<Arc<str>>,
-    /// The negotiated protocol.
+    /// The negotiated protocol version.
     pub protocol: Protocol,
-    /// The number of subscribed channels, patterns and shard channels.
+    /// The numbers of subscribed channels, patterns and shard channels.
     pub subscribed: [usize; 3],
-    /// The size of the current command's arguments. Known only for the connection that asks.
+    /// The size of the current command's arguments. Known only for the connection that runs CLIENT
+    /// LIST.
     pub arguments: usize,
-    /// The bytes kept between commands.
+    /// The amount of memory that the connection retains between commands.
     pub kept: usize,
-    /// The connection's memory in its server.
+    /// The memory that the connection's buffers use in the server.
     pub buffers: Buffers,
 }
 
 impl ClientInfo {
-    /// The connection's total memory in bytes.
+    /// Returns the total memory that the connection uses, in bytes.
     pub fn memory(&self) -> usize {
         let Buffers {
             input,
@@ -82,7 +84,7 @@ impl ClientInfo {
         input + input_free + output + state + self.arguments + self.kept + queued
     }
 
-    /// The connection's kind.
+    /// Returns the kind of the connection.
     pub fn kind(&self) -> ClientKind {
         match self.subscribed {
             [0, 0, 0] => ClientKind::Normal,
@@ -144,38 +146,39 @@ impl fmt::Display for ClientInfo {
     }
 }
 
-/// A filter for the connections that CLIENT KILL closes: all given conditions must hold.
+/// A filter for the connections that CLIENT KILL closes. A connection must satisfy all given
+/// conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KillFilter {
-    /// The connection has this number.
+    /// The ID that the connection must have.
     pub id: Option<u64>,
-    /// The client has this address.
+    /// The address that the client must have.
     pub address: Option<String>,
-    /// The server's end has this address.
+    /// The address that the server's end of the connection must have.
     pub local_address: Option<String>,
-    /// The connection is authenticated as this user.
+    /// The user that must be authenticated on the connection.
     pub user: Option<String>,
-    /// The connection is of this kind.
+    /// The kind that the connection must have.
     pub kind: Option<ClientKind>,
-    /// The connection does not have this number, which is the caller's.
+    /// The ID that the connection must not have: the ID of the caller's connection.
     pub except: Option<u64>,
 }
 
-/// The kinds of connections in CLIENT LIST and CLIENT KILL.
+/// The kinds of connections that CLIENT LIST and CLIENT KILL distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
-    /// A connection of no other kind.
+    /// A connection of an ordinary client, which has no subscriptions.
     Normal,
-    /// The connection to a master. Never occurs, because there is no replication.
+    /// A connection to a master. This kind never occurs, because Undercroft has no replication.
     Master,
-    /// The connection of a replica. Never occurs, because there is no replication.
+    /// A connection from a replica. This kind never occurs, because Undercroft has no replication.
     Replica,
     /// A connection that has subscriptions.
     Pubsub,
 }
 
 impl KillFilter {
-    /// Whether a connection matches the filter.
+    /// Returns whether a connection matches the filter.
     pub fn matches(&self, client: &ClientInfo) -> bool {
         self.id.is_none_or(|id| id == client.id)
             && self

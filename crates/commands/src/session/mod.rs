@@ -1,13 +1,13 @@
-//! The state of one connection, and its description for CLIENT.
+//! Stores the state of one connection, and describes the connection for CLIENT.
 //!
-//! `context` and the modules that build on it call this module, and so do servers and programs that
-//! embed a store.
+//! `context`, the modules that build on `context`, and programs that serve or embed a store call
+//! this module.
 //!
-//! - `client_info`: the lines of CLIENT LIST, and the filters of CLIENT KILL.
-//! - `parts`: the components of a session.
-//! - `queue`: the commands that a connection queues between MULTI and EXEC.
-//! - `subscriptions`: the subscriptions of one connection.
-//! - `wait`: commands that wait for keys: their state in the session, and their replies.
+//! - `client_info`: formats the lines of CLIENT LIST, and evaluates the filters of CLIENT KILL.
+//! - `parts`: defines the components of a session.
+//! - `queue`: stores the commands that a connection queues between MULTI and EXEC.
+//! - `subscriptions`: stores the subscriptions of one connection.
+//! - `wait`: stores the state of commands that wait for keys, and writes their replies.
 
 mod client_info;
 mod parts;
@@ -31,51 +31,53 @@ pub(crate) use queue::{CommandQueue, QueuedCommand};
 pub use subscriptions::Subscriptions;
 use wait::Wait;
 
-/// The state of one connection, or of one embedded client.
+/// The state of one connection or of one embedded client.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// A number that is unique within the server and never reused.
+    /// A session ID that is unique within the server and never reused.
     pub id: u64,
-    /// The connection's endpoints.
+    /// The endpoints of the connection.
     pub peer: Peer,
-    /// The name set by CLIENT SETNAME; empty if unset.
+    /// The name set by CLIENT SETNAME, or an empty string if no name is set.
     pub name: Vec<u8>,
-    /// The client library set by CLIENT SETINFO; empty if unset.
+    /// The client library set by CLIENT SETINFO. Its fields are empty if not set.
     pub library: Library,
-    /// The authenticated user, or `None` before a required AUTH.
+    /// The authenticated user, or `None` if AUTH is required but has not succeeded yet.
     pub user: Option<Arc<str>>,
     /// The database selected by SELECT.
     pub database: u32,
     /// The protocol negotiated by HELLO.
     pub protocol: Protocol,
-    /// Which replies are sent.
+    /// The settings that decide which replies are sent.
     pub replies: ReplyControl,
     /// Whether CLIENT NO-EVICT protects the connection from being closed to free buffer memory.
     pub no_evict: bool,
-    /// Whether CLIENT NO-TOUCH is on, so that lookups do not count as use of the keys.
+    /// Whether CLIENT NO-TOUCH is on, so that lookups do not count as accesses to the keys.
     pub no_touch: bool,
-    /// Whether MONITOR shows every command to the connection.
+    /// Whether the connection is in MONITOR mode, in which it receives every command.
     pub monitors: bool,
     /// The connection's subscriptions.
     pub subscriptions: Subscriptions,
-    /// The command that waits for keys; no other command may run until it is answered.
+    /// The command that is waiting for keys, if any. No other command can run until it has received
+    /// its reply.
     pub waiting: Option<Wait>,
-    /// The connection's activity and memory.
+    /// The connection's activity and memory usage.
     pub activity: Activity,
-    /// The state that concerns scripts.
+    /// The state that concerns the scripts of this connection.
     pub scripts: ScriptState,
     /// The state that MULTI and WATCH set up.
     pub(crate) transaction: TransactionState,
-    /// Buffers for values on their way to a reply.
+    /// Buffers for values that are being copied from the store to a reply.
     pub(crate) read_buffers: ReadBuffers,
 }
 
-/// Whether CLIENT LIST can show a text: it has no spaces, line breaks or other unprintable bytes.
+/// Returns whether CLIENT LIST can show a text, which must not contain spaces, line breaks or other
+/// unprintable bytes.
 fn is_one_word(text: &[u8]) -> bool {
     text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
-/// Checks that a connection may have this name.
+/// Checks that a name is valid for a connection.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
     if is_one_word(name) {
         Ok(())
@@ -86,7 +88,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
     }
 }
 
-/// The part of a session that a transaction may change, as it was before the transaction.
+/// A copy of the part of a session that a transaction can change, made before the transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct SavedState {
     name: Vec<u8>,
@@ -97,20 +99,22 @@ pub(crate) struct SavedState {
 }
 
 impl Session {
-    /// Names the connection, like CLIENT SETNAME.
+    /// Sets the name of the connection, like CLIENT SETNAME.
     ///
     /// # Errors
-    /// If the name contains spaces, line breaks or other bytes that CLIENT LIST cannot show.
+    /// Returns an error if the name contains spaces, line breaks or other bytes that CLIENT LIST
+    /// cannot show.
     pub fn set_name(&mut self, name: &[u8]) -> Result<(), CommandError> {
         check_name(name)?;
         self.name = name.to_vec();
         Ok(())
     }
 
-    /// Records the client's library, like CLIENT SETINFO.
+    /// Records the client library, like CLIENT SETINFO.
     ///
     /// # Errors
-    /// If the attribute is neither LIB-NAME nor LIB-VER, or CLIENT LIST cannot show the value.
+    /// Returns an error if the attribute is neither LIB-NAME nor LIB-VER, or if CLIENT LIST cannot
+    /// show the value.
     pub(crate) fn set_library(
         &mut self,
         attribute: &[u8],
@@ -137,7 +141,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the state of a new connection; `user` is `default` if no password is required.
+    /// Returns the session of a new connection. `user` is `default` if no password is required.
     pub fn new(id: u64, user: Option<Arc<str>>, now: i64) -> Session {
         Session {
             id,
@@ -160,8 +164,8 @@ impl Session {
         }
     }
 
-    /// Completes a command, and must be called after each one. Returns whether CLIENT REPLY allows
-    /// its reply to be sent. Confirmations of subscriptions are always sent.
+    /// Completes a command. Must be called after each command. Returns whether CLIENT REPLY allows
+    /// the command's reply to be sent. Confirmations of subscriptions are always sent.
     pub fn finish_command(&mut self) -> bool {
         let mode = self.replies.mode;
         if mode == ReplyMode::On {
@@ -171,43 +175,43 @@ impl Session {
         std::mem::take(&mut self.replies.confirms)
     }
 
-    /// Whether the connection holds nothing in its store: no transaction, no watched key, no wait
-    /// and no subscription.
+    /// Returns whether the connection has no state in its store: no transaction, no watched keys,
+    /// no waiting command and no subscriptions.
     pub fn holds_nothing(&self) -> bool {
         self.transaction.is_empty() && self.waiting.is_none() && self.subscriptions.is_empty()
     }
 
-    /// Whether the connection watches keys.
+    /// Returns whether the connection is watching keys.
     pub fn is_watching(&self) -> bool {
         !self.transaction.watches.is_empty()
     }
 
-    /// Whether the session's state does not affect data commands: it holds nothing in its store,
-    /// and replies are sent in the default protocol.
+    /// Returns whether the session's state does not affect data commands: it has no state in its
+    /// store, and replies are sent in the default protocol.
     pub fn is_idle(&self) -> bool {
         self.holds_nothing()
             && self.replies.mode == ReplyMode::On
             && self.protocol == Protocol::default()
     }
 
-    /// Whether the client is a process that embeds the store, instead of a connection.
+    /// Returns whether the client is a process that embeds the store rather than a connection.
     pub fn is_embedded(&self) -> bool {
         self.peer.is_embedded()
     }
 
-    /// Whether the client is on this machine: embedded, or connected through a Unix socket or a
-    /// loopback address.
+    /// Returns whether the client is on this machine: either embedded, or connected through a Unix
+    /// socket or a loopback address.
     pub(crate) fn is_local(&self) -> bool {
         self.peer.is_local()
     }
 
-    /// The number of commands queued since MULTI and their memory in bytes, or `None` outside a
-    /// transaction.
+    /// Returns the number of commands queued since MULTI and their memory in bytes, or `None`
+    /// outside a transaction.
     pub fn queued(&self) -> Option<(usize, usize)> {
         self.transaction.queued()
     }
 
-    /// The bytes that the connection keeps between commands.
+    /// Returns the number of bytes of memory that the connection retains between commands.
     fn kept(&self) -> usize {
         self.name.capacity()
             + self.library.name.capacity()
@@ -217,8 +221,8 @@ impl Session {
             + self.peer.local_address.len()
     }
 
-    /// Implements RESET: resets everything except the connection itself. `user` is the initial user
-    /// of a new connection.
+    /// Implements RESET: resets the session as if the connection were new. `user` is the initial
+    /// user of a new connection.
     pub fn reset(&mut self, user: Option<Arc<str>>) {
         self.name.clear();
         self.database = 0;
@@ -228,7 +232,7 @@ impl Session {
         self.user = user;
     }
 
-    /// Saves the state that a transaction's commands may change.
+    /// Saves the state that a transaction's commands can change.
     pub(crate) fn save(&self) -> SavedState {
         SavedState {
             name: self.name.clone(),
@@ -248,12 +252,12 @@ impl Session {
         self.activity.counters = saved.counters;
     }
 
-    /// Whether a queued command satisfies `is_meant`.
+    /// Returns whether any queued command satisfies `is_meant`.
     pub(crate) fn has_queued(&self, is_meant: fn(&Command) -> bool) -> bool {
         self.transaction.has_queued(is_meant)
     }
 
-    /// Returns the connection's description for CLIENT LIST.
+    /// Returns a description of the connection for CLIENT LIST.
     pub fn info(&self, now: i64) -> ClientInfo {
         ClientInfo {
             id: self.id,

@@ -1,4 +1,4 @@
-//! The components of a session.
+//! Defines the components of a session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,21 +11,22 @@ use undercroft_engine::feeds::FoundItems;
 use super::queue::CommandQueue;
 use crate::table::Command;
 
-/// The endpoints of a connection. Times are Unix milliseconds.
+/// The endpoints of a connection. Times are in Unix milliseconds.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The client's address: `ip:port`, or `path:0` for a Unix socket; empty for an embedded
-    /// client.
+    /// The client's address: `ip:port`, `path:0` for a Unix socket, or an empty string for an
+    /// embedded client.
     pub address: String,
-    /// The server's address.
+    /// The address of the server's end of the connection.
     pub local_address: String,
-    /// The socket's file descriptor for CLIENT LIST, or -1 if there is none.
+    /// The socket's file descriptor, which CLIENT LIST shows, or -1 if the client has no socket.
     pub descriptor: i32,
     /// Whether the client connected through a Unix socket.
     pub unix_socket: bool,
-    /// When the client connected.
+    /// The time when the client connected.
     pub created: i64,
-    /// The host's route to the connection: its thread, and the connection's number in that thread.
+    /// The host's route to the connection: the index of its thread, and the connection's number
+    /// within that thread.
     pub route: (usize, u64),
 }
 
@@ -43,13 +44,13 @@ impl Peer {
         }
     }
 
-    /// Whether the client is a process that embeds the store, instead of a connection.
+    /// Returns whether the client is a process that embeds the store rather than a connection.
     pub(super) fn is_embedded(&self) -> bool {
         self.address.is_empty()
     }
 
-    /// Whether the client is on this machine: embedded, or connected through a Unix socket or a
-    /// loopback address.
+    /// Returns whether the client is on this machine: either embedded, or connected through a Unix
+    /// socket or a loopback address.
     pub(super) fn is_local(&self) -> bool {
         let loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
         self.is_embedded() || self.unix_socket || self.address.parse().is_ok_and(loopback)
@@ -59,20 +60,20 @@ impl Peer {
 /// The reply mode that CLIENT REPLY sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyMode {
-    /// Replies are sent.
+    /// Every reply is sent.
     #[default]
     On,
     /// No reply is sent until CLIENT REPLY ON.
     Off,
-    /// The replies of the current command (CLIENT REPLY SKIP itself) and of the next one are not
-    /// sent.
+    /// The replies to the current command (CLIENT REPLY SKIP itself) and to the next command are
+    /// not sent.
     SkipNext,
-    /// The reply of the current command is not sent.
+    /// The reply to the current command is not sent.
     Skip,
 }
 
 impl ReplyMode {
-    /// Returns the mode for the command after this one.
+    /// Returns the mode for the next command.
     pub const fn after_command(self) -> ReplyMode {
         match self {
             ReplyMode::SkipNext => ReplyMode::Skip,
@@ -82,28 +83,30 @@ impl ReplyMode {
     }
 }
 
-/// Which replies are sent, and whether the connection closes after them.
+/// Controls which replies are sent, and whether the connection is then closed.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyControl {
     /// The mode set by CLIENT REPLY.
     pub mode: ReplyMode,
-    /// Whether to close the connection once pending output is sent: set by QUIT, or by a CLIENT
-    /// KILL of the connection itself.
+    /// Whether to close the connection once pending output is sent. Set by QUIT, and by a CLIENT
+    /// KILL that matches the connection itself.
     pub close_after: bool,
-    /// Whether the current command confirmed subscriptions while replies are off.
+    /// Whether the current command confirmed subscriptions while replies were off.
     pub(crate) confirms: bool,
 }
 
-/// The activity of a connection, and its memory in the server. Times are Unix milliseconds.
+/// The activity of a connection, and its memory usage in the server. Times are in Unix
+/// milliseconds.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// The last command, or `None` before the first.
+    /// The last command, or `None` before the first command.
     pub last_command: Option<&'static Command>,
-    /// When the last command was sent.
+    /// The time when the last command was sent.
     pub last_command_at: i64,
-    /// The figures since the server last collected them.
+    /// The counters since the server last collected them.
     pub counters: Counters,
-    /// The connection's memory outside the session; the server keeps this up to date.
+    /// The memory that the connection uses outside the session. The server keeps these sizes up to
+    /// date.
     pub buffers: Buffers,
 }
 
@@ -118,11 +121,11 @@ impl Activity {
     }
 }
 
-/// The figures of a connection's commands. The server periodically takes ([`std::mem::take`]) and
-/// sums them.
+/// Counters of a connection's commands. The server periodically collects and resets the counters
+/// with [`std::mem::take`], and adds them up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// The number of commands run, including failed ones.
+    /// The number of commands run, including failed commands.
     pub commands: u64,
     /// The number of keys that read commands found.
     pub hits: u64,
@@ -132,56 +135,57 @@ pub struct Counters {
     pub errors: u64,
 }
 
-/// A connection's memory in its server, in bytes.
+/// The memory that a connection uses in its server, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
-    /// Input that is received but not yet processed. While commands run, this includes their entire
-    /// input.
+    /// The size of input that has been received but not yet processed. While commands run, this
+    /// includes all of their input.
     pub input: usize,
-    /// Free space in the input buffer.
+    /// The amount of free space in the input buffer.
     pub input_free: usize,
-    /// The size of the reply buffer.
+    /// The size of the reply buffer in bytes.
     pub output: usize,
-    /// Peak number of bytes queued for this client in the last sampling window.
+    /// The peak number of bytes that were queued for this client in the last sampling window.
     pub output_peak: usize,
-    /// The part of the reply buffer that is not sent yet.
+    /// The number of bytes in the reply buffer that have not been sent yet.
     pub output_pending: usize,
-    /// The server's other state for the connection.
+    /// The size of all other state that the server stores for the connection.
     pub state: usize,
 }
 
 impl Buffers {
-    /// The size of Redis' fixed reply buffer per connection. Output beyond it is reported like
-    /// Redis' reply list.
+    /// The size in bytes of Redis' fixed reply buffer per connection. As in Redis, CLIENT LIST
+    /// reports output beyond this size as the reply list.
     const FIRST: usize = 16 * 1024;
 
-    /// Whether the pending output exceeds Redis' fixed reply buffer.
+    /// Returns whether the pending output would exceed Redis' fixed reply buffer.
     pub(super) fn is_long(&self) -> bool {
         self.output_pending > Buffers::FIRST
     }
 }
 
-/// The state of a connection that concerns scripts.
+/// The state of a connection that concerns its scripts.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptState {
-    /// Whether the commands run on a thread that no other connection waits for, so that a script
-    /// may be slow.
+    /// Whether commands run on a thread that serves no other connection, so that slow scripts are
+    /// acceptable.
     pub has_own_thread: bool,
-    /// The number of upcoming scripts that start on a separate thread, because a recent one was
+    /// The number of upcoming scripts that start on a separate thread, because a recent script was
     /// slow.
     pub long_scripts: u16,
-    /// The number of kill requests seen when the current script command began. Retries of its
-    /// transaction keep it.
+    /// The number of kill requests that had been made when the current script command began. It
+    /// does not change when the command's transaction is retried.
     pub(crate) killed: Option<u64>,
-    /// The running time of the command's scripts in earlier attempts of its transaction, which
-    /// counts toward the next attempt.
+    /// The total running time of the command's scripts in earlier attempts of its transaction. It
+    /// counts toward the time limit of the next attempt.
     pub(crate) time: Duration,
-    /// Whether memory was full when EXEC began, for the scripts in it.
+    /// Whether the memory limit was exceeded when EXEC began. Applies to the scripts that EXEC
+    /// runs.
     pub(crate) was_full: bool,
 }
 
 impl ScriptState {
-    /// Begins a command that runs scripts; `killed` is the current number of kill requests.
+    /// Begins a command that runs scripts. `killed` is the number of kill requests made so far.
     pub(crate) fn begin(&mut self, killed: u64) {
         self.killed = Some(killed);
         self.time = Duration::ZERO;
@@ -193,7 +197,7 @@ impl ScriptState {
 pub(crate) struct TransactionState {
     /// The commands queued since MULTI, or `None` outside a transaction.
     pub(crate) queue: Option<Arc<CommandQueue>>,
-    /// The keys that WATCH named, with their state at that time.
+    /// The keys that WATCH named, with the state that they had then.
     pub(crate) watches: Vec<Watch>,
 }
 
@@ -202,14 +206,14 @@ impl TransactionState {
         self.queue.is_none() && self.watches.is_empty()
     }
 
-    /// The number of commands queued since MULTI and their memory in bytes, or `None` outside a
-    /// transaction.
+    /// Returns the number of commands queued since MULTI and their memory in bytes, or `None`
+    /// outside a transaction.
     pub(super) fn queued(&self) -> Option<(usize, usize)> {
         let queue = self.queue.as_ref()?;
         Some((queue.commands.len(), queue.memory))
     }
 
-    /// Whether a queued command satisfies `is_meant`.
+    /// Returns whether any queued command satisfies `is_meant`.
     pub(super) fn has_queued(&self, is_meant: fn(&Command) -> bool) -> bool {
         self.queue.as_ref().is_some_and(|queue| {
             let mut commands = queue.commands.iter();
@@ -218,17 +222,18 @@ impl TransactionState {
     }
 }
 
-/// The largest capacity in bytes at which a connection keeps a buffer.
+/// The maximum capacity in bytes of a buffer that a connection retains for reuse.
 const KEPT_MAX: usize = 64 * 1024;
 
-/// Buffers for values on their way to a reply, kept so that a read allocates nothing.
+/// Buffers for values that are being copied from the store to a reply. They are reused, so that
+/// reads do not allocate.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadBuffers {
-    /// A single value.
+    /// The buffer for a single value.
     pub(crate) text: Vec<u8>,
-    /// The items of a list.
+    /// The buffer for the items of a list.
     pub(crate) items: Ranges,
-    /// The items of a feed.
+    /// The buffer for the items of a feed.
     pub(crate) feed_items: FoundItems,
 }
 
@@ -241,7 +246,7 @@ impl ReadBuffers {
         }
     }
 
-    /// Frees each buffer that a large reply has grown beyond [`KEPT_MAX`].
+    /// Frees each buffer that a large reply has enlarged beyond [`KEPT_MAX`].
     #[inline(always)]
     pub(crate) fn trim(&mut self) {
         if self.text.capacity() > KEPT_MAX {
@@ -255,7 +260,7 @@ impl ReadBuffers {
         }
     }
 
-    /// The total capacity in bytes.
+    /// Returns the total capacity of all buffers in bytes.
     pub(super) fn capacity(&self) -> usize {
         self.text.capacity() + self.items.capacity() + self.feed_items.capacity()
     }

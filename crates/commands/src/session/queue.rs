@@ -1,12 +1,12 @@
-//! The commands that a connection queues between MULTI and EXEC.
+//! Stores the commands that a connection queues between MULTI and EXEC.
 
 use smallvec::SmallVec;
 use undercroft_engine::{Load, ShardSet};
 
 use crate::table::Command;
 
-/// The number of queued commands up to which a transaction allocates as it runs, instead of
-/// reserving memory first.
+/// The maximum number of queued commands for which the transaction allocates memory as it runs,
+/// instead of reserving memory first.
 const FEW: usize = 64;
 /// The number of extra keys by which each queued command increases the estimated load.
 const KEYS_OF_COMMAND: u64 = 2;
@@ -15,32 +15,33 @@ const KEYS_OF_COMMAND: u64 = 2;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandQueue {
     pub(crate) commands: Vec<QueuedCommand>,
-    /// Whether a command was refused, which makes EXEC abort.
+    /// Whether a command was refused while queueing, which makes EXEC abort.
     pub(crate) failed: bool,
-    /// The shards of all keys that the arguments reveal.
+    /// The shards of all keys that the arguments of the queued commands reveal.
     pub(crate) shards: ShardSet,
-    /// Whether any command may need memory.
+    /// Whether any queued command may need memory.
     pub(crate) may_need_memory: bool,
-    /// Whether any command writes.
+    /// Whether any queued command writes.
     pub(crate) writes: bool,
-    /// Whether any command runs a script.
+    /// Whether any queued command runs a script.
     pub(crate) runs_scripts: bool,
-    /// The arguments of all commands, concatenated; `ends` holds the end of each.
+    /// The concatenated arguments of all commands. `ends` contains the offset at which each
+    /// argument ends.
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// The memory of the queue in bytes.
+    /// The memory that the queue uses, in bytes.
     pub(crate) memory: usize,
-    /// Whether any command changes the connection's subscriptions.
+    /// Whether any queued command changes the connection's subscriptions.
     pub(crate) subscribes: bool,
 }
 
-/// One queued command.
+/// A command queued between MULTI and EXEC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuedCommand {
     pub(crate) command: &'static Command,
-    /// Whether the command runs within the transaction; otherwise it runs after the commit.
+    /// Whether the command runs within the transaction. Otherwise it runs after the commit.
     pub(crate) inside: bool,
-    /// The command's range of arguments: index of the first, and count.
+    /// The range of the command's arguments: the index of the first argument, and their number.
     arguments: (usize, usize),
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct QueuedCommand {
 pub(crate) type Arguments<'m> = SmallVec<[&'m [u8]; 8]>;
 
 impl CommandQueue {
-    /// Returns a queue that EXEC refuses.
+    /// Returns a queue for which EXEC returns an error.
     pub(crate) fn refused() -> CommandQueue {
         CommandQueue {
             failed: true,
@@ -68,13 +69,13 @@ impl CommandQueue {
         self.ends[first..first + count].iter().map(cut).collect()
     }
 
-    /// The total size of all arguments in bytes.
+    /// Returns the total size of all arguments in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Adds a command whose arity has been checked. `inside` tells whether it runs within the
-    /// transaction or after the commit.
+    /// Adds a command whose arity has been checked. `inside` specifies whether the command runs
+    /// within the transaction or after the commit.
     pub(crate) fn push(&mut self, command: &'static Command, arguments: &[&[u8]], inside: bool) {
         self.commands.push(QueuedCommand {
             command,
@@ -90,7 +91,8 @@ impl CommandQueue {
             self.bytes.len() - before + size_of::<QueuedCommand>() + size_of_val(arguments);
     }
 
-    /// Returns the estimated load of all commands, judging by their arguments.
+    /// Returns the load that all commands are expected to place on the store, estimated from their
+    /// arguments.
     pub(crate) fn load(&self) -> Load {
         let mut all = Load::default();
         if self.commands.len() <= FEW && self.bytes() <= FEW * FEW {

@@ -1,33 +1,34 @@
-//! The subscriptions of one connection.
+//! Stores the subscriptions of one connection.
 
 use std::collections::BTreeSet;
 
 use undercroft_engine::messages::Topic;
 
-/// Subscribed names by topic.
+/// The subscribed names, grouped by the kind of topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscriptions {
     names: [BTreeSet<Vec<u8>>; 3],
 }
 
 impl Subscriptions {
-    /// Whether there are no subscriptions.
+    /// Returns whether the connection has no subscriptions.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.names.iter().all(BTreeSet::is_empty)
     }
 
-    /// The subscribed names of a topic.
+    /// Returns the subscribed names of one kind of topic.
     pub fn names(&self, topic: Topic) -> impl Iterator<Item = &Vec<u8>> {
         self.names[topic as usize].iter()
     }
 
-    /// The number of subscribed names of a topic.
+    /// Returns the number of subscribed names of one kind of topic.
     pub fn count(&self, topic: Topic) -> usize {
         self.names[topic as usize].len()
     }
 
-    /// The count that confirmations show: channels and patterns are counted together.
+    /// Returns the count that confirmations of subscriptions report. Channels and patterns share
+    /// one count.
     pub(crate) fn confirmed(&self, topic: Topic) -> usize {
         match topic {
             Topic::Shard => self.count(topic),

@@ -1,4 +1,4 @@
-//! Commands that wait for keys: their state in the session, and their replies.
+//! Stores the state of commands that wait for keys, and writes their replies.
 
 use std::time::{Duration, Instant};
 
@@ -10,41 +10,43 @@ use crate::arguments::CommandError;
 use crate::reply::Reply;
 use crate::reply::streams::write_streams;
 
-/// The maximum number of stream entries that a waiting client receives if it gave no count.
+/// The maximum number of stream entries that a waiting client receives if its command specifies no
+/// count.
 pub const MOST_WAITED_FOR: u64 = 1000;
 
-/// The form of the reply.
+/// The form of a waiting command's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// For BLPOP and BRPOP: the key and the item.
+    /// The key and the item, for BLPOP and BRPOP.
     Pair,
-    /// For BLMOVE and BRPOPLPUSH: the item.
+    /// The item, for BLMOVE and BRPOPLPUSH.
     Item,
-    /// For BLMPOP: the key and the items.
+    /// The key and the items, for BLMPOP.
     Items,
-    /// For BZPOPMIN and BZPOPMAX: the key, the member and its score.
+    /// The key, the member and its score, for BZPOPMIN and BZPOPMAX.
     Member,
-    /// For BZMPOP: the key and the members with their scores.
+    /// The key and the members with their scores, for BZMPOP.
     Members,
-    /// For XREAD and XREADGROUP: the key and the entries, in a map or an array.
+    /// The key and the entries, as a map or an array, for XREAD and XREADGROUP.
     Entries {
-        /// Whether the reply is a map.
+        /// Whether the reply is a map instead of an array.
         is_map: bool,
     },
 }
 
-/// A waiting command that has not been answered yet.
+/// A command that is waiting and has not been answered yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
-    /// The ticket by which the store identifies the wait.
+    /// The ticket that identifies the wait in the store.
     pub ticket: Ticket,
-    /// When the wait times out, or `None` if it never does.
+    /// The time at which the wait times out, or `None` if it never does.
     pub deadline: Option<Instant>,
     shape: Shape,
 }
 
 impl Wait {
-    /// Returns the wait of a client that runs no command, but waits until something is ready.
+    /// Returns the wait of a client that does not run a command, but only waits until something is
+    /// ready.
     pub fn looking(ticket: Ticket, timeout: Option<Duration>) -> Wait {
         Wait::new(ticket, timeout, Shape::Item)
     }
@@ -52,13 +54,13 @@ impl Wait {
     pub(crate) fn new(ticket: Ticket, timeout: Option<Duration>, shape: Shape) -> Wait {
         Wait {
             ticket,
-            // A deadline beyond the clock's range means that the wait never times out.
+            // If the deadline exceeds the range of the clock, the wait never times out.
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             shape,
         }
     }
 
-    /// Writes the command's reply. Returns whether it is an error.
+    /// Writes the reply to the waiting command. Returns whether the reply is an error.
     pub fn answer<R: Reply>(&self, answer: &Answer, reply: &mut R) -> bool {
         match write(self.shape, answer, reply) {
             Ok(()) => false,
@@ -70,7 +72,7 @@ impl Wait {
     }
 }
 
-/// Returns the error with which a wait ended, or `None` if it ended normally.
+/// Returns the error that ended a wait, or `None` if the wait ended normally.
 pub fn error_of(answer: &Answer) -> Option<CommandError> {
     let text = match answer {
         Answer::Removed(_) => {
@@ -86,7 +88,7 @@ pub fn error_of(answer: &Answer) -> Option<CommandError> {
     Some(CommandError::fixed(text))
 }
 
-/// Writes the reply of a command whose wait has ended.
+/// Writes the reply to a command whose wait has ended.
 pub(crate) fn write(
     shape: Shape,
     answer: &Answer,
@@ -143,10 +145,12 @@ fn write_taken(shape: Shape, taken: &Taken, reply: &mut dyn Reply) {
     }
 }
 
-/// Parses a timeout in seconds, rounded up to milliseconds. Returns `None` for no timeout.
+/// Parses a timeout in seconds, and rounds it up to milliseconds. Returns `None` for zero, which
+/// means no timeout.
 ///
 /// # Errors
-/// Redis' errors. As in Redis, a value whose milliseconds exceed 64 bits counts as negative.
+/// Returns the same errors as Redis. As in Redis, a value that exceeds 64 bits in milliseconds
+/// counts as negative.
 pub(crate) fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
     let seconds = Extended::parse(argument).ok_or(CommandError::fixed(
         "ERR timeout is not a float or out of range",
@@ -177,7 +181,8 @@ mod tests {
             ("2.5", Some(2500)),
             ("0x1p-1", Some(500)),
             ("0.001", Some(1)),
-            // In Redis' precision this is slightly more than -1 ms, which rounds up to zero.
+            // In Redis' precision, this value is slightly greater than -1 ms, so it is rounded up
+            // to zero.
             ("-0.001", None),
             ("9223372036854775", Some(9_223_372_036_854_775_000)),
         ] {

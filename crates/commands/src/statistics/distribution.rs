@@ -1,10 +1,11 @@
-//! Cumulative call counts by duration, in the steps of LATENCY HISTOGRAM.
+//! Computes cumulative call counts by duration, with the same steps as LATENCY HISTOGRAM.
 
 use hdrhistogram::Histogram;
 
-/// The end of the first step, in nanoseconds; each following end is twice the previous one.
+/// The end of the first step in nanoseconds. Each further step ends at twice the end of the
+/// previous step.
 const FIRST: u64 = 1024;
-/// The end of the last step, which contains the longest duration.
+/// The end of the last step in nanoseconds. This step contains the longest duration.
 const LAST: u64 = (1 << 30) - 1;
 
 /// The latency distribution of one command's calls.
@@ -12,13 +13,13 @@ const LAST: u64 = (1 << 30) - 1;
 pub struct Distribution {
     /// The total number of calls.
     pub calls: u64,
-    /// Pairs of microseconds and the number of calls that took at most that long; steps without
-    /// calls are left out.
+    /// Pairs of a duration in microseconds and the number of calls that took at most that long.
+    /// Steps without calls are omitted.
     pub steps: Vec<(u64, u64)>,
 }
 
 impl Distribution {
-    /// Builds the distribution of a histogram of nanoseconds. As in Redis, a step ends at the
+    /// Builds the distribution from a histogram in nanoseconds. As in Redis, a step ends at the
     /// highest value that the histogram cannot distinguish from the step's nominal end.
     pub(super) fn of(times: &Histogram<u64>) -> Distribution {
         let mut distribution = Distribution::default();
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
     use crate::statistics::{LONGEST, histogram};
 
-    /// The expected steps come from a real Redis 7.0.15.
+    /// The expected steps were recorded from a real Redis 7.0.15.
     #[test]
     fn steps_end_where_redis_ends_them() {
         let mut times = histogram();

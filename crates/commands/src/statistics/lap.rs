@@ -1,4 +1,4 @@
-//! The commands that are timed together, and the number of calls of each.
+//! Counts the calls of commands that are timed together.
 
 use std::time::Instant;
 
@@ -13,13 +13,13 @@ pub(super) fn error_code(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
 
-/// The number of calls of one command.
+/// The number of calls of a single command.
 #[derive(Clone, Copy)]
 pub(crate) struct CallCount {
     pub(crate) command: &'static Command,
     pub(crate) calls: u64,
     pub(crate) failed: u64,
-    /// Calls by a script that were refused before they ran.
+    /// The number of calls by a script that were refused before they ran.
     pub(crate) rejected: u64,
 }
 
@@ -34,24 +34,25 @@ impl CallCount {
     }
 }
 
-/// The fast commands that are timed together, or the commands that a script has run.
+/// The fast commands that are being timed together, or the commands that a script has run.
 #[derive(Default)]
 pub(crate) struct Lap {
-    /// When the timing began, or `None` outside a batch.
+    /// The time when timing began, or `None` outside a batch.
     pub(crate) since: Option<Instant>,
-    /// The time that all fast commands of a batch see.
+    /// The current time as seen by all fast commands of a batch.
     pub(crate) frozen: Option<Frozen>,
     pub(crate) calls: SmallVec<[CallCount; 4]>,
-    /// The error codes that a script's commands replied with, and how often.
+    /// The error codes of replies to a script's commands, with the number of occurrences of each
+    /// code.
     pub(crate) errors: Vec<(Box<str>, u64)>,
-    /// The script's commands that MONITOR and the slow log will show.
+    /// The script's commands that will be reported to MONITOR and the slow log.
     pub(crate) trace: Trace,
 }
 
 impl Lap {
     #[inline(always)]
     pub(crate) fn add(&mut self, command: &'static Command, failed: bool) {
-        // A linear search is enough: a batch has few distinct commands.
+        // A linear search is sufficient, because a batch contains few distinct commands.
         let mut counts = self.calls.iter_mut();
         if let Some(count) = counts.find(|count| std::ptr::eq(count.command, command)) {
             count.calls += 1;
@@ -61,7 +62,7 @@ impl Lap {
         }
     }
 
-    /// Counts a script's command that was refused before it ran.
+    /// Counts a command that a script called and that was refused before it ran.
     #[cold]
     pub(crate) fn add_rejected(&mut self, command: &'static Command) {
         let mut counts = self.calls.iter_mut();
@@ -85,7 +86,7 @@ impl Lap {
         }
     }
 
-    /// Uncounts an error that is counted elsewhere.
+    /// Subtracts an error that is counted elsewhere.
     #[cold]
     pub(crate) fn forget_error(&mut self, text: &str) {
         let code = error_code(text);

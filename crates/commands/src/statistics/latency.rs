@@ -1,7 +1,7 @@
-//! The slow events of this process, and the samples of each that LATENCY shows.
+//! Records the slow events of this process, which LATENCY shows.
 //!
-//! As in Redis, an event is recorded if it took at least `latency-monitor-threshold` milliseconds,
-//! and only the longest sample of each second is kept. The default threshold of 0 disables
+//! As in Redis, an event is recorded if it takes at least `latency-monitor-threshold` milliseconds,
+//! and only the longest sample of each second is retained. The default threshold of 0 disables
 //! recording.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::config::Config;
 
-/// The number of samples kept of each event.
+/// The maximum number of samples to retain for each kind of event.
 const SAMPLES: usize = 160;
 
 /// A kind of event whose latency is monitored.
@@ -22,11 +22,11 @@ pub enum Event {
     Command,
     /// Running a command that has the `fast` flag.
     FastCommand,
-    /// Evicting keys because `maxmemory` is reached.
+    /// Evicting keys because the `maxmemory` limit was reached.
     EvictionCycle,
-    /// An upkeep step that removed expired keys.
+    /// An upkeep step that removed at least one expired key.
     ExpireCycle,
-    /// An upkeep step that removed no keys, but freed memory and tidied data structures.
+    /// An upkeep step that removed no keys, but freed memory or tidied data structures.
     Upkeep,
     /// Waiting for a lock that another process held.
     LockWait,
@@ -43,7 +43,8 @@ impl Event {
         Event::LockWait,
     ];
 
-    /// The name of the event in LATENCY; Redis' name if Redis has the event.
+    /// Returns the name that LATENCY uses for the event. This is Redis' name if Redis has the
+    /// event.
     pub fn name(self) -> &'static str {
         match self {
             Event::Command => "command",
@@ -55,7 +56,7 @@ impl Event {
         }
     }
 
-    /// Returns the event of a name.
+    /// Returns the event with this name, if it exists.
     pub fn from_name(name: &[u8]) -> Option<Event> {
         let mut all = Event::ALL.into_iter();
         all.find(|event| event.name().as_bytes() == name)
@@ -65,22 +66,22 @@ impl Event {
 /// The longest occurrence of an event within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When the event occurred, in Unix seconds.
+    /// The time when the event occurred, in Unix seconds.
     pub time: i64,
-    /// How long the event took.
+    /// The duration of the event in milliseconds.
     pub milliseconds: i64,
 }
 
 /// The recorded samples of one kind of event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
-    /// The samples, oldest first; never empty.
+    /// The samples, oldest first. Never empty.
     pub kept: VecDeque<Sample>,
-    /// The longest duration ever recorded, in milliseconds.
+    /// The longest duration recorded since the last reset, in milliseconds.
     pub longest: i64,
 }
 
-/// The latency monitor of a process. Safe to share between threads.
+/// The latency monitor of a process. Threads can share it.
 #[derive(Debug, Default)]
 pub struct Latency {
     threshold: AtomicI64,
@@ -88,19 +89,20 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Applies `latency-monitor-threshold`.
+    /// Applies the `latency-monitor-threshold` parameter.
     pub fn configure(&self, config: &Config) {
         let threshold = config.integer("latency-monitor-threshold");
         self.threshold.store(threshold, Ordering::Relaxed);
     }
 
-    /// Whether events are recorded.
+    /// Returns whether events are recorded.
     #[inline]
     pub fn watches(&self) -> bool {
         self.threshold.load(Ordering::Relaxed) > 0
     }
 
-    /// Records an event if it took at least the threshold. `now` returns the time in Unix seconds.
+    /// Records an event if its duration is at least the threshold. `now` returns the current time
+    /// in Unix seconds.
     #[inline]
     pub fn note(&self, event: Event, time: Duration, now: impl FnOnce() -> i64) {
         let threshold = self.threshold.load(Ordering::Relaxed);
@@ -127,7 +129,8 @@ impl Latency {
         samples.kept.push_back(Sample { time, milliseconds });
     }
 
-    /// Returns the samples of an event, or `None` if it has not occurred since it was last reset.
+    /// Returns the samples of an event, or `None` if the event has not occurred since its last
+    /// reset.
     pub fn samples(&self, event: Event) -> Option<Samples> {
         self.lock().get(&event).cloned()
     }
@@ -140,7 +143,7 @@ impl Latency {
             .collect()
     }
 
-    /// Removes the samples of an event. Returns whether there were any.
+    /// Removes the samples of an event. Returns whether the event had any samples.
     pub fn forget(&self, event: Event) -> bool {
         self.lock().remove(&event).is_some()
     }
@@ -151,7 +154,7 @@ impl Latency {
     }
 
     fn lock(&self) -> ForkGuard<'_, BTreeMap<Event, Samples>> {
-        // Poisoning is ignored: a panic while the lock is held loses at most one sample.
+        // Ignore poisoning: a panic while the lock is held loses at most one sample.
         self.events.lock()
     }
 }

@@ -1,16 +1,17 @@
-//! The figures that INFO shows about commands and errors: calls, durations and failures.
+//! Collects the statistics that INFO shows about commands and errors: calls, durations and
+//! failures.
 //!
-//! Each thread updates its own counters, once per batch of commands
+//! Each thread updates its own counters once per batch of commands
 //! ([`Context::begin_batch`](crate::Context::begin_batch)) instead of once per command. Only INFO,
 //! LATENCY and CONFIG RESETSTAT lock the counters of other threads.
 //!
-//! `context`, `handlers` and `execute` call this module; servers record events and read figures.
+//! `context`, `handlers` and `execute` call this module. Servers record events and read statistics.
 //!
-//! - `distribution`: cumulative call counts by duration, in the steps of LATENCY HISTOGRAM.
-//! - `lap`: the commands that are timed together, and the number of calls of each.
-//! - `latency`: the slow events of this process, and the samples of each that LATENCY shows.
-//! - `slowlog`: the log of slow commands that SLOWLOG shows.
-//! - `trace`: the commands of one script, for MONITOR and the slow log.
+//! - `distribution`: computes cumulative call counts by duration, for LATENCY HISTOGRAM.
+//! - `lap`: counts the calls of commands that are timed together.
+//! - `latency`: records the slow events of this process, which LATENCY shows.
+//! - `slowlog`: stores the log of slow commands that SLOWLOG shows.
+//! - `trace`: records the commands of one script, for MONITOR and the slow log.
 
 mod distribution;
 mod lap;
@@ -35,17 +36,17 @@ use lap::error_code;
 pub(crate) use lap::{CallCount, Lap};
 pub(crate) use trace::Trace;
 
-/// The longest duration that histograms can represent, in nanoseconds; Redis' bound.
+/// The longest duration that histograms can represent, in nanoseconds. Redis has the same limit.
 const LONGEST: u64 = 1_000_000_000;
-/// The number of significant decimal digits in histograms; the same as in Redis.
+/// The number of significant decimal digits in histograms, as in Redis.
 const DIGITS: u8 = 2;
 /// The maximum number of distinct error codes that a thread counts.
 const ERRORS: usize = 128;
 
-/// The totals of one command, in one thread or over all threads.
+/// The totals for one command, in a single thread or over all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// The number of calls.
+    /// The number of calls that ran.
     pub calls: u64,
     /// The number of calls that were timed.
     pub timed: u64,
@@ -58,7 +59,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The average duration of a timed call in nanoseconds, or 0 if none was timed.
+    /// Returns the average duration of a timed call in nanoseconds, or 0 if no call was timed.
     pub fn mean(&self) -> f64 {
         self.time as f64 / self.timed.max(1) as f64
     }
@@ -75,7 +76,7 @@ impl Totals {
 /// The counters of one command in one thread.
 struct Tally {
     totals: Totals,
-    /// A histogram of call durations, created when the first call is tracked.
+    /// A histogram of call durations, which is created when the first call is tracked.
     times: Option<Histogram<u64>>,
 }
 
@@ -99,7 +100,7 @@ impl ThreadCounts {
     }
 }
 
-/// The counters of one thread, aligned so that threads share no cache line.
+/// The counters of one thread, aligned so that threads do not share cache lines.
 #[derive(Default)]
 #[repr(align(128))]
 struct ThreadCounter(ForkMutex<ThreadCounts>);
@@ -107,14 +108,14 @@ struct ThreadCounter(ForkMutex<ThreadCounts>);
 impl ThreadCounter {
     #[inline]
     fn lock(&self) -> ForkGuard<'_, ThreadCounts> {
-        // Poisoning is ignored: every update is a plain addition, so a panic leaves no partial
+        // Ignore poisoning: every update is a plain addition, so a panic leaves no inconsistent
         // state.
         self.0.lock()
     }
 }
 
-/// The counters of a server, or of a process that embeds a store, since its start or the last
-/// CONFIG RESETSTAT.
+/// The counters of a server, or of a process that embeds a store, since it started or since the
+/// last CONFIG RESETSTAT.
 pub struct Statistics {
     parts: Box<[ThreadCounter]>,
     run: String,
@@ -122,7 +123,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Returns zeroed counters for a number of threads.
+    /// Returns counters for the given number of threads, all set to zero.
     pub fn new(threads: usize) -> Statistics {
         Statistics {
             parts: (0..threads.max(1))
@@ -133,32 +134,32 @@ impl Statistics {
         }
     }
 
-    /// The ID of this server run: 40 random hexadecimal digits.
+    /// Returns the ID of this server run, which consists of 40 random hexadecimal digits.
     pub fn run_id(&self) -> &str {
         &self.run
     }
 
-    /// Records the current memory usage, and returns the highest usage ever recorded.
+    /// Records the current memory usage, and returns the peak usage recorded so far.
     pub fn see_memory(&self, used: u64) -> u64 {
         self.most_memory
             .fetch_max(used, Ordering::Relaxed)
             .max(used)
     }
 
-    /// Counts an error reply of a thread under its code, the first word.
+    /// Counts an error reply of a thread by its error code, which is the first word.
     #[cold]
     pub fn count_error(&self, thread: usize, text: &str) {
         self.count_errors(thread, error_code(text), 1);
     }
 
     /// Counts the failure of a command that had to wait. The call itself was counted when the wait
-    /// began.
+    /// started.
     #[cold]
     pub fn count_failed(&self, thread: usize, command: &'static Command) {
         self.part(thread).lock().tally(command).totals.failed += 1;
     }
 
-    /// Counts error replies of a thread that share a code.
+    /// Counts error replies of a thread that have the same error code.
     #[cold]
     pub(crate) fn count_errors(&self, thread: usize, code: &str, times: u64) {
         let mut counted = self.part(thread).lock();
@@ -169,14 +170,14 @@ impl Statistics {
         }
     }
 
-    /// Counts a command that was refused before it ran.
+    /// Counts a command that was refused before it could run.
     #[cold]
     pub(crate) fn count_rejected(&self, thread: usize, command: &'static Command) {
         self.part(thread).lock().tally(command).totals.rejected += 1;
     }
 
-    /// Counts commands that ran in sequence and took `time` nanoseconds in total. The time is split
-    /// evenly among the calls.
+    /// Counts commands that ran consecutively and took `time` nanoseconds in total. The time is
+    /// divided evenly among the calls.
     #[inline]
     pub(crate) fn count(&self, thread: usize, counts: &[CallCount], time: u64, tracks: bool) {
         let calls: u64 = counts.iter().map(|count| count.calls).sum();
@@ -207,7 +208,8 @@ impl Statistics {
         }
     }
 
-    /// Returns the totals of each command that was called, failed or was refused, in table order.
+    /// Returns the totals of each command that was called or refused, or that failed, in table
+    /// order.
     pub fn commands(&self) -> Vec<(&'static str, Totals)> {
         let totals = with_subcommands().map(|command| {
             let mut sum = Totals::default();
@@ -236,8 +238,8 @@ impl Statistics {
         self.each_tracked(Distribution::of)
     }
 
-    /// Applies `look` to the merged histogram of each tracked command. Each thread's counters are
-    /// locked for only one command at a time.
+    /// Applies `look` to the merged histogram of each tracked command. Locks each thread's counters
+    /// only for one command at a time.
     fn each_tracked<R>(&self, look: impl Fn(&Histogram<u64>) -> R) -> Vec<(&'static str, R)> {
         let mut found = Vec::new();
         for command in with_subcommands() {
@@ -247,7 +249,7 @@ impl Statistics {
                 let tally = counted.commands.get(&ptr::from_ref(command).addr());
                 if let Some(times) = tally.and_then(|tally| tally.times.as_ref()) {
                     let sum = sum.get_or_insert_with(histogram);
-                    // Adding cannot fail: all histograms have the same bounds.
+                    // The addition cannot fail, because all histograms have the same bounds.
                     let _ = sum.add(times);
                 }
             }
@@ -258,7 +260,7 @@ impl Statistics {
         found
     }
 
-    /// Returns the number of error replies by error code.
+    /// Returns the number of error replies for each error code.
     pub fn errors(&self) -> BTreeMap<Box<str>, u64> {
         let mut sum = BTreeMap::new();
         for part in &self.parts {
@@ -276,14 +278,14 @@ impl Statistics {
         }
     }
 
-    /// Returns the counters of a thread.
+    /// Returns the counters of the given thread.
     fn part(&self, thread: usize) -> &ThreadCounter {
         &self.parts[thread % self.parts.len()]
     }
 }
 
 fn histogram() -> Histogram<u64> {
-    // Cannot fail: the bounds are valid constants.
+    // This cannot fail, because the bounds are valid constants.
     Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("bounds of a histogram")
 }
 
@@ -292,13 +294,13 @@ fn run_id() -> String {
     sha.update(&std::process::id().to_le_bytes());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     sha.update(&now.unwrap_or_default().as_nanos().to_le_bytes());
-    // Add randomness: `RandomState` has random keys.
+    // `RandomState` contributes random keys.
     sha.update(&RandomState::new().hash_one(0).to_le_bytes());
     sha.digest().to_string()
 }
 
-/// Hashes the address of a command by one multiplication. The addresses differ only in their middle
-/// bits.
+/// Hashes the address of a command with a single multiplication. Command addresses differ only in
+/// their middle bits.
 #[derive(Default)]
 struct AddressHasher(u64);
 
@@ -357,7 +359,7 @@ mod tests {
             latencies.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
             ["get", "set"]
         );
-        // Histograms are accurate to two significant digits.
+        // Histograms are accurate only to two significant digits.
         assert!(
             latencies
                 .iter()

@@ -1,7 +1,7 @@
-//! The log of slow commands that SLOWLOG shows.
+//! Stores the log of slow commands that SLOWLOG shows.
 //!
-//! Entries are kept in process memory, newest first, with their arguments truncated to a bounded
-//! size.
+//! Entries are stored in process memory, newest first, and their arguments are truncated to a
+//! limited size.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,30 +10,30 @@ use undercroft_engine::{ForkGuard, ForkMutex};
 
 use crate::config::Config;
 
-/// The maximum number of arguments kept of one command. If a command has more, the last one kept is
-/// a note that says how many were omitted.
+/// The maximum number of arguments to store for a command. If a command has more arguments, the
+/// last stored one is replaced by a note on how many were omitted.
 const MOST_ARGUMENTS: usize = 32;
-/// The number of bytes kept of one argument.
+/// The maximum number of bytes to store of each argument.
 const LONGEST_ARGUMENT: usize = 128;
 
 /// A log entry for one slow command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowEntry {
-    /// A number that counts up from zero, and is not restarted by SLOWLOG RESET.
+    /// The entry's ID, which counts up from zero. SLOWLOG RESET does not restart the count.
     pub id: i64,
-    /// When the command ran, in Unix seconds.
+    /// The time when the command ran, in Unix seconds.
     pub time: i64,
-    /// How long the command took.
+    /// The running time of the command in microseconds.
     pub microseconds: i64,
-    /// The arguments, truncated.
+    /// The command's name and arguments, truncated.
     pub arguments: Vec<Vec<u8>>,
     /// The address of the client that sent the command.
     pub address: String,
-    /// The name of the client's connection.
+    /// The name of the client's connection, set by CLIENT SETNAME.
     pub name: Vec<u8>,
 }
 
-/// The slow log. Safe to share between threads.
+/// The log of slow commands. Threads can share it.
 #[derive(Debug)]
 pub struct SlowLog {
     entries: ForkMutex<Entries>,
@@ -63,7 +63,7 @@ impl SlowLog {
         SlowLog::default()
     }
 
-    /// Applies `slowlog-log-slower-than` and `slowlog-max-len`.
+    /// Applies the `slowlog-log-slower-than` and `slowlog-max-len` parameters.
     pub fn configure(&self, config: &Config) {
         let threshold = config.integer("slowlog-log-slower-than");
         self.threshold.store(threshold, Ordering::Relaxed);
@@ -71,14 +71,14 @@ impl SlowLog {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// The duration in microseconds from which a command counts as slow; negative if the log is
-    /// disabled.
+    /// Returns the running time in microseconds from which a command counts as slow. The threshold
+    /// is negative if the log is disabled.
     #[inline]
     pub fn threshold(&self) -> i64 {
         self.threshold.load(Ordering::Relaxed)
     }
 
-    /// Adds an entry for a command, and drops the oldest entries beyond the limit.
+    /// Adds an entry for a command, and removes the oldest entries that exceed the limit.
     pub fn record(
         &self,
         arguments: &[&[u8]],
@@ -104,7 +104,7 @@ impl SlowLog {
         entries.newest_first.truncate(limit);
     }
 
-    /// Returns at most `count` of the newest entries. O(count).
+    /// Returns up to `count` entries, newest first. Takes O(count) time.
     pub fn newest(&self, count: usize) -> Vec<SlowEntry> {
         self.lock()
             .newest_first
@@ -114,28 +114,29 @@ impl SlowLog {
             .collect()
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.lock().newest_first.len()
     }
 
-    /// Whether the log has no entries.
+    /// Returns whether the log has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Drops all entries.
+    /// Removes all entries.
     pub fn reset(&self) {
         self.lock().newest_first.clear();
     }
 
     fn lock(&self) -> ForkGuard<'_, Entries> {
-        // Poisoning is ignored: a panic while the lock is held loses at most one entry.
+        // Ignore poisoning: a panic while the lock is held loses at most one entry.
         self.entries.lock()
     }
 }
 
-/// Truncates the arguments for storage, with Redis' bounds and Redis' wording for the omitted rest.
+/// Truncates the arguments for storage, with the same limits as Redis and the same wording for
+/// omitted arguments.
 fn cut(arguments: &[&[u8]]) -> Vec<Vec<u8>> {
     let shown = if arguments.len() > MOST_ARGUMENTS {
         MOST_ARGUMENTS - 1

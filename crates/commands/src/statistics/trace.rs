@@ -1,13 +1,15 @@
-//! The commands of one script: MONITOR shows all of them, the slow log only the slow ones.
+//! Records the commands of one script. MONITOR shows all of them, and the slow log shows only the
+//! slow ones.
 //!
-//! The commands are kept until the script's transaction commits, because the script may be rolled
-//! back and run again before that.
+//! The record is retained until the script's transaction commits, because the script can be rolled
+//! back and rerun before the commit.
 
 use std::time::Duration;
 
 use crate::table::Command;
 
-/// The number of bytes kept of one script's commands; later commands are dropped.
+/// The maximum number of bytes to record for the commands of one script. Commands beyond this limit
+/// are dropped.
 const BYTES_MAX: usize = 16 << 20;
 
 /// The commands of one script, in execution order.
@@ -21,9 +23,9 @@ pub(crate) struct Trace {
 pub(crate) struct TracedCommand {
     pub(crate) command: &'static Command,
     words: Vec<Vec<u8>>,
-    /// The database selected after the command.
+    /// The database that is selected after the command.
     pub(crate) database: u32,
-    /// How long the command took, or `None` if it was not slow.
+    /// The running time of the command, or `None` if it was not slow.
     pub(crate) time: Option<Duration>,
 }
 
@@ -54,7 +56,7 @@ impl Trace {
 }
 
 impl TracedCommand {
-    /// The command's name and arguments.
+    /// Returns the command's name and arguments.
     pub(crate) fn words(&self) -> Vec<&[u8]> {
         self.words.iter().map(Vec::as_slice).collect()
     }

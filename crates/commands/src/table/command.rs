@@ -1,4 +1,4 @@
-//! A row of the command table, which describes one command.
+//! Defines a row of the command table, which describes one command.
 
 use undercroft_engine::Load;
 
@@ -8,48 +8,50 @@ use super::key_spec::{KeySpec, bitfield_flags, set_flags};
 /// A command or subcommand.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// The name in lower case; a subcommand's name starts with its container's: `client|id`.
+    /// The name in lowercase. A subcommand's name includes the name of its container: `client|id`.
     pub name: &'static str,
-    /// The number of arguments including the name; if negative, the minimum number.
+    /// The number of arguments including the name, or the negated minimum number.
     pub arity: i32,
-    /// Properties that the server checks before it runs the command.
+    /// The properties that the server checks before it runs the command.
     pub flags: Flags,
-    /// Access control categories, including those that follow from the flags.
+    /// The access control categories, including those implied by the flags.
     pub categories: Categories,
-    /// The positions of the keys among the arguments.
+    /// The specifications of the positions of the command's keys among its arguments.
     pub keys: &'static [KeySpec],
     /// The index of the first field or member that the command looks up in the collection at its
-    /// first key. It is 0 if there is none, or if options may precede it. Used to predict what the
-    /// command reads.
+    /// first key. It is 0 if the command looks up no field or member, or if options can precede it.
+    /// Used to predict what the command will read.
     pub element: usize,
     /// The group under which the command is documented.
     pub group: Group,
-    /// The Redis version that introduced the command; Undercroft's version if Redis does not have
-    /// the command.
+    /// The Redis version that introduced the command, or Undercroft's version if Redis does not
+    /// have the command.
     pub since: &'static str,
-    /// The time complexity.
+    /// The command's time complexity.
     pub complexity: &'static str,
-    /// A one-line description.
+    /// A one-line description of the command.
     pub summary: &'static str,
-    /// The arguments: `[a]` is optional, `a | b` is either, `...` repeats; words in capitals are
-    /// literal.
+    /// The syntax of the arguments: `[a]` is optional, `a | b` is a choice, `...` means repetition,
+    /// and uppercase words are literal.
     pub syntax: &'static str,
-    /// A description of the reply's form.
+    /// A description of the form of the reply.
     pub reply: &'static str,
-    /// Hints for proxies and cluster clients.
+    /// The command's tips, which are hints for proxies and cluster clients.
     pub tips: &'static [&'static str],
-    /// If deprecated: the version that deprecated it, and its replacement.
+    /// The version that deprecated the command and the replacement, or `None` if the command is not
+    /// deprecated.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Whether the command is intended only for the system itself and its tests.
+    /// Whether the command is intended only for internal use and for tests.
     pub system: bool,
-    /// The subcommands; empty if the command is not a container.
+    /// The subcommands, or an empty list if the command is not a container.
     pub subcommands: &'static [Command],
-    /// The index among all commands and subcommands.
+    /// The index of this command among all commands and subcommands.
     pub(crate) number: u16,
 }
 
-/// Commands that change keys and lack the `denyoom` flag, but remove nothing. They must not use the
-/// memory reserved for removals, because they add data that stays.
+/// Commands that change keys and do not have the `denyoom` flag, but remove nothing. They must not
+/// use the memory that is reserved for removals, because the data that they add remains in the
+/// store.
 const KEEPING: &[&str] = &[
     "expire",
     "expireat",
@@ -66,20 +68,20 @@ const KEEPING: &[&str] = &[
     "xreadgroup",
 ];
 
-/// Commands without the `write` flag that Redis may replicate, so that a pause of writes suspends
-/// them, too.
+/// Commands without the `write` flag that Redis may replicate, so that a pause of writes also
+/// suspends them.
 const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
 
-/// The number of arguments up to which a command allocates as it runs, instead of reserving memory
-/// first.
+/// The maximum number of arguments for which a command allocates memory as it runs, instead of
+/// reserving memory first.
 const FEW: usize = 64;
-/// The number of items, added to or removed from one value, that count as one key in a load
-/// estimate. Large values are mostly built without a log, and the log entry of a leaf or a bucket
-/// covers all its items.
+/// The number of items added to or removed from a value that count as one key in a load estimate.
+/// Large values are mostly built without an undo log, and a single log entry covers all items of a
+/// leaf or a bucket.
 const ITEMS_OF_KEY: usize = 8;
 
 impl Command {
-    /// Returns the estimated load of a call, or no load if the call is small.
+    /// Returns the estimated load of a call, or zero load if the call is small.
     #[inline(always)]
     pub(crate) fn load(&self, arguments: &[&[u8]]) -> Load {
         if arguments.len() <= FEW {
@@ -88,15 +90,15 @@ impl Command {
         of_many(self, arguments)
     }
 
-    /// Whether the command removes data, so that it may use the memory that a full store reserves
-    /// for removals (H6).
+    /// Returns whether the command removes data, so that it may use the memory that a full store
+    /// reserves for removals (H6).
     pub fn removes(&self) -> bool {
         self.flags.has(Flag::Write)
             && !self.flags.has(Flag::DenyOom)
             && !KEEPING.contains(&self.name)
     }
 
-    /// Whether the command may be replicated, so that a pause of writes suspends it.
+    /// Returns whether the command may be replicated, so that a pause of writes suspends it.
     pub(crate) fn may_replicate(&self) -> bool {
         self.flags.has(Flag::Write) || MAY_REPLICATE.contains(&self.name)
     }
@@ -128,13 +130,13 @@ impl Command {
         }
     }
 
-    /// Sets the index of the first field or member.
+    /// Sets the index of the first field or member that the command looks up.
     pub(super) const fn element(mut self, index: usize) -> Command {
         self.element = index;
         self
     }
 
-    /// Sets the flags and the categories that follow from them.
+    /// Sets the flags, and the categories that they imply.
     pub(super) const fn flags(mut self, flags: &[Flag]) -> Command {
         self.flags = Flags::of(flags);
         let speed = if self.flags.has(Flag::Fast) {
@@ -146,7 +148,8 @@ impl Command {
         if self.flags.has(Flag::Write) {
             categories = categories.with(Category::Write);
         }
-        // As in Redis, scripts are not in the read category: the commands that they call are.
+        // As in Redis, script commands are not in the read category. The commands that scripts call
+        // are.
         if self.flags.has(Flag::ReadOnly) && !matches!(self.group, Group::Scripting) {
             categories = categories.with(Category::Read);
         }
@@ -160,7 +163,7 @@ impl Command {
         self
     }
 
-    /// Adds categories to those that follow from the flags. The flags must be set first.
+    /// Adds categories to those implied by the flags. The flags must be set first.
     pub(super) const fn categories(mut self, categories: &[Category]) -> Command {
         let mut index = 0;
         while index < categories.len() {
@@ -216,17 +219,17 @@ impl Command {
         self
     }
 
-    /// Returns the name without its container's name.
+    /// Returns the command's name without the name of its container.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('|').next().unwrap_or(self.name)
     }
 
-    /// Whether the command can be called without a subcommand; most containers cannot.
+    /// Returns whether the command can be called without a subcommand. Most containers cannot.
     pub const fn is_callable(&self) -> bool {
         self.subcommands.is_empty() || self.accepts(1)
     }
 
-    /// Whether the arity allows this number of arguments, including the name.
+    /// Returns whether the arity allows this number of arguments, including the name.
     pub const fn accepts(&self, count: usize) -> bool {
         let limit = self.arity.unsigned_abs() as usize;
         if self.arity < 0 {
@@ -236,9 +239,9 @@ impl Command {
         }
     }
 
-    /// Returns the first key, last key and step that COMMAND INFO shows: zeros if there are no
-    /// keys; a negative last key counts from the end. Adjacent key specifications are merged into
-    /// one range.
+    /// Returns the first key, last key and step that COMMAND INFO reports. All are zero if the
+    /// command has no keys, and a negative last key counts from the end. Adjacent key
+    /// specifications are merged into one range.
     pub fn key_range(&self) -> (i64, i64, i64) {
         let Some((first, more)) = self.keys.split_first() else {
             return (0, 0, 0);
@@ -265,7 +268,7 @@ impl Command {
         (start, last, first.step as i64)
     }
 
-    /// Whether Redis 7.0 has this command. The exceptions are Undercroft's feed commands, and
+    /// Returns whether Redis 7.0 has this command. It lacks Undercroft's feed commands, and
     /// commands from later Redis versions.
     pub fn is_in_redis_7_0(&self) -> bool {
         let mut numbers = self
@@ -276,8 +279,8 @@ impl Command {
         self.group != Group::Feed && version <= (7, 0)
     }
 
-    /// Whether these arguments contain every required key, and as many keys as their counts
-    /// declare.
+    /// Returns whether the arguments contain every required key, including the number of keys that
+    /// their key counts declare.
     pub(crate) fn has_all_keys(&self, arguments: &[&[u8]]) -> bool {
         let mut fixed = self
             .keys
@@ -295,8 +298,8 @@ impl Command {
         })
     }
 
-    /// Returns the keys in these arguments (the command's name first), and how the command uses
-    /// each. O(arguments).
+    /// Returns the keys in these arguments, and how the command uses each key. The first argument
+    /// is the command's name. Takes O(arguments) time.
     pub fn keys_of<'a>(
         &self,
         arguments: &'a [&'a [u8]],
@@ -315,7 +318,7 @@ impl Command {
             let keys = arguments
                 .get(first..end.min(arguments.len()))
                 .unwrap_or_default();
-            // MIGRATE with KEYS has an empty string as its first key argument.
+            // If MIGRATE has the KEYS option, its first key argument is an empty string.
             let is_key = |key: &&&[u8]| !(key.is_empty() && self.name == "migrate");
             let keys = keys.iter().step_by(spec.step).filter(is_key);
             keys.map(move |key| (*key, flags))

@@ -1,11 +1,12 @@
-//! The enumerated properties of commands: groups, flags and categories, and how keys are used.
+//! Defines the enumerated properties of commands: groups, flags, categories, and the ways in which
+//! commands use keys.
 
 /// The group under which a command is documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Commands on strings.
+    /// Commands on string values.
     String,
-    /// Commands on the bits of strings.
+    /// Commands on the bits of string values.
     Bitmap,
     /// Commands on lists.
     List,
@@ -15,17 +16,17 @@ pub enum Group {
     Set,
     /// Commands on sorted sets.
     SortedSet,
-    /// Geospatial commands.
+    /// Commands on geospatial indexes.
     Geo,
     /// Commands on HyperLogLogs.
     Hyperloglog,
     /// Commands on keys of any type.
     Generic,
-    /// Commands on the connection.
+    /// Commands that manage the connection.
     Connection,
-    /// Commands for the server.
+    /// Commands that manage the server.
     Server,
-    /// Commands for transactions.
+    /// Commands that control transactions.
     Transaction,
     /// Commands for publish/subscribe.
     Pubsub,
@@ -40,7 +41,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Returns the name that COMMAND DOCS prints.
+    /// Returns the group's name in the output of COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
             Group::String => "string",
@@ -64,8 +65,8 @@ impl Group {
     }
 }
 
-/// Defines an enum whose values have names, in Redis' printing order, and a set of its values in 32
-/// bits.
+/// Defines an enum whose values have names, listed in the order in which Redis prints them, and a
+/// set of these values in 32 bits.
 macro_rules! named_set {
     ($(#[$doc:meta])* $name:ident, $set:ident, $($(#[$item_doc:meta])* $item:ident => $text:literal,)*) => {
         $(#[$doc])*
@@ -74,10 +75,10 @@ macro_rules! named_set {
         pub enum $name { $($(#[$item_doc])* $item,)* }
 
         impl $name {
-            /// All values, in Redis' printing order.
+            /// All values, in the order in which Redis prints them.
             pub const ALL: &'static [$name] = &[$($name::$item,)*];
 
-            /// Returns the name that Redis prints.
+            /// Returns the value's name as printed by Redis.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$item => $text,)* }
             }
@@ -88,7 +89,7 @@ macro_rules! named_set {
         pub struct $set(u32);
 
         impl $set {
-            /// Returns the set of these items.
+            /// Returns the set that contains these items.
             pub const fn of(items: &[$name]) -> $set {
                 let mut set = $set(0);
                 let mut index = 0;
@@ -99,17 +100,17 @@ macro_rules! named_set {
                 set
             }
 
-            /// Returns this set with one more item.
+            /// Returns a copy of this set with one more item.
             pub const fn with(self, item: $name) -> $set {
                 $set(self.0 | 1 << item as u32)
             }
 
-            /// Whether an item is in the set.
+            /// Returns whether the set contains an item.
             pub const fn has(self, item: $name) -> bool {
                 self.0 >> item as u32 & 1 == 1
             }
 
-            /// Returns the items of the set, in Redis' printing order.
+            /// Returns the items of the set, in the order in which Redis prints them.
             pub fn iter(self) -> impl Iterator<Item = $name> {
                 $name::ALL.iter().copied().filter(move |item| self.has(*item))
             }
@@ -124,36 +125,36 @@ named_set! {
     Write => "write",
     /// The command only reads data.
     ReadOnly => "readonly",
-    /// The command may need memory: it is refused when the limit is reached and nothing can be
+    /// The command may need memory. It is refused if the memory limit is reached and nothing can be
     /// evicted.
     DenyOom => "denyoom",
-    /// The command is for administrators.
+    /// The command is intended for administrators.
     Admin => "admin",
     /// The command is a publish/subscribe command.
     Pubsub => "pubsub",
-    /// Scripts may not call the command.
+    /// Scripts cannot call the command.
     NoScript => "noscript",
-    /// The command may wait for other clients.
+    /// The command can block, waiting for other clients.
     Blocking => "blocking",
     /// The command runs even while a dataset is being loaded.
     Loading => "loading",
     /// The command runs even on a replica that has lost its master.
     Stale => "stale",
-    /// MONITOR does not show the command in its original form.
+    /// MONITOR does not show the command in the form in which it was sent.
     SkipMonitor => "skip_monitor",
     /// The slow log does not record the command.
     SkipSlowlog => "skip_slowlog",
     /// The command takes constant or logarithmic time.
     Fast => "fast",
-    /// The command runs before authentication.
+    /// The command can run before authentication.
     NoAuth => "no_auth",
-    /// The command is refused while a dataset is loaded in the background.
+    /// The command is refused while a dataset is being loaded in the background.
     NoAsyncLoading => "no_async_loading",
     /// The command is refused within MULTI.
     NoMulti => "no_multi",
-    /// The command runs even while a script exceeds its time.
+    /// The command runs even while a script exceeds its time limit.
     AllowBusy => "allow_busy",
-    /// The command accepts keys but does not require any.
+    /// The command accepts keys, but can be called without any.
     NoMandatoryKeys => "no_mandatory_keys",
     /// The positions of the keys depend on the arguments.
     MovableKeys => "movablekeys",
@@ -194,40 +195,40 @@ named_set! {
     Fast => "fast",
     /// Commands that are not fast.
     Slow => "slow",
-    /// Commands that may wait.
+    /// Commands that can block.
     Blocking => "blocking",
     /// Commands that can harm a server or its users when misused.
     Dangerous => "dangerous",
-    /// Commands on the connection.
+    /// Commands that manage the connection.
     Connection => "connection",
-    /// Transaction commands.
+    /// Commands that control transactions.
     Transaction => "transaction",
     /// Commands for scripts and functions.
     Scripting => "scripting",
 }
 
 named_set! {
-    /// How a command uses a key.
+    /// The ways in which a command uses a key.
     KeyFlag, KeyFlags,
-    /// Only reads the value.
+    /// The command only reads the value.
     ReadOnly => "RO",
-    /// Reads and changes the value.
+    /// The command reads and changes the value.
     ReadWrite => "RW",
-    /// Overwrites the value without reading it.
+    /// The command overwrites the value without reading it.
     Overwrite => "OW",
-    /// Removes the key.
+    /// The command removes the key.
     Remove => "RM",
-    /// Returns, copies or uses the value's content.
+    /// The command returns, copies or uses the content of the value.
     Access => "access",
-    /// Changes the value's content.
+    /// The command changes the value's content.
     Update => "update",
-    /// Adds to the value without changing existing content.
+    /// The command adds to the value without changing existing content.
     Insert => "insert",
-    /// Deletes all or part of the value.
+    /// The command deletes all or part of the value.
     Delete => "delete",
-    /// The argument is not a key, but determines the cluster node like a key.
+    /// The argument is not a key, but determines the cluster node as a key would.
     NotKey => "not_key",
-    /// The specification may miss keys.
+    /// The key specification may not cover all keys.
     Incomplete => "incomplete",
     /// The arguments determine which of these flags apply.
     VariableFlags => "variable_flags",

@@ -1,38 +1,39 @@
-//! The positions of a command's keys among its arguments, and how the command uses them.
+//! Describes the positions of a command's keys among its arguments, and how the command uses the
+//! keys.
 
 use undercroft_numbers::parse_integer;
 
 use super::flags::{KeyFlag, KeyFlags};
 
-/// A specification of key positions. Keys run from argument `first` to `last` in steps of `step`,
-/// or follow their number, or follow a keyword. If the positions follow no rule, the specification
-/// is `unknown`.
+/// A specification of key positions. The keys are the arguments from `first` to `last` in steps of
+/// `step`, or follow a count of keys, or follow a keyword. If no rule describes the positions, the
+/// specification is `unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// The index of the first key; the command's name has index 0.
+    /// The index of the first key. The command's name has index 0.
     pub first: usize,
-    /// The keyword that precedes the keys, and the index at which the search for it starts; if
-    /// negative, the search runs backward from the end.
+    /// The keyword that precedes the keys, and the index at which the search for the keyword
+    /// starts. If the index is negative, the search runs backward from the end.
     pub keyword: Option<(&'static str, i32)>,
-    /// The index of the last key relative to the first; if negative, relative to the number of
-    /// arguments (-1 is the last argument).
+    /// The index of the last key relative to the first key. If negative, it is relative to the
+    /// number of arguments, so -1 is the last argument.
     pub last: i32,
-    /// The distance from one key to the next.
+    /// The distance between consecutive keys, in arguments.
     pub step: usize,
-    /// Whether argument `first` is the number of keys that follow it.
+    /// Whether the argument at index `first` is the number of keys that follow it.
     pub counted: bool,
-    /// Whether only the first half of the arguments in this range are keys.
+    /// Whether only the first half of the arguments in the range are keys.
     pub half: bool,
-    /// Whether no rule describes the positions.
+    /// Whether the positions of the keys follow no rule.
     pub unknown: bool,
     /// How the command uses the keys.
     pub flags: KeyFlags,
-    /// A note that COMMAND INFO shows.
+    /// A note that COMMAND INFO shows with the specification.
     pub notes: Option<&'static str>,
 }
 
 impl KeySpec {
-    /// Specifies a range of keys.
+    /// Specifies that the keys are a range of arguments.
     pub const fn range(first: usize, last: i32, step: usize, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             first,
@@ -47,17 +48,17 @@ impl KeySpec {
         }
     }
 
-    /// Specifies one key, the first argument.
+    /// Specifies that the only key is the first argument.
     pub const fn first(flags: &[KeyFlag]) -> KeySpec {
         KeySpec::range(1, 0, 1, flags)
     }
 
-    /// Specifies one key, the second argument.
+    /// Specifies that the only key is the second argument.
     pub const fn second(flags: &[KeyFlag]) -> KeySpec {
         KeySpec::range(2, 0, 1, flags)
     }
 
-    /// Specifies keys from an argument to the last.
+    /// Specifies that all arguments from index `first` on are keys.
     pub const fn all_from(first: usize, flags: &[KeyFlag]) -> KeySpec {
         KeySpec::range(first, -1, 1, flags)
     }
@@ -70,7 +71,8 @@ impl KeySpec {
         }
     }
 
-    /// Specifies keys whose number is in argument `first`, directly before them.
+    /// Specifies that the argument at index `first` is the number of keys, which follow it
+    /// directly.
     pub const fn counted(first: usize, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             counted: true,
@@ -78,7 +80,7 @@ impl KeySpec {
         }
     }
 
-    /// Specifies keys from the word after a keyword up to `last`.
+    /// Specifies that the keys are the arguments that follow a keyword, up to `last`.
     pub const fn keyword(word: &'static str, from: i32, last: i32, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             keyword: Some((word, from)),
@@ -86,20 +88,20 @@ impl KeySpec {
         }
     }
 
-    /// Restricts the keys to the first half of the arguments; the second half are their
-    /// counterparts.
+    /// Specifies that only the first half of the arguments in the range are keys. Each argument in
+    /// the second half belongs to the corresponding key.
     pub const fn half(mut self) -> KeySpec {
         self.half = true;
         self
     }
 
-    /// Returns the first key's index in these arguments, and the last key's index relative to it
-    /// or, if negative, to the number of arguments. Returns `None` if the number of keys is invalid
-    /// or the keyword is missing.
+    /// Returns the index of the first key in these arguments, and the index of the last key
+    /// relative to the first. A negative index of the last key is relative to the number of
+    /// arguments. Returns `None` if the number of keys is invalid or the keyword is missing.
     pub(super) fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
         if self.unknown {
-            // Only SORT has unknown keys. The keys that it reads depend on the data, and the key
-            // that it stores into on its options.
+            // Only SORT has keys at unknown positions. The keys that it reads depend on the data,
+            // and the key that it stores into depends on its options.
             let stores = self.flags.has(KeyFlag::Overwrite);
             let place = stores.then(|| sort_target(arguments)).flatten()?;
             return Some((place, 0));
@@ -131,14 +133,15 @@ impl KeySpec {
         Some((self.first + 1, i32::try_from(keys).ok()? - 1))
     }
 
-    /// Adds a note.
+    /// Adds a note that COMMAND INFO shows.
     pub const fn notes(mut self, text: &'static str) -> KeySpec {
         self.notes = Some(text);
         self
     }
 }
 
-/// Returns the position of the key that SORT stores its result in; the last STORE wins.
+/// Returns the index of the key in which SORT stores its result. If STORE is repeated, the last key
+/// applies.
 fn sort_target(arguments: &[&[u8]]) -> Option<usize> {
     let (mut place, mut target) = (2, None);
     while let Some(option) = arguments.get(place) {
@@ -155,8 +158,8 @@ fn sort_target(arguments: &[&[u8]]) -> Option<usize> {
     target
 }
 
-/// Returns how BITFIELD uses its key: it only reads if it is well-formed and all its subcommands
-/// are GET.
+/// Returns how BITFIELD uses its key: it only reads the value if the command is well-formed and all
+/// its subcommands are GET.
 pub(super) fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
     let mut rest = arguments.get(2..).unwrap_or_default();
     while let [name, _, behind @ ..] = rest {
@@ -173,7 +176,7 @@ pub(super) fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
     }
 }
 
-/// Returns how SET uses its key: with GET it also reads the value.
+/// Returns how SET uses its key: with the GET option, it also reads the value.
 pub(super) fn set_flags(arguments: &[&[u8]]) -> KeyFlags {
     let options = arguments.get(3..).unwrap_or_default();
     if options

@@ -1,22 +1,23 @@
-//! Finds a command by its name, in a few nanoseconds.
+//! Finds commands by name, in a few nanoseconds.
 //!
-//! The index is an open-addressing table built at compile time. A name is read as two words, its
-//! first and last eight bytes (which may overlap), with the case bit of every byte set. For a name
-//! that consists of letters, these words and the length identify the command in any case without a
-//! comparison byte by byte. Only names with an underscore or a dot are compared.
+//! The index is an open-addressing table that is built at compile time. A name is represented by
+//! two words, its first and last eight bytes (which can overlap), with the case bit of every byte
+//! set. If a name consists of letters, these words and its length identify the command, ignoring
+//! case, without a bytewise comparison. Only names with an underscore or a dot need this
+//! comparison.
 
 use super::command::Command;
 use super::rows::FAMILIES;
 use crate::arguments::CommandError;
 
-/// The number of commands, not counting subcommands.
+/// The number of commands, excluding subcommands.
 const TOP: usize = count(false);
-/// The number of commands and subcommands. Subcommands are numbered after all commands.
+/// The number of commands and subcommands. All subcommands are numbered after the commands.
 pub(crate) const COUNT: usize = count(true);
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 12;
 const LONGEST_NAME: usize = 20;
-/// Marks a slot that holds no command.
+/// Marks a slot that contains no command.
 const EMPTY: u16 = u16::MAX;
 
 static COMMANDS: [Command; TOP] = commands();
@@ -25,32 +26,32 @@ static WORDS: [Words; TOP] = words();
 static PLAIN: [bool; TOP] = plain();
 static INDEX: [u16; SLOTS] = index();
 
-/// GET and SET, for the fast path that skips the lookup.
+/// The GET command. Like SET, it has a fast path that skips the lookup.
 pub(crate) static GET: &Command = named("get");
 pub(crate) static SET: &Command = named("set");
-/// EXEC, whose admission depends on the queued commands.
+/// EXEC, whose admission depends on the commands in the queue.
 pub(crate) static EXEC: &Command = named("exec");
-/// DEL, which frees large values later.
+/// DEL, which defers freeing large values.
 pub(crate) static DEL: &Command = named("del");
-/// DEBUG, which the configuration may forbid.
+/// DEBUG, which the configuration can disable.
 pub(crate) static DEBUG: &Command = named("debug");
 
-/// The first and last eight bytes of a name, in lower case.
+/// The first and the last eight bytes of a name, in lowercase.
 type Words = (u64, u64);
 
-/// Returns every command, without subcommands, group by group.
+/// Returns all commands without their subcommands, ordered by group.
 pub const fn all() -> &'static [Command] {
     &COMMANDS
 }
 
-/// Returns every command, each followed by its subcommands.
+/// Returns all commands, each followed by its subcommands.
 pub fn with_subcommands() -> impl Iterator<Item = &'static Command> {
     COMMANDS
         .iter()
         .flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
-/// Finds a command by name, ignoring case. Does not find subcommands.
+/// Finds a command by name, ignoring case. Subcommands are not found.
 pub fn find(name: &[u8]) -> Option<&'static Command> {
     if name.len() > LONGEST_NAME {
         return None;
@@ -78,10 +79,12 @@ pub fn find_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// Returns the command or subcommand that these arguments call, after checking their number.
+/// Returns the command or subcommand that these arguments call, after checking the number of
+/// arguments.
 ///
 /// # Errors
-/// Redis' errors for an unknown command, an unknown subcommand and a wrong number of arguments.
+/// Returns Redis' error for an unknown command, an unknown subcommand or a wrong number of
+/// arguments.
 pub fn resolve(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let command = resolve_name(arguments)?;
     if command.accepts(arguments.len()) {
@@ -91,11 +94,11 @@ pub fn resolve(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     }
 }
 
-/// Returns the command or subcommand that these arguments call, without checking their number. A
-/// container without a second argument is returned itself.
+/// Returns the command or subcommand that these arguments call, without checking the number of
+/// arguments. Returns the container if its name is the only argument.
 ///
 /// # Errors
-/// Redis' errors for an unknown command and an unknown subcommand.
+/// Returns Redis' error for an unknown command or an unknown subcommand.
 pub fn resolve_name(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
     let command = arguments.first().and_then(|name| find(name));
     let command = command.ok_or_else(|| CommandError::unknown_command(arguments))?;
@@ -108,9 +111,9 @@ pub fn resolve_name(arguments: &[&[u8]]) -> Result<&'static Command, CommandErro
     }
 }
 
-/// Finds a container's subcommand, ignoring case.
+/// Finds a subcommand of a container, ignoring case.
 fn subcommand(container: &Command, name: &[u8]) -> Option<&'static Command> {
-    // A subcommand's full name is the container's name, a bar, and the short name.
+    // A subcommand's full name consists of the container's name, a bar and the short name.
     let own = container.name.len() + 1;
     container.subcommands.iter().find(|command| {
         let own_name = command.name.as_bytes().get(own..);
@@ -122,7 +125,8 @@ const fn named(name: &str) -> &'static Command {
     &COMMANDS[number_of(name)]
 }
 
-/// Returns the number of a command or subcommand by its lower-case full name; meant for constants.
+/// Returns the number of a command or subcommand, given its full name in lowercase. Meant for use
+/// in constants.
 pub(crate) const fn number_of(name: &str) -> usize {
     let mut number = 0;
     while number < COUNT {
@@ -161,7 +165,7 @@ const fn count(with_subcommands: bool) -> usize {
     total
 }
 
-/// Returns the commands with their numbers and their numbered subcommands.
+/// Returns all commands with their numbers and their numbered subcommands.
 const fn commands() -> [Command; TOP] {
     let mut all = [FAMILIES[0][0]; TOP];
     let (mut at, mut behind, mut family) = (0, 0, 0);
@@ -186,7 +190,7 @@ const fn commands() -> [Command; TOP] {
     all
 }
 
-/// Returns the numbered subcommands, in the order of their containers.
+/// Returns all subcommands with their numbers, in the order of their containers.
 const fn subcommands() -> [Command; COUNT - TOP] {
     let mut all = [FAMILIES[0][0]; COUNT - TOP];
     let (mut at, mut family) = (0, 0);
@@ -224,8 +228,9 @@ const fn words() -> [Words; TOP] {
     words
 }
 
-/// Whether each name consists of letters only. Setting the case bit of a byte cannot turn another
-/// byte into a different letter, so such names need no further comparison.
+/// Returns whether each name consists only of letters. Setting a byte's case bit can produce a
+/// given letter only from that letter in upper or lower case, so names of letters need no further
+/// comparison.
 const fn plain() -> [bool; TOP] {
     let mut plain = [true; TOP];
     let mut at = 0;
@@ -242,8 +247,8 @@ const fn plain() -> [bool; TOP] {
 }
 
 const fn index() -> [u16; SLOTS] {
-    // Keep the table at most half full: a search for a missing name gets slow in a fuller table,
-    // and never ends in a full one.
+    // The table must be at most half full. In a fuller table, searches for missing names become
+    // slow, and in a full table they never end.
     assert!(COUNT < EMPTY as usize && TOP * 2 <= SLOTS);
     let mut slots = [EMPTY; SLOTS];
     let mut at = 0;
@@ -313,7 +318,7 @@ mod tests {
     fn element_index_points_to_the_field_or_member() {
         let mut elements = 0;
         for command in all().iter().filter(|command| command.element != 0) {
-            // Skip the options, which calls mostly omit.
+            // Skip the optional arguments, which most calls omit.
             let mut depth = 0;
             let bare = command.syntax.chars().filter(|&c| {
                 depth += i32::from(c == '[') - i32::from(c == ']');

@@ -1,16 +1,17 @@
-//! The command table, the single source for the server, the embedded clients, the generated
-//! documentation and the COMMAND command.
+//! Contains the command table, which is the single source of information about commands for the
+//! server, the embedded clients, the generated documentation and COMMAND.
 //!
-//! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them
-//! with a real server field by field. Only feeds are Undercroft's.
+//! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15. A test compares them
+//! with a real server field by field. Only the feed commands are specific to Undercroft.
 //!
-//! All higher modules may use this folder, and so may other crates.
+//! All higher modules and other crates can use this module.
 //!
-//! - `command`: a row of the table, which describes one command.
-//! - `flags`: groups, flags and categories of commands, and how they use keys.
-//! - `key_spec`: the positions of keys among the arguments.
-//! - `lookup`: finds a command by its name, in a few nanoseconds.
-//! - `rows`: the rows of the table.
+//! - `command`: defines a row of the table, which describes one command.
+//! - `flags`: defines the groups, flags and categories of commands, and the ways in which they use
+//!   keys.
+//! - `key_spec`: describes the positions of keys among the arguments.
+//! - `lookup`: finds commands by name, in a few nanoseconds.
+//! - `rows`: contains the rows of the table.
 //! - `syntax`: parses a command's syntax into its arguments.
 
 mod command;

@@ -1,5 +1,6 @@
-//! `docs/commands.md` matches the command table. The table has no commands beyond Redis 7.0's
-//! except the feed commands and those listed in `redis-newer.txt`.
+//! Checks that `docs/commands.md` matches the command table, and that the table contains no
+//! commands other than those of Redis 7.0, the feed commands, and the newer commands listed in
+//! `redis-newer.txt`.
 //!
 //! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` regenerates the page.
 
@@ -12,10 +13,10 @@ const REDIS: &str = include_str!("redis-7.0.txt");
 const NEWER: &str = include_str!("redis-newer.txt");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
 
-/// The head of each table of the page.
+/// The header of each table on the page.
 const HEAD: &str = "\n| command | since | description | complexity |\n| --- | --- | --- | --- |\n";
 
-/// The groups in the page's order, with their titles.
+/// The command groups in the order of the page, with their titles.
 const GROUPS: [(&str, &str); 16] = [
     ("string", "Strings"),
     ("bitmap", "Bitmaps"),
@@ -35,7 +36,7 @@ const GROUPS: [(&str, &str); 16] = [
     ("cluster", "Cluster"),
 ];
 
-/// A command of Redis.
+/// A command that Redis has.
 struct Known {
     group: &'static str,
     name: &'static str,
@@ -55,7 +56,8 @@ fn known(list: &'static str) -> Vec<Known> {
         .collect()
 }
 
-/// Finds Undercroft's command of this name, except containers that need a subcommand.
+/// Returns Undercroft's command with this name, unless it is a container that requires a
+/// subcommand.
 fn ours(name: &str) -> Option<&'static Command> {
     find_full(name.as_bytes()).filter(|command| command.is_callable())
 }
@@ -141,7 +143,7 @@ fn help(container: &str) -> String {
     text
 }
 
-/// Formats a command's row in the page.
+/// Formats a command as a table row of the page.
 fn row(name: &str, since: &str, command: &Command) -> String {
     let syntax = command.syntax.replace('|', "\\|");
     let call = format!("{} {syntax}", shown(name)).trim_end().to_owned();

@@ -1,4 +1,5 @@
-//! Batches of commands: all fast commands see one time, a slow command reads the clock anew.
+//! Tests batches of commands: all fast commands of a batch see the same time, and a slow command
+//! reads the clock again.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +15,7 @@ fn run(context: &mut Context<'_>, words: &[&[u8]]) -> Tree {
     replies.pop().expect("one reply")
 }
 
-/// Returns the milliseconds in the ID of a new stream entry, which reveal the store's current time.
+/// Returns the milliseconds in the ID of a new stream entry, which are the store's current time.
 fn time(context: &mut Context<'_>) -> u128 {
     let id = match run(context, &[b"XADD", b"s", b"*", b"f", b"v"]) {
         Tree::Bulk(id) => String::from_utf8(id).expect("an id"),

@@ -1,5 +1,5 @@
-//! Every change to every key is reported in one place, so that a follower of the changes can
-//! maintain an exact copy.
+//! Tests that every change to every key is reported, so that a program that follows the changes can
+//! maintain an exact copy of the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,10 @@ use undercroft_testkit::{examples, fresh};
 
 use super::{Client, mailboxes};
 
-/// The initial time of the store's stopped clock, in Unix milliseconds.
+/// The initial time of the store, whose clock is stopped, in Unix milliseconds.
 const BEGIN: u64 = 1_900_000_000_000;
 
-/// The content of a key, and its deadline.
+/// The content of a key and its deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Held {
     value_type: ValueType,
@@ -27,11 +27,11 @@ struct Held {
     expiry: Option<u64>,
 }
 
-/// A copy of a store, maintained from its changes.
+/// A copy of a store that is maintained from the reported changes.
 struct Copy {
     keys: BTreeMap<(usize, Vec<u8>), Held>,
     heard: Arc<Mutex<Vec<Change>>>,
-    /// The number of reports of each effect.
+    /// The number of reports for each kind of change.
     effects: HashMap<&'static str, u64>,
     now: u64,
 }
@@ -51,7 +51,7 @@ impl Copy {
         }
     }
 
-    /// Applies the changes that were reported during a command.
+    /// Applies the changes that were reported while a command ran.
     fn follow(&mut self, client: &Client, what: &str) {
         let changes = std::mem::take(&mut *self.heard.lock().expect("no panic"));
         let (mut last, mut whole) = (BTreeMap::new(), BTreeSet::new());
@@ -61,8 +61,8 @@ impl Copy {
                     let place = (database, key.into_vec());
                     if effect == Effect::Expired {
                         let deadline = self.keys.get(&place).and_then(|held| held.expiry);
-                        // The deadline may be unknown here: the same command may have set it. A
-                        // shard that was reported completely was read after all later changes, as
+                        // The deadline may be unknown, because the same command may have set it. If
+                        // a shard was reported completely, it was read after all later changes, as
                         // with SWAPDB in a transaction.
                         let passed = deadline.is_none_or(|deadline| deadline <= self.now);
                         let shard = client.store.key(&place.1).shard();
@@ -106,7 +106,7 @@ impl Copy {
         }
     }
 
-    /// Checks that the copy equals the store.
+    /// Checks that the copy is identical to the store.
     fn compare(&self, client: &Client, what: &str) {
         let lives = |held: &Held| held.expiry.is_none_or(|expiry| expiry > self.now);
         let copy = self.keys.iter().filter(|(_, held)| lives(held));
@@ -138,11 +138,11 @@ fn held(value_type: ValueType, items: &Ranges, expiry: Option<u64>) -> Held {
     }
 }
 
-/// Returns the content of a key, expired or not.
+/// Returns the content of a key, even if the key has expired.
 fn look(client: &Client, (database, key): &(usize, Vec<u8>)) -> Option<Held> {
     let key = client.store.key(key);
-    // Turn the clock back to find expired keys, too: a change to one may be reported before it is
-    // removed.
+    // Turn the clock back to find expired keys too, because a change to an expired key can be
+    // reported before the key is removed.
     client.store.set_time(1);
     let found = client.store.read(client.store.shards_of([&key]), |reader| {
         let Some(entry) = reader.find(*database, &key)? else {
@@ -171,7 +171,7 @@ fn all(client: &Client) -> BTreeMap<(usize, Vec<u8>), Held> {
 fn following_every_change_yields_an_exact_copy() {
     let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    // Leave out commands that wait for another connection, and commands that do not concern keys.
+    // Omit commands that wait for another connection, and commands that do not concern keys.
     let families: Vec<_> = FAMILIES
         .iter()
         .filter(|family| !["messages", "blocking"].contains(&family.name))
@@ -212,7 +212,7 @@ fn following_every_change_yields_an_exact_copy() {
     copy.follow(&client, "upkeep");
     client.store.set_time(copy.now);
     copy.compare(&client, "the end");
-    // By now, expired keys are gone from both the store and the copy.
+    // All expired keys have been removed from both the store and the copy.
     let count = |database| {
         client
             .store
@@ -229,9 +229,9 @@ fn following_every_change_yields_an_exact_copy() {
 
 #[test]
 fn changes_by_every_command_are_followed() {
-    // Lines that create `k`, of every type, small and large.
+    // Each setup creates `k` with a small or large value of one type.
     let large = |command: &str, first: &str, element: fn(u32) -> String| {
-        // Numbers that sort after the elements in the lines.
+        // Use numbers that sort after the elements in the tested lines.
         let elements: Vec<String> = (1..700).map(element).collect();
         format!("{command} k {first} {}", elements.join(" "))
     };
@@ -249,7 +249,7 @@ fn changes_by_every_command_are_followed() {
         "GEOADD k 1 1 one".to_owned(),
         "PFADD k a b".to_owned(),
     ];
-    // A feed must be created first, so a second line fills it.
+    // A feed must be created before a second line can fill it.
     let feeds = [
         "FEED.ADD k -1 one two",
         "FEED.HIDE k two",

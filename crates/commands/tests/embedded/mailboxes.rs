@@ -1,6 +1,7 @@
-//! An item given to a client that died still belongs to its key, for every command (M5). Each
-//! command runs on a store with such an item, and on a store in which the item never left its key;
-//! both outcomes must be equal. A command in the table without a case fails the test.
+//! Tests that an item delivered to the mailbox of a client that died still belongs to its key, for
+//! every command (M5). Each command runs on a store with such an item, and on a store in which the
+//! item has never left its key. Both outcomes must be equal. The test fails if a command in the
+//! table has no case.
 
 use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
@@ -14,7 +15,8 @@ use undercroft_engine::waiting::{Take, WaitOutcome, Waiters, Wanted};
 
 use super::Client;
 
-/// At least one line for every command that concerns keys. The key is `k`; `d` does not exist.
+/// At least one line for each command that concerns keys. The lines use the key `k`. The key `d`
+/// does not exist.
 pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIELD_RO k GET u8 0|BITOP NOT d k|BITPOS k 1|\
     BLMOVE k d LEFT RIGHT 0.01|BLMPOP 0.01 1 k LEFT|BLPOP k 0.01|BRPOP k 0.01|BRPOPLPUSH k d 0.01|BZMPOP 0.01 1 k MIN|\
     BZPOPMAX k 0.01|BZPOPMIN k 0.01|COPY k d|DBSIZE|DECR k|DECRBY k 2|DEL k|DUMP k|EXISTS k|EXPIRE k 100|\
@@ -46,7 +48,7 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
     ZREM k one|ZREMRANGEBYLEX k - +|ZREMRANGEBYRANK k 0 -1|ZREMRANGEBYSCORE k 0 9|ZREVRANGE k 0 -1|\
     ZREVRANGEBYLEX k + -|ZREVRANGEBYSCORE k 9 0|ZREVRANK k one|ZSCAN k 0|ZSCORE k one|ZUNION 1 k|ZUNIONSTORE d 1 k";
 
-/// Commands that do not concern keys themselves, or need another server.
+/// Commands that do not concern keys, or that need another server.
 const OTHERS: &str = "asking auth bgsave client cluster command config debug discard echo eval eval_ro evalsha \
     evalsha_ro exec fcall fcall_ro function hello lastsave latency lolwut memory memory|doctor memory|help \
     memory|malloc-stats memory|purge memory|stats migrate module monitor multi object object|help pfselftest ping \
@@ -55,7 +57,7 @@ const OTHERS: &str = "asking auth bgsave client cluster command config debug dis
     xgroup|help \
     xinfo xinfo|help";
 
-/// Returns the name in the command table that a line calls.
+/// Returns the name of the command that a line calls, as in the command table.
 fn name_of(line: &str) -> String {
     let mut words = line.split(' ').map(str::to_ascii_lowercase);
     let first = words.next().unwrap_or_default();
@@ -80,7 +82,8 @@ fn every_command_in_the_table_has_a_case() {
     assert!(without.is_empty(), "{without:?}");
 }
 
-/// Makes a client in another process wait for `k`, receive what `line` adds, and die.
+/// Simulates a client in another process that waits for `k`, receives the items that `line` adds,
+/// and dies.
 fn give_to_the_dead(client: &mut Client, take: Take, line: &str) {
     let path = client.path();
     let dying = Store::open(&path, true).expect("the same store");
@@ -103,13 +106,13 @@ impl Client {
         self.directory.path().join("store")
     }
 
-    /// Reopens the store with a handle that has no cached belief that a process is alive.
+    /// Reopens the store with a new handle, which has not cached that any process is alive.
     fn open_anew(&mut self) {
         let path: &Path = &self.path();
         self.store = Store::open(path, true).expect("the same store");
     }
 
-    /// Runs a command and returns its reply and the resulting contents of the store.
+    /// Runs a command. Returns its reply and the resulting contents of the store.
     fn outcome(&mut self, line: &str) -> (String, String) {
         let reply = format!("{:?}", self.run(line));
         let mut held = String::new();
@@ -178,11 +181,11 @@ fn item_given_to_a_dead_client_is_seen_by_transactions_and_watches() {
     }
     let replies = vec![Tree::Integer(1), Tree::Bulk(b"one".to_vec())];
     assert_eq!(client.run("EXEC"), Tree::Array(replies));
-    // The item's return to its key would change a key that is already watched.
+    // Returning the item to its key would change a key that is already being watched.
     give_to_the_dead(&mut client, items, "RPUSH k two");
     for line in ["WATCH k", "MULTI", "LLEN k"] {
         client.run(line);
     }
-    // EXEC succeeds, because WATCH itself returned the item before it began to watch.
+    // EXEC succeeds, because WATCH returned the item to its key before it began to watch the key.
     assert_eq!(client.run("EXEC"), Tree::Array(vec![Tree::Integer(1)]));
 }

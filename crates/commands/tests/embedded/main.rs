@@ -1,5 +1,5 @@
-//! Tests of all commands on an embedded store: each has a handler, writes exactly one reply or
-//! none, and can be retried after it was blocked.
+//! Tests all commands on an embedded store: each command has a handler, writes at most one reply,
+//! and can be retried after it was blocked.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -25,7 +25,7 @@ use undercroft_commands::{Blocked, Context, execute};
 use undercroft_engine::messages::{Event, Topic};
 use undercroft_engine::{Options, Store};
 
-/// An embedded client.
+/// A client of an embedded store.
 struct Client {
     host: Alone,
     session: Session,
@@ -46,13 +46,13 @@ impl Client {
         }
     }
 
-    /// Runs a command and returns its reply, or `None` if it writes none.
+    /// Runs a command and returns its reply, or `None` if the command writes no reply.
     fn try_run(&mut self, arguments: &[&[u8]]) -> Result<Option<Tree>, Blocked> {
         let mut reply = Recorder::new();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let outcome = execute(&mut context, arguments, &mut reply);
         let mut replies = reply.finish().expect("a whole reply");
-        // UNSUBSCRIBE confirms each of several channels.
+        // UNSUBSCRIBE writes one confirmation for each channel.
         let confirms = replies.iter().all(|reply| matches!(reply, Tree::Push(_)));
         assert!(replies.len() <= 1 || confirms, "{replies:?}");
         if outcome.is_err() {
@@ -109,7 +109,7 @@ fn repeated_items_that_exceed_memory_are_refused() {
             assert!(matches!(of_none, Tree::Array(items) if items.is_empty()));
         }
     }
-    // The reply would repeat one member to 4 GiB.
+    // The reply would repeat a member until it is 4 GiB long.
     let long = "m".repeat(1 << 16);
     client.run(&format!("HSET h {long} v"));
     client.run("DEL s z");
@@ -156,7 +156,7 @@ fn handlers_survive_arbitrary_arguments() {
             if command.name == "debug" {
                 arguments.truncate(2);
             }
-            // Outside a transaction, the command waits indefinitely if the key does not exist.
+            // Outside a transaction, the command would wait indefinitely if the key does not exist.
             let waits = command.flags.has(Flag::Blocking);
             if waits {
                 client.run("MULTI");
@@ -185,7 +185,7 @@ fn transaction_on_a_read_only_store_fails_with_readonly() {
     assert_eq!(client.run("SET k w"), Tree::Simple("QUEUED".into()));
     let error = client.error("EXEC");
     assert!(error.starts_with("READONLY "), "{error}");
-    // The transaction has ended without effect.
+    // The transaction has ended without any effect.
     assert_eq!(client.error("EXEC"), "ERR EXEC without MULTI");
     assert_eq!(client.run("GET k"), Tree::Bulk(b"v".to_vec()));
 }
@@ -215,8 +215,8 @@ fn blocked_command_changes_nothing_and_can_be_retried() {
     ] {
         let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let before = contents(&mut client);
-        // A separate handle, like another process, holds every lock of the store until it is
-        // signaled.
+        // Hold every lock of the store through a separate handle, as another process would, until
+        // the test sends a message.
         let (held, wait_held) = mpsc::channel();
         let (go_on, wait_go_on) = mpsc::channel::<()>();
         let path = path.clone();
@@ -405,7 +405,7 @@ fn restored_deadline_beyond_64_bits_has_already_passed() {
 fn slow_commands_are_reported_by_event_name() {
     let mut client = Client::new(None);
     client.run("CONFIG SET latency-monitor-threshold 1");
-    // EXEC's time includes the queued commands.
+    // The running time of EXEC includes the queued commands.
     for line in ["DEBUG SLEEP 0.005", "MULTI", "DEBUG SLEEP 0.002", "EXEC"] {
         client.run(line);
     }
@@ -413,7 +413,7 @@ fn slow_commands_are_reported_by_event_name() {
     let slow = events
         .iter()
         .find(|(event, _)| *event == LatencyEvent::Command);
-    // The test clock stands still, so all samples fall into one second.
+    // The test clock is stopped, so all samples fall in the same second.
     let (_, samples) = slow.expect("a slow command");
     assert_eq!(samples.kept.len(), 1);
     assert!(samples.kept[0].milliseconds >= 5, "{samples:?}");
@@ -452,7 +452,7 @@ fn free_memory_is_returned() {
     client.run("MEMORY PURGE");
     assert!(figure(&mut client, "allocator.resident") < 4 << 20);
     assert_eq!(figure(&mut client, "dataset.bytes"), 0);
-    // Returned memory can be allocated again.
+    // Memory that was returned to the system can be allocated again.
     client.store.set(0, b"k", &value).expect("room");
 }
 
@@ -461,7 +461,7 @@ fn help_is_generated_from_the_table() {
     let mut client = Client::new(None);
     for container in all()
         .iter()
-        // As in Redis, CLUSTER HELP does not work without cluster mode.
+        // As in Redis, CLUSTER HELP fails if cluster mode is off.
         .filter(|command| !command.subcommands.is_empty() && command.name != "cluster")
     {
         let Tree::Array(lines) = client.run(&format!("{} HELP", container.name)) else {

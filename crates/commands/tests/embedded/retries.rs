@@ -1,5 +1,5 @@
-//! The effects of commands that fail or are retried: nothing happens twice, and expired keys are
-//! removed.
+//! Tests the effects of commands that fail or are retried: nothing happens twice, and expired keys
+//! are removed.
 
 use std::sync::mpsc;
 use std::thread;
@@ -80,7 +80,8 @@ fn retried_command_counts_its_lookup_once() {
     client
         .try_run(&[b"GETEX", b"k", b"PERSIST"])
         .expect_err("a lock");
-    // The reply is computed, but the cached cardinality cannot be written while the lock is held.
+    // The reply is computed, but the cardinality cannot be cached in the value while another
+    // process holds the lock.
     assert_eq!(client.run("PFCOUNT k"), Tree::Integer(1));
     go_on.send(()).expect("the holder waits");
     let held = holder.join().expect("the holder ends");
@@ -90,7 +91,7 @@ fn retried_command_counts_its_lookup_once() {
 }
 
 #[test]
-fn uses_within_exec_are_counted_after_it() {
+fn key_accesses_within_exec_are_counted_after_the_commit() {
     let mut client = Client::new(None);
     for change in [
         EvictionChange::Policy(EvictionPolicy::AllKeysLfu),

@@ -1,16 +1,16 @@
-//! MEMORY USAGE reports the memory of a key of any type and size: the amount by which creating it
-//! increases the memory in use.
+//! Tests that MEMORY USAGE reports the memory of keys of any type and size, which is the amount by
+//! which creating the key increases the memory in use.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::{Options, Store};
 
 use super::Client;
 
-/// The number of copies of a small key, so that the key table's growth is included in the average.
+/// The number of copies of a small key, so that the average includes the growth of the key table.
 const COPIES: u64 = 1_100;
-/// The tolerance in percent of the memory in use.
+/// The tolerance, in percent of the memory in use.
 const OFF: u64 = 10;
-/// The bytes that a single large key may add to the key table.
+/// The number of bytes by which a single large key can enlarge the key table.
 const TABLE: u64 = 128;
 
 impl Client {
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// Returns the memory in use after everything pending has been freed.
+    /// Returns the amount of memory in use after all pending memory has been freed.
     fn used(&self) -> u64 {
         while self
             .store
@@ -48,7 +48,7 @@ impl Client {
         self.store.used_memory()
     }
 
-    /// Runs a command with this many items, a hundred at a time.
+    /// Runs a command with the given number of items, 100 items per call.
     fn fill(&mut self, start: &str, items: u64, item: impl Fn(u64) -> Vec<String>) {
         let start: Vec<String> = start.split(' ').map(str::to_owned).collect();
         let numbers: Vec<u64> = (0..items).collect();
@@ -71,7 +71,7 @@ fn assert_near(what: &str, told: u64, used: u64, more: u64) {
 }
 
 #[test]
-fn memory_usage_of_small_keys_is_right() {
+fn memory_usage_of_small_keys_is_accurate() {
     let kinds = [
         "SET # 12345",
         "SET # ten-bytes.",
@@ -100,7 +100,7 @@ fn memory_usage_of_small_keys_is_right() {
 }
 
 #[test]
-fn memory_usage_of_large_keys_is_right_and_grows() {
+fn memory_usage_of_large_keys_is_accurate_and_grows() {
     type Item = fn(u64) -> Vec<String>;
     let wide = |number| vec![format!("{number:0100}")];
     let kinds: [(&str, Item); 9] = [
@@ -136,7 +136,8 @@ fn memory_usage_of_large_keys_is_right_and_grows() {
             let told = client.usage("k");
             let what = format!("{start}, kind {place}, {count}");
             assert_near(&what, told, client.used() - before, TABLE);
-            // The figure may stay the same, because there may be room to grow already.
+            // The reported memory can remain the same, because the value may already have room to
+            // grow.
             assert!(told >= last, "{what}: {told}, and {last} of fewer");
             last = told;
         }
@@ -145,7 +146,7 @@ fn memory_usage_of_large_keys_is_right_and_grows() {
 }
 
 #[test]
-fn memory_usage_of_bitmaps_and_hyperloglogs_is_right() {
+fn memory_usage_of_bitmaps_and_hyperloglogs_is_accurate() {
     for command in [
         "SETBIT k 8000000 1",
         "SETRANGE k 5000 x",
@@ -162,7 +163,7 @@ fn memory_usage_of_bitmaps_and_hyperloglogs_is_right() {
     assert_near("PFADD", client.usage("k"), client.used() - before, TABLE);
 }
 
-/// The buffers that a large reply needed are freed afterward.
+/// The large buffers that a reply needed are freed after the command.
 #[test]
 fn connection_keeps_no_large_buffers() {
     let mut client = Client::of_one_shard();

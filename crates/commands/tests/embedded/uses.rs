@@ -1,12 +1,12 @@
-//! Which commands count as use of a key, for eviction and OBJECT FREQ: as in Redis, those that read
-//! or change its value.
+//! Tests which commands count as an access to a key for eviction and OBJECT FREQ: as in Redis,
+//! commands that read or change the value.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
 
 use super::Client;
 
-/// A line that creates the key `k`, and commands that use it.
+/// Each row contains a line that creates the key `k`, and the commands that access `k`.
 const USING: [(&str, &str); 9] = [
     (
         "SET k 12",
@@ -51,15 +51,15 @@ const USING: [(&str, &str); 9] = [
     ("SET k v", "RENAME k d|RENAMENX k d"),
 ];
 
-/// Commands that inspect the key without using its value, or that ask for another key.
+/// Commands that inspect the key without accessing its value, or that concern another key.
 const NOT_USING: &str = "TYPE k|TTL k|PEXPIRETIME k|EXISTS k|OBJECT ENCODING k|OBJECT REFCOUNT k|OBJECT FREQ k|\
      MEMORY USAGE k|DEBUG OBJECT k|SCAN 0|KEYS *|RANDOMKEY|DEL no|DBSIZE|WATCH k";
 
-/// A use count above a new key's, and far from the maximum.
+/// An access count that is higher than that of a new key and far below the maximum.
 const BEFORE: u8 = 100;
 
 impl Client {
-    /// Returns the use count of `k` after a command, starting from `BEFORE`. If `k` no longer
+    /// Returns the access count of `k` after a command, starting from `BEFORE`. If `k` no longer
     /// exists, returns the count of `d`.
     fn uses_after(&mut self, start: &str, line: &str) -> u8 {
         self.run("FLUSHALL");
@@ -83,7 +83,7 @@ fn reading_a_value_counts_as_use_of_its_key() {
     let mut client = Client::new(None);
     for change in [
         EvictionChange::Policy(EvictionPolicy::AllKeysLfu),
-        // Make every use count, without decay.
+        // Make every access count, without decay.
         EvictionChange::LfuLogFactor(0),
         EvictionChange::LfuDecayTime(0),
     ] {

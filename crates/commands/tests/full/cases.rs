@@ -1,19 +1,19 @@
-//! The commands that remove data: the setup before the store is full, the command line, and the
-//! start of its reply.
+//! Lists the commands that remove data: the setup before the store is full, the command line, and
+//! the beginning of the reply.
 
-/// A step that creates a case's data.
+/// A step that creates the data for a case.
 pub(super) enum Setup {
-    /// Runs a line once.
+    /// Runs a line a single time.
     Once(&'static str),
-    /// Runs a line several times, with `#` replaced by the iteration number.
+    /// Runs a line the given number of times, replacing `#` with the number of the iteration.
     Times(u64, &'static str),
 }
 
-/// A removal to test.
+/// A command that removes data, and its expected reply.
 pub(super) struct Case {
     pub(super) setup: &'static [Setup],
     pub(super) line: &'static str,
-    /// The start of the reply in its `Debug` form.
+    /// The beginning of the reply in its `Debug` form.
     pub(super) reply: &'static str,
 }
 
@@ -54,7 +54,7 @@ macro_rules! cases {
     };
 }
 
-/// All removals to test.
+/// All commands that remove data.
 pub(super) const CASES: &[Case] = cases! {
     ONE, "DEL k" => "Integer(1)";
     KEYS, "DEL k:{0..3000}" => "Integer(3000)";
@@ -124,8 +124,9 @@ pub(super) const CASES: &[Case] = cases! {
     FEED_IN_PARTS, "FEED.COMPACT f" => "";
 };
 
-/// Changes that take memory but are not refused at `maxmemory`: as in Redis, their commands lack
-/// the `denyoom` flag. A store without a free block may refuse them, because they remove nothing.
+/// Changes that need memory but are not refused at `maxmemory`, because their commands do not have
+/// the `denyoom` flag, as in Redis. A store without a free block can refuse them, because they
+/// remove nothing.
 pub(super) const CHANGES: &[Case] = cases! {
     ONE, "EXPIRE k 1000" => "Integer(1)";
     ONE, "PEXPIRE k 100000" => "Integer(1)";
@@ -146,8 +147,8 @@ pub(super) const CHANGES: &[Case] = cases! {
     GROUP, "XGROUP SETID x g 1-5" => "Simple";
 };
 
-/// Commands that change nothing. They need no store memory, even as the first command of a process
-/// that opens a full store.
+/// Commands that change nothing. They need no memory in the store, even if they are the first
+/// command of a process that opens a full store.
 pub(super) const READS: &[Case] = cases! {
     KEYS, "WATCH k:7 absent" => "Simple";
     KEYS, "UNWATCH" => "Simple";
@@ -168,8 +169,8 @@ pub(super) const READS: &[Case] = cases! {
     GROUP, "XPENDING x g" => "Array";
 };
 
-/// Commands that write, lack the `denyoom` flag, and are tested elsewhere, with the place of the
-/// test.
+/// Commands that write, do not have the `denyoom` flag, and are tested elsewhere, with the location
+/// of the test.
 pub(super) const OTHERS: &[(&str, &str)] = &[
     (
         "function|delete",

@@ -1,5 +1,6 @@
-//! A full store can delete everything in it (H6): every command that removes data runs on a store
-//! filled to the last block, as limited by `maxmemory`, by its capacity, or by its file system.
+//! Tests that everything in a full store can be deleted (H6): every command that removes data runs
+//! on a store that is filled to the last block. The store is limited by `maxmemory`, by its
+//! capacity, or by its file system.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -24,14 +25,14 @@ enum Way {
     FileSystem,
 }
 
-/// The approximate number of bytes that each limit leaves for data.
+/// The approximate number of bytes that are available for data under each limit.
 const ROOM: u64 = 6 << 20;
-/// The lengths of the values that fill up a store, one after another.
+/// The lengths of the values that fill a store, in the order in which they are tried.
 const LENGTHS: [usize; 7] = [60_000, 16_000, 4000, 1000, 200, 30, 1];
 /// The number of refused values after which the next length is tried.
 const REFUSED: u32 = 8;
 
-/// A client of a store.
+/// A client of a store, with its host and session.
 struct Client {
     host: Alone,
     session: Session,
@@ -56,7 +57,7 @@ impl Client {
         replies.pop().expect("a reply")
     }
 
-    /// Runs a line; a word `p{0..9}` expands to the words p0 to p8.
+    /// Runs a line. A word such as `p{0..9}` expands to the words p0 to p8.
     fn line(&mut self, line: &str) -> Tree {
         let words: Vec<String> = line.split(' ').flat_map(expanded).collect();
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -68,7 +69,7 @@ impl Client {
         assert!(!matches!(reply, Tree::Error(_)), "{line}: {reply:?}");
     }
 
-    /// Fills the store down to the last block.
+    /// Fills the store to the last block.
     fn fill(&mut self) {
         for length in LENGTHS {
             let (value, mut refused) = (vec![b'v'; length], 0);
@@ -101,8 +102,8 @@ fn expanded(word: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a client of a full store under this limit, in which other data surrounds the case's
-/// data.
+/// Returns a client of a store that is full under the given limit. The data of the case is
+/// surrounded by other data.
 fn full(directory: &Path, way: Way, case: &Case) -> Client {
     let options = Options {
         capacity: (way == Way::Capacity).then_some(ROOM),
@@ -137,14 +138,14 @@ fn check(store: &Store, what: &str) {
     assert!(report.problems.is_empty(), "{what}: {:?}", report.problems);
 }
 
-/// Runs each case in a full store, and reports all failures together.
+/// Runs each case in a full store, and then reports all failures.
 fn run_all(directory: &Path, way: Way) {
     let mut failed = Vec::new();
     let removals = CASES.iter().chain(READS).map(|case| (case, false));
     let changes = CHANGES.iter().map(|case| (case, way != Way::MaxMemory));
     for (case, may_lack_room) in removals.chain(changes) {
         let mut client = full(directory, way, case);
-        // A second client, which opens the store only once it is full.
+        // A second client, which opens the store only after it is full.
         let path = directory.join("store");
         let mut late = Client::new(Store::open(&path, true).expect("the store"));
         let who = if way == Way::FileSystem {
@@ -227,7 +228,7 @@ fn on_a_full_file_system_everything_can_be_removed() {
     run_all(directory.path(), Way::FileSystem);
 }
 
-/// Uses a store with default options on a small file system, such as a container's /dev/shm.
+/// Uses a store with default options on a small file system, such as the /dev/shm of a container.
 #[test]
 fn on_a_small_file_system_keys_are_evicted() {
     const TEST: &str = "on_a_small_file_system_keys_are_evicted";
@@ -243,7 +244,8 @@ fn on_a_small_file_system_keys_are_evicted() {
     assert!(store.max_memory() >= SIZE / 2, "{}", store.max_memory());
     let mut client = Client::new(store);
     client.made("CONFIG SET maxmemory-policy allkeys-lru");
-    // The first round evicts at the memory limit, and the second when the file system is full.
+    // In the first round, keys are evicted at the memory limit. In the second round, they are
+    // evicted because the file system is full.
     for limit in [None, Some("CONFIG SET maxmemory 0")] {
         limit.into_iter().for_each(|line| client.made(line));
         let before = client.store.evicted_keys();
@@ -274,7 +276,7 @@ fn mount(directory: &Path, size: u64) {
     );
 }
 
-/// Reruns a test of this program in a temporary mount namespace.
+/// Reruns a test of this program in a separate, temporary mount namespace.
 fn in_own_mounts(test: &str) {
     let ways: [&[&str]; 2] = [&["--user", "--map-root-user", "--mount"], &["--mount"]];
     for way in ways {
@@ -301,8 +303,8 @@ fn in_own_mounts(test: &str) {
     println!("skipped: {test}: the mount is not allowed");
 }
 
-/// A log holds each word once, regardless of the number of commands, and frees its memory when the
-/// transaction ends.
+/// An undo log contains each word only once, regardless of the number of commands, and its memory
+/// is freed when the transaction ends.
 #[test]
 fn long_multi_frees_its_log_memory() {
     const COMMANDS: u64 = 50_000;

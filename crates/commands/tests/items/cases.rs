@@ -1,6 +1,6 @@
-//! The cases of each command. `#` is an item's number, `%` is the same in eight digits, and text in
-//! braces is repeated for each item. A line after `EACH` runs once for each item. `N` is the number
-//! of items, `H` is half of it.
+//! Lists the cases of each command. `#` is the number of an item, `%` is the same number in eight
+//! digits, and text in braces is repeated for each item. A line that follows `EACH` runs once for
+//! each item. `N` is the number of items, and `H` is half of this number.
 
 /// A command, the lines that run before it, and the line under test.
 pub(crate) struct Case {
@@ -34,8 +34,8 @@ const INDEXED_FEED: &[&str] = &[INDEX_CREATED[0], "FEED.ADD f -1 {%}"];
 const STREAM: &[&str] = &["EACH XADD s #-1 f v# g #", "XGROUP CREATE s g 0"];
 const GIVEN: &[&str] = &[STREAM[0], STREAM[1], "XREADGROUP GROUP g c STREAMS s >"];
 
-/// At least one case for each command whose time grows with its arguments or with the data it
-/// finds.
+/// At least one case for each command whose running time grows with its arguments or with the data
+/// that it finds.
 pub(crate) const CASES: &[Case] = &[
     case("mset", &[], "MSET {k# v#}"),
     case("mset", KEYS, "MSET {k# other#}"),

@@ -1,7 +1,7 @@
-//! A command's work is linear in its items (W10), or n log n if it sorts. For every command in the
-//! table whose time grows, work is counted at n and at ten times n, as words logged, words touched
-//! and runs of the body. Each command runs alone, within MULTI, and in a transaction of many small
-//! commands.
+//! Tests that the work of a command is linear in its items (W10), or proportional to n log n if it
+//! sorts. For every command in the table whose running time grows, the test counts the work at n
+//! items and at ten times n: words logged, words touched, and runs of the transaction body. Each
+//! command runs alone, within MULTI, and in a transaction of many small commands.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -19,18 +19,20 @@ use undercroft_commands::{Context, execute};
 use undercroft_engine::{Options, Store};
 use undercroft_memory::work::{self, Work};
 
-/// The smaller number of items, above every limit at which a value becomes a large one.
+/// The smaller number of items, which exceeds every limit at which a value changes to its large
+/// form.
 const FEW: usize = 2000;
 const TIMES: usize = 10;
-/// The factor by which ten times the items may exceed tenfold work, because a tree may be higher
-/// and a table about to double. Quadratic work exceeds tenfold work by a factor of ten.
+/// The factor by which the work for ten times as many items may exceed ten times the work, because
+/// a tree can be higher and a table can be about to double. Quadratic work would exceed it by a
+/// factor of ten.
 const MORE: f64 = 2.0;
 /// The maximum number of words logged per item.
 const LOGGED_MAX: u64 = 150;
-/// The maximum number of times that a body is rerun.
+/// The maximum number of times that a transaction body is rerun.
 const AGAIN_MAX: u64 = 3;
 
-/// Commands whose time does not grow with items, and what it depends on instead.
+/// Commands whose running time does not grow with their items, and what it depends on instead.
 const OTHERS: &[(&str, &str)] = &[
     ("lcs", "it compares each byte with each, as in Redis"),
     ("exec", "it is tested with every other command"),
@@ -57,8 +59,8 @@ impl Client {
         let host = Alone::new(None);
         let store = Store::create(&directory.path().join("store"), &options);
         let store = store.expect("a new store");
-        // Upkeep runs on request only. Otherwise, its work is counted toward the command that
-        // happens to run next.
+        // Run upkeep only on request. Otherwise, its work would count toward whichever command runs
+        // next.
         store.leave_upkeep_to_a_timer();
         Client {
             session: host.session(),
@@ -83,7 +85,7 @@ impl Client {
         tree
     }
 
-    /// Expands a line into its arguments for this number of items.
+    /// Expands a line into its arguments for the given number of items.
     fn arguments(&mut self, line: &str, items: usize) -> Vec<Vec<u8>> {
         let mut arguments = Vec::new();
         let mut words = line.split(' ');
@@ -121,7 +123,7 @@ impl Client {
         arguments
     }
 
-    /// Counts the work done while `body` runs.
+    /// Counts the work that is done while `body` runs.
     fn count(&mut self, body: impl FnOnce(&mut Client)) -> Work {
         let before = work::done();
         body(self);
@@ -135,7 +137,7 @@ impl Client {
     }
 }
 
-/// Counts the work of a case with this number of items.
+/// Counts the work of a case with the given number of items.
 fn work_of(case: &Case, items: usize, in_multi: bool) -> Work {
     let mut client = Client::new();
     for line in case.before {
@@ -160,10 +162,11 @@ fn work_of(case: &Case, items: usize, in_multi: bool) -> Work {
     })
 }
 
-/// Returns what is wrong with the work at n and at ten times n.
+/// Compares the work at n items with the work at ten times n, and returns a description of each
+/// violation.
 fn judge(few: &Work, many: &Work) -> Vec<String> {
     let mut wrong = Vec::new();
-    // Whether a slot's neighbors are touched depends on the store's random hash.
+    // The store's random hash determines whether the neighbors of a slot are touched.
     const BY_CHANCE: u64 = 2 * FEW as u64;
     let most = |few: u64| (few + BY_CHANCE) as f64 * TIMES as f64 * MORE;
     for (what, words) in [
@@ -179,7 +182,7 @@ fn judge(few: &Work, many: &Work) -> Vec<String> {
         wrong.push(format!("{} words are logged", many.logged));
     }
     for work in [few, many] {
-        // A command that runs in parts may run out of reserved room once in each part.
+        // A command that runs in parts can run out of reserved memory once in each part.
         if work.runs > work.transactions + AGAIN_MAX.max(work.transactions) {
             wrong.push(format!(
                 "{} runs of {} bodies",
@@ -258,7 +261,7 @@ fn work_of_many_commands_within_multi_is_linear_in_their_number() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether a command's time grows with its items, according to the table.
+/// Returns whether a command's running time grows with its items, according to the command table.
 fn grows(command: &Command) -> bool {
     let on_keys = !matches!(
         command.group,

@@ -1,4 +1,5 @@
-//! The judge of the commands: all written cases, and random commands compared with a real Redis.
+//! Runs the judge, which checks the commands with all written test cases, and compares the replies
+//! to random commands with a real Redis.
 
 mod server;
 mod wire;
@@ -11,7 +12,7 @@ use undercroft_conformance::expiry::keys_expire;
 use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Server, Settings};
 
-/// Case files that need a real server, or the script interpreter, which is in a higher layer.
+/// Case files that require a real server or the script interpreter, which is in a higher layer.
 const LEFT_TO_THE_SERVER: [&str; 10] = [
     "messages",
     "notify",
@@ -30,7 +31,7 @@ fn every_written_case_passes() {
     let served = Served::start();
     let mut report = Report::default();
     // Skip the cases that this minimal server cannot run: it cannot push messages to connections,
-    // or set connections aside while they wait or are paused. The real server runs all cases.
+    // and it cannot suspend connections that wait or are paused. The real server runs all cases.
     let mut files = read_all(&directory()).expect("the case files read");
     files.extend(read_all(&own_directory()).expect("the case files read"));
     for file in files

@@ -1,5 +1,5 @@
-//! The commands on a socket, with one thread for each connection: just enough of a server for the
-//! judge.
+//! Serves the commands on a socket, with one thread for each connection. This minimal server is
+//! sufficient for the judge, which runs the test cases.
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
@@ -19,11 +19,11 @@ use undercroft_engine::{Options, Store};
 
 use crate::wire::Wire;
 
-/// A store in shared memory whose commands are served on a new port.
+/// A store in shared memory, and a server on a new port that runs its commands.
 pub(crate) struct Served {
     shared: Arc<Shared>,
     pub(crate) address: Address,
-    /// Kept here, because the threads are never joined and so never drop their data.
+    /// Stored here because the threads are never joined and so never drop their data.
     _directory: TempDir,
 }
 
@@ -54,7 +54,7 @@ impl Connections for Shared {
         let clients = self.clients();
         let mut killed = 0;
         for (_, socket) in clients.values().filter(|(info, _)| filter.matches(info)) {
-            // The connection may have just ended by itself, so the error is ignored.
+            // Ignore the error, because the client may just have closed the connection.
             let _ = socket.shutdown(Shutdown::Both);
             killed += 1;
         }
@@ -80,7 +80,7 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a spare port");
         let address = listener.local_addr().expect("its address").to_string();
         let config = Config::new();
-        // The settings that the judge expects.
+        // Apply the settings that the judge (the test cases and their runner) expects.
         config
             .set_at_start("maxclients", "12000")
             .expect("a number of clients");
@@ -114,7 +114,7 @@ impl Served {
     }
 }
 
-/// Runs one connection's commands until either side closes it.
+/// Runs the commands of one connection until either side closes it.
 fn serve(shared: &Shared, socket: TcpStream) {
     let id = shared.next.fetch_add(1, Ordering::Relaxed);
     let mut session = Session::new(
@@ -155,7 +155,7 @@ fn serve(shared: &Shared, socket: TcpStream) {
         }
     }
     if let Some((_, socket)) = shared.clients().remove(&id) {
-        // The client may have closed the socket first, so the error is ignored.
+        // Ignore the error, because the client may have closed the socket first.
         let _ = socket.shutdown(Shutdown::Both);
     }
 }

@@ -1,10 +1,10 @@
-//! A minimal encoder of replies; the real server has a faster one.
+//! Implements a minimal encoder of replies. The real server has a faster one.
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 use undercroft_numbers::double_text;
 
-/// Encodes replies in either protocol.
+/// An encoder of replies for both protocols.
 #[derive(Default)]
 pub(crate) struct Wire {
     pub(crate) out: Vec<u8>,

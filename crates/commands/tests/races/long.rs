@@ -1,5 +1,5 @@
-//! Long reads while other processes constantly change other keys (R10): little is copied in vain.
-//! The work is counted, not timed.
+//! Tests long reads while other processes constantly change other keys (R10): the reads must not
+//! waste much copying. The test counts work instead of measuring time.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ fn place() -> Place {
     let path = directory.path().join("store");
     let options = Options {
         capacity: Some(512 << 20),
-        // With one shard, every change hits the shard that is read.
+        // With a single shard, every change affects the shard that is being read.
         shards: Some(1),
         ring: None,
     };
@@ -44,8 +44,8 @@ fn place() -> Place {
     }
 }
 
-/// Returns the ratio of bytes that a read touches with and without writers. With writers, another
-/// key changes before each look of a try.
+/// Returns the ratio of the bytes that a read touches with writers to the bytes that it touches
+/// without. With writers, another key changes before each access of the read to the heap.
 fn share<R: PartialEq + std::fmt::Debug>(place: Place, read: impl Fn(&Store) -> R) -> f64 {
     let Place {
         _directory,
@@ -56,7 +56,7 @@ fn share<R: PartialEq + std::fmt::Debug>(place: Place, read: impl Fn(&Store) -> 
     writer.leave_upkeep_to_a_timer();
     reader.leave_upkeep_to_a_timer();
     writer.set(0, b"other", b"0").expect("room");
-    // The first read registers the reader in the process table.
+    // The first read registers the reader in the process table, which also counts as work.
     let expected = read(&reader);
     let before = work::done().touched;
     assert_eq!(read(&reader), expected);
@@ -126,15 +126,15 @@ fn read_that_cannot_pin_wastes_little_work() {
     })));
     let before = work::done().touched;
     let mut out = Vec::new();
-    // Another key changes before each of the first 200 looks.
+    // Another key changes before each of the first 200 accesses of the read to the heap.
     let found = reader.get(0, b"long", &mut out);
     let touched = (work::done().touched - before) * WORD;
     assert!(found.is_err() || out == value());
     assert!(touched < 2 * LENGTH as u64, "{touched} bytes");
 }
 
-/// Other keys change as often as possible. After a small part of a collection has been read in
-/// vain, it is read under the lock.
+/// Other keys change as often as possible. After a small part of a collection has been read
+/// repeatedly without success, the collection is read under the lock.
 #[test]
 fn long_collections_are_not_reread_often() {
     const ITEMS: usize = 60_000;
@@ -215,7 +215,7 @@ fn long_collections_are_not_reread_often() {
 }
 
 /// Large sources are read in parts and processed without a lock. The stored result must match the
-/// sources at the time when it is stored.
+/// sources at the time at which it is stored.
 #[test]
 fn lock_free_result_matches_the_sources_when_stored() {
     const ITEMS: usize = 9_000;
@@ -243,7 +243,7 @@ fn lock_free_result_matches_the_sources_when_stored() {
                 run(store, &format!("ZADD z{key} {}", scored.join(" ")));
             }
         }
-        // Create a single key with the items of both sources.
+        // Create one key that contains the items of both sources.
         run(store, "SUNIONSTORE both a b");
         run(store, "DEL d");
     };
@@ -274,7 +274,7 @@ fn lock_free_result_matches_the_sources_when_stored() {
         };
         change(&twin.writer);
         let changed = (run(&twin.writer, line), run(&twin.writer, look));
-        // First without a change, then with a change in the middle of the reads.
+        // Run once without a change, and then with a change in the middle of the reads.
         for at in [
             None,
             Some(0),
@@ -311,7 +311,7 @@ fn lock_free_result_matches_the_sources_when_stored() {
     }
 }
 
-/// Changes the sources, as another process does.
+/// Changes the sources, as another process would.
 fn change(store: &Store) {
     store.set_add(0, b"a", b"other", 512).expect("room");
     store.set_add(0, b"both", b"other", 512).expect("room");

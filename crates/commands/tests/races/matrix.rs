@@ -1,4 +1,4 @@
-//! Every command, for every pair of states.
+//! Tests every command for every pair of states.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use undercroft_testkit::race::{
 use crate::is_full;
 use crate::runner::{Outcome, Runner, stage};
 
-/// The number of tries before a read takes the lock.
+/// The number of attempts after which a read acquires the lock.
 const TRIES: usize = 64;
 
 pub(crate) fn command(case: &Case) -> &'static Command {
@@ -26,7 +26,7 @@ fn every_key_reading_command_has_a_case() {
     let has_case = |name: &str| CASES.iter().any(|case| case.command == name);
     for command in with_subcommands() {
         let reads = command.flags.has(Flag::ReadOnly) || !command.keys.is_empty();
-        // Channels count as keys only in a cluster.
+        // Channels count as keys only in cluster mode.
         let is_key = command.group != Group::Pubsub;
         if reads && is_key && command.subcommands.is_empty() {
             let (case, other) = (has_case(command.name), OTHERS.contains(&command.name));
@@ -43,7 +43,7 @@ fn every_key_reading_command_has_a_case() {
     }
 }
 
-/// Returns the family whose states matter to a command, or `None` if the states of all families do.
+/// Returns the family of states that matter to a command, or `None` if states of all families do.
 pub(crate) fn family(command: &Command) -> Option<Family> {
     match command.group {
         Group::String | Group::Bitmap | Group::Hyperloglog => Some(Family::String),
@@ -57,7 +57,7 @@ pub(crate) fn family(command: &Command) -> Option<Family> {
     }
 }
 
-/// Returns the states that a command's key is put into.
+/// Returns the states in which a command is tested.
 fn relevant(stage: &Stage, family: Option<Family>) -> Vec<usize> {
     let states = stage.states.iter().enumerate();
     let relevant = states.filter(|(_, state)| {
@@ -68,7 +68,8 @@ fn relevant(stage: &Stage, family: Option<Family>) -> Vec<usize> {
     relevant.map(|(index, _)| index).collect()
 }
 
-/// Returns the pairs of worlds, before and after, through which the store goes during a call.
+/// Returns the pairs of worlds (the states of the keys) between which the store switches during a
+/// call.
 pub(crate) fn pairs(stage: &Stage, line: &str, family: Option<Family>) -> Vec<(World, World)> {
     let states = relevant(stage, family);
     let usual = stage.states.iter().rposition(|state| {
@@ -92,12 +93,12 @@ pub(crate) fn pairs(stage: &Stage, line: &str, family: Option<Family>) -> Vec<(W
     pairs
 }
 
-/// Replies of undisturbed calls, and the errors found.
+/// Compares replies with those of undisturbed calls, and collects the differences.
 struct Judge<'s> {
     stage: &'s Stage,
     runner: Runner,
     fresh: HashMap<(World, &'static str), Rc<Outcome>>,
-    /// For each command, the number of wrong replies and the first of them.
+    /// The number of wrong replies of each command, and the first wrong reply.
     wrong: BTreeMap<&'static str, (u64, String)>,
     calls: u64,
 }
@@ -125,8 +126,9 @@ impl<'s> Judge<'s> {
         outcome
     }
 
-    /// Runs a call while the store goes through worlds. Returns how often the store changed. The
-    /// reply must equal that of an undisturbed call on the last world, or on one of `others`.
+    /// Runs a call while the store switches from one world (the states of the keys) to the next.
+    /// Returns how often the store changed. The reply must equal the reply of an undisturbed call
+    /// on the last world, or on one of `others`.
     fn judge(
         &mut self,
         case: &Case,
@@ -192,8 +194,9 @@ impl<'s> Judge<'s> {
     }
 }
 
-/// Runs `run` for each case and line, with a random selection of world pairs whose number depends
-/// on whether the run is full. `UNDERCROFT_SCENARIO` selects the commands whose names contain it.
+/// Calls `run` for each case and line, with random pairs of worlds (the states of the keys). A full
+/// run uses more pairs. If `UNDERCROFT_SCENARIO` is set, only commands whose names contain its
+/// value are tested.
 fn each(
     stage: &Stage,
     random: &mut fastrand::Rng,
@@ -211,7 +214,7 @@ fn each(
     }
 }
 
-/// Each read of a call is discarded once.
+/// Discards each read of a call once.
 #[test]
 fn discarded_read_leaves_no_trace_in_the_reply() {
     let seed = fresh::seed();
@@ -246,7 +249,7 @@ fn discarded_read_leaves_no_trace_in_the_reply() {
     judge.verdict("each read thrown away once", seed);
 }
 
-/// Several tries are discarded, or so many that the lock is taken.
+/// Discards several attempts of a read, or enough of them that the read acquires the lock.
 #[test]
 fn many_discarded_tries_leave_no_trace_in_the_reply() {
     let seed = fresh::seed();
@@ -266,8 +269,8 @@ fn many_discarded_tries_leave_no_trace_in_the_reply() {
             judge.judge(case, line, from, Interruption::Tries(0, several), &[]);
             let in_turns = |count: usize| (0..count).map(|at| [from, to][at % 2]).collect();
             if index % 4 == 0 {
-                // The shards are locked after the last of these tries, or earlier if much has been
-                // read in vain (R10).
+                // The shards are locked after the last of these attempts, or earlier if much data
+                // has been read without success (R10).
                 judge.judge(
                     case,
                     line,
@@ -277,7 +280,7 @@ fn many_discarded_tries_leave_no_trace_in_the_reply() {
                 );
             }
             if index % 4 == 1 && command(case).flags.has(Flag::ReadOnly) {
-                // A read-only handle cannot lock, so it keeps trying.
+                // A read-only handle cannot acquire the lock, so it retries until it succeeds.
                 let tries = Interruption::Tries(0, in_turns(TRIES + 6));
                 reader.judge(case, line, from, tries, &[]);
             }
@@ -287,8 +290,8 @@ fn many_discarded_tries_leave_no_trace_in_the_reply() {
     reader.verdict("the same by handles that only read", seed);
 }
 
-/// The store changes before a read's first look, its second look, and so on, so that the read is
-/// torn.
+/// Changes the store before a heap access of a read, so that the read is torn. Repeats this for up
+/// to 12 of the read's heap accesses.
 #[test]
 fn torn_read_leaves_no_trace_in_the_reply() {
     const LOOKS: u64 = 12;
@@ -305,7 +308,8 @@ fn torn_read_leaves_no_trace_in_the_reply() {
             stage.enter(from);
             stage.interrupt(Interruption::Look(u64::MAX, to));
             let (_, looks) = judge.runner.count(&words(line), &stage);
-            // Change at every look, or at a spread-out sample of looks.
+            // Change the store before every heap access, or before a sample that is spread over all
+            // heap accesses.
             let step = looks.div_ceil(LOOKS).max(1);
             for part in 0..looks.div_ceil(step) {
                 let look = part * step + random.u64(0..step);

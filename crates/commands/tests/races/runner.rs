@@ -1,4 +1,4 @@
-//! Runs calls on a stage, and collects their replies.
+//! Runs calls on a stage (a store and the states of its keys), and collects the replies.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,27 +11,28 @@ use undercroft_testkit::race::{Answers, KEYS, Stage};
 
 use crate::alone::Alone;
 
-/// The number of bytes by which an arena's size may vary, depending on how its value was created.
+/// The number of bytes by which the size of an arena (a value's private memory area) can vary,
+/// depending on how the value was created.
 const AHEAD: u64 = 64 << 10;
 
-/// A call's replies, and the content of its keys afterward.
+/// The replies of a call, and the contents of its keys after the call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
-    /// The replies, or an error: how many items of a reply were missing, or why the call could not
-    /// run.
+    /// The replies, or an error: the number of items that a reply was missing, or the reason why
+    /// the call could not run.
     replies: Result<Vec<Tree>, String>,
     /// The items and the expiry of each key.
     left: Vec<Option<(Ranges, Option<u64>)>>,
 }
 
-/// A client of a stage.
+/// A client of the store that the stage (the test's store and key states) manages.
 pub(crate) struct Runner {
     host: Alone,
     session: Session,
     pub(crate) store: Store,
 }
 
-/// Returns a stage whose states are created by commands.
+/// Returns a stage (a store and the states of its keys) whose states are created by commands.
 pub(crate) fn stage(shards: usize) -> Stage {
     let host = Alone::new(None);
     let mut session = host.session();
@@ -59,7 +60,7 @@ impl Runner {
         }
     }
 
-    /// Runs a command. Returns the number of changes to the store, and the number of looks.
+    /// Runs a command. Returns the number of changes to the store, and the number of heap accesses.
     pub(crate) fn count(&mut self, words: &[Vec<u8>], stage: &Stage) -> (u64, u64) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
@@ -67,7 +68,7 @@ impl Runner {
         stage.calm()
     }
 
-    /// Runs a command. If `writes` is set, the outcome includes the content of the keys.
+    /// Runs a command. If `writes` is set, the outcome includes the contents of the keys.
     pub(crate) fn call(
         &mut self,
         words: &[Vec<u8>],
@@ -80,7 +81,7 @@ impl Runner {
         (Outcome { replies, left }, changes)
     }
 
-    /// Runs a read command.
+    /// Runs a read command, and returns only its replies.
     pub(crate) fn read(&mut self, words: &[Vec<u8>]) -> Outcome {
         Outcome {
             replies: self.replies(words),
@@ -125,14 +126,14 @@ impl Runner {
 }
 
 impl Outcome {
-    /// Returns the start of the replies.
+    /// Returns the beginning of the replies as text.
     pub(crate) fn summary(&self) -> String {
         let text = format!("{:?}", self.replies);
         let start: String = text.chars().take(200).collect();
         format!("{start} ({} characters)", text.len())
     }
 
-    /// Returns an excerpt of the replies that starts shortly before the first difference from
+    /// Returns an excerpt of the replies that begins shortly before the first difference from
     /// another outcome.
     pub(crate) fn unlike(&self, other: &Outcome) -> String {
         let [own, others] = [self, other].map(|outcome| format!("{:?}", outcome.replies));
@@ -146,8 +147,8 @@ impl Outcome {
         format!("{part} ({} characters)", own.len())
     }
 
-    /// Whether this can be the outcome of a call whose undisturbed outcome is `fresh`; `all`
-    /// contains the set from which a random reply is chosen.
+    /// Returns whether this outcome is possible for a call whose undisturbed outcome is `fresh`.
+    /// `all` contains the items from which a random reply is chosen.
     pub(crate) fn is_as(&self, fresh: &Outcome, answers: Answers, all: Option<&Outcome>) -> bool {
         let (Ok(replies), Ok(fresh_replies)) = (&self.replies, &fresh.replies) else {
             return self == fresh;
@@ -165,7 +166,7 @@ impl Outcome {
                     && pairs.all(|(item, usual)| item == usual || item.is_about(usual))
                     && self.left == fresh.left
             }
-            // Refusals fall through: their texts must be equal.
+            // Errors are handled by the last case, because their texts must be equal.
             (Answers::Random(_), Some(Ok(all))) if !usual.is_empty() && usual[0].is_value() => {
                 let known: HashSet<Leaf> = leaves(all).into_iter().collect();
                 items.len() == usual.len()
@@ -177,7 +178,7 @@ impl Outcome {
     }
 }
 
-/// A string or a number in a reply, in its `Debug` form.
+/// A string or a number in a reply, in `Debug` format.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Leaf(String);
 
@@ -186,8 +187,8 @@ impl Leaf {
         self.0.starts_with("Bulk")
     }
 
-    /// Whether both are sizes of a value with an arena, and differ at most by the arena's unused
-    /// reserve.
+    /// Returns whether both leaves are sizes of a value with an arena (a private memory area) and
+    /// differ at most by the arena's unused memory.
     fn is_about(&self, other: &Leaf) -> bool {
         let [size, usual] = [self, other].map(|leaf| {
             let digits = leaf.0.strip_prefix("Integer(")?.strip_suffix(')')?;
@@ -202,7 +203,7 @@ fn is_aggregate(replies: &[Tree]) -> bool {
     matches!(replies, [Tree::Array(_) | Tree::Set(_) | Tree::Map(_)])
 }
 
-/// Returns the strings and numbers in replies.
+/// Returns all strings and numbers in the replies.
 fn leaves(replies: &[Tree]) -> Vec<Leaf> {
     let mut all = Vec::new();
     for reply in replies {

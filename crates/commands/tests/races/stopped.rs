@@ -1,6 +1,6 @@
 //! Runs every read command while a writer is stopped in the middle of a change to its keys (R9).
-//! The reply equals that of a call before the change or, from the commit on, that of a call after
-//! the change. The command never waits.
+//! The reply must equal the reply before the change until the commit, and the reply after the
+//! change from the commit on. The command never waits.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,17 +16,18 @@ use crate::is_full;
 use crate::matrix::{command, family, pairs};
 use crate::runner::{Outcome, Runner, stage};
 
-/// The number of steps of a change at which the writer is stopped.
+/// The number of steps of each change at which the writer is stopped.
 const STOPS: usize = 6;
 
 fn reader(stage: &Stage, write: bool) -> Rc<RefCell<Runner>> {
     let runner = Runner::new(stage, write);
-    // Without patience, a call that waits for a lock fails.
+    // With a patience (the time that a call may wait) of zero, a call fails instead of waiting for
+    // a lock.
     runner.store.set_patience(Duration::ZERO);
     Rc::new(RefCell::new(runner))
 }
 
-/// Returns a call's reply in a state in which no writer is stopped, and the full set from which a
+/// Returns the reply of a call in a state in which no writer is stopped, and all items from which a
 /// random reply is chosen.
 fn answers(
     runner: &RefCell<Runner>,
@@ -61,7 +62,7 @@ fn reply_during_a_stopped_change_is_the_old_or_the_new_one() {
             for (from, to) in pairs {
                 let after = answers(&readers[0], &stage, to, case, line);
                 let before = answers(&readers[0], &stage, from, case, line);
-                // Count the steps of this change.
+                // Count the steps that this change takes.
                 let taken = steps_taken();
                 stage.enter(to);
                 let steps = steps_taken() - taken;
@@ -91,7 +92,8 @@ fn reply_during_a_stopped_change_is_the_old_or_the_new_one() {
                     let is = |state: &[Outcome; 2]| {
                         outcome.is_as(&state[0], case.answers, Some(&state[1]))
                     };
-                    // A reply that fits both states counts as old until the first new reply.
+                    // If a reply matches both states, it counts as old until the first reply that
+                    // matches only the new state.
                     let was_new = is_new;
                     is_new |= !is(&before);
                     old += u64::from(!is_new);

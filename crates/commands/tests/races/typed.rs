@@ -1,4 +1,4 @@
-//! The typed Rust calls, for every pair of states.
+//! Tests the typed Rust calls for every pair of states.
 
 use undercroft_engine::{Error, Ranges, Store};
 use undercroft_testkit::fresh;
@@ -7,10 +7,11 @@ use undercroft_testkit::race::{Family, Interruption, Stage, World};
 use crate::is_full;
 use crate::runner::stage;
 
-/// The result of a call, with the content of a caller's buffer that was not empty before.
+/// The result of a call, and the contents of the caller's buffer, which was not empty before the
+/// call.
 type Answer = Result<String, String>;
 
-/// The number of state pairs for each call in a partial run.
+/// The number of pairs of states for each call in a partial run.
 const SOME: usize = 60;
 
 type Call = fn(&Store) -> Answer;
@@ -21,14 +22,15 @@ fn say<T: std::fmt::Debug>(result: Result<T, Error>) -> Answer {
         .map_err(|error| error.to_string())
 }
 
-/// Runs a call that appends to a buffer, and returns its result together with the buffer.
+/// Runs a call that appends to a buffer. Returns the result together with the contents of the
+/// buffer.
 fn appended<T: std::fmt::Debug>(call: impl FnOnce(&mut Vec<u8>) -> Result<T, Error>) -> Answer {
     let mut out = b"before ".to_vec();
     let result = say(call(&mut out));
     let out = String::from_utf8_lossy(&out);
     match result {
         Ok(result) => Ok(format!("{result} {out}")),
-        // On an error the buffer must have its old content.
+        // After an error, the buffer must have its old contents.
         Err(error) => Err(format!("{error} {out}")),
     }
 }

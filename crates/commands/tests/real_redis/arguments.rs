@@ -1,4 +1,4 @@
-//! Error texts and the accepted spellings of integers, compared with a real server.
+//! Compares error texts, and the accepted forms of integers, with a real server.
 
 use undercroft_commands::arguments::{CommandError, TimeBase, TimeUnit, positive_deadline};
 use undercroft_commands::reply::Tree;
@@ -7,7 +7,7 @@ use undercroft_numbers::parse_integer;
 use crate::support::{RealServer, random};
 
 #[test]
-fn same_texts_parse_as_integers() {
+fn accepted_integer_spellings_equal_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -46,7 +46,7 @@ fn same_texts_parse_as_integers() {
 }
 
 #[test]
-fn unknown_commands_are_quoted_alike() {
+fn unknown_command_errors_equal_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -95,13 +95,13 @@ fn unknown_commands_are_quoted_alike() {
 }
 
 #[test]
-fn times_to_live_are_refused_alike() {
+fn invalid_time_to_live_errors_equal_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
     let mut client = server.connect();
-    // A fixed time close to the server's own: a time to live overflows with both clocks or with
-    // neither.
+    // A fixed time close to the server's current time: a time to live overflows either with both
+    // clocks or with neither.
     let now = 1_700_000_000_000;
     let mut refused = 0;
     for text in [

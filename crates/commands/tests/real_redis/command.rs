@@ -1,4 +1,4 @@
-//! COMMAND and its subcommands, for every command in the table and with random arguments.
+//! Tests COMMAND and its subcommands for every command in the table, with random arguments.
 
 use undercroft_commands::reply::Tree;
 use undercroft_commands::table::{Command, all};
@@ -6,7 +6,7 @@ use undercroft_commands::table::{Command, all};
 use crate::host::Own;
 use crate::support::{RealServer, random};
 
-/// Words that have a meaning for some command.
+/// Words that have a special meaning for some commands.
 const WORDS: &[&str] = &[
     "a",
     "b",
@@ -68,8 +68,8 @@ fn keys_of_any_call_equal_those_of_redis() {
     let (mut client, mut own, mut random) = (server.connect(), Own::new(), random());
     let mut found = 0;
     for round in 0..200 {
-        // Redis' COMMAND differs for KEYS after a nonempty key argument, which MIGRATE itself
-        // refuses.
+        // Skip MIGRATE: Redis' COMMAND handles KEYS after a nonempty key argument differently, and
+        // MIGRATE itself refuses this combination.
         let known = |command: &&Command| command.name != "migrate" && command.is_in_redis_7_0();
         for command in all().iter().filter(known) {
             let mut names: Vec<String> = vec![command.name.to_owned()];

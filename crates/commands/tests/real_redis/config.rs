@@ -1,4 +1,4 @@
-//! CONFIG GET and SET, compared with a real server.
+//! Compares CONFIG GET and CONFIG SET with a real server.
 
 use undercroft_commands::config::{Config, Kind, PARAMETERS, Parameter};
 use undercroft_commands::reply::Tree;
@@ -24,7 +24,8 @@ fn pairs(tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
     pairs
 }
 
-/// Whether a parameter of the server under test can take any value without harm or much work.
+/// Returns whether any value of a parameter is harmless to the tested server and causes little
+/// work.
 fn harmless(parameter: &&Parameter) -> bool {
     ![
         "bind",
@@ -34,7 +35,7 @@ fn harmless(parameter: &&Parameter) -> bool {
         "loglevel",
     ]
     .contains(&parameter.name)
-        // Undercroft supports only one value of these.
+        // Exclude parameters of which Undercroft supports only one value.
         && parameter.not_done.is_none()
 }
 
@@ -144,7 +145,8 @@ fn values_and_errors_equal_those_of_redis() {
             let known = PARAMETERS
                 .iter()
                 .find(|parameter| parameter.name.eq_ignore_ascii_case(name));
-            // Redis clamps hz on use, and values fixed at startup depend on the server.
+            // Skip `hz`, which Redis clamps on use, and parameters whose startup values depend on
+            // the server.
             if known.as_ref().is_none_or(is_default) || ours_is_default(&config, name) {
                 continue;
             }
@@ -161,12 +163,13 @@ fn values_and_errors_equal_those_of_redis() {
     assert!(accepted > 300 && refused > 1_000);
 }
 
-/// Whether a parameter still has a default that differs from Redis'.
+/// Returns whether a parameter has a default that differs from Redis' default and has not been
+/// changed.
 fn ours_is_default(config: &Config, name: &str) -> bool {
     const OURS: &[(&str, &str, i64)] = &[
         ("maxmemory", "maxmemory", 1 << 30),
-        // Undercroft's default is lower than Redis', so that other clients get BUSY before a slow
-        // script has used up its time limit.
+        // Undercroft's default is lower than Redis' default, so that other clients receive BUSY
+        // before a slow script reaches its time limit.
         ("busy-reply-threshold", "lua-time-limit", 1000),
     ];
     OURS.iter().any(|(known, alias, default)| {
@@ -217,7 +220,7 @@ fn patterns_match_the_same_names() {
     }
 }
 
-/// Redis' parameters that Undercroft lacks, by name prefix, and why.
+/// Redis' parameters that Undercroft does not have, by name prefix, each with the reason.
 const NOT_THERE: &[(&str, &str)] = &[
     ("acl", "there are no ACLs yet"),
     ("active-defrag", "memory is not moved to defragment it"),

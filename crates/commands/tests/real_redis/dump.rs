@@ -1,4 +1,4 @@
-//! The bytes of DUMP, compared with a real server, and RESTORE of payloads in both directions.
+//! Compares the bytes of DUMP with a real server, and restores payloads in both directions.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::rdb::{RestoreError, dump, restore};
@@ -90,7 +90,7 @@ fn payloads_equal_those_of_redis() {
     );
 }
 
-/// Returns a short random value, sometimes an integer.
+/// Returns a short random value, which is sometimes an integer.
 fn item(random: &mut fastrand::Rng, longest: usize) -> Vec<u8> {
     match random.u8(..3) {
         0 => (random.i64(..) >> random.u32(..64))
@@ -102,7 +102,8 @@ fn item(random: &mut fastrand::Rng, longest: usize) -> Vec<u8> {
     }
 }
 
-/// Splits a listing command's reply into groups of `width`, sorted unless the order counts.
+/// Splits the reply of a listing command into groups of `width` items. Sorts the groups unless
+/// their order matters.
 fn listed(reply: Tree, width: usize, ordered: bool) -> Vec<Vec<Vec<u8>>> {
     let Tree::Array(items) = reply else {
         panic!("not an array: {reply:?}")
@@ -128,8 +129,8 @@ fn collections_restore_in_both_directions() {
     };
     let mut client = server.connect();
     let mut random = random();
-    // The adding command, the listing command, the type, the reply items per element, and whether
-    // the order counts.
+    // Each row contains the command that adds elements, the command that lists them, the type, the
+    // number of reply items per element, and whether the order matters.
     let kinds = [
         ("HSET", "HGETALL", ValueType::Hash, 2, false),
         ("SADD", "SMEMBERS", ValueType::Set, 1, false),
@@ -270,7 +271,7 @@ fn impossible_collections_are_refused() {
     ] {
         assert!(restore(&seal(body), LIMIT).is_err(), "{what}");
     }
-    // Any reply is fine, as long as the decoder survives.
+    // Any reply is acceptable, as long as the decoder does not panic.
     let mut random = random();
     for _ in 0..200_000 {
         let kind = [1, 2, 4, 5, 10, 11, 13, 14, 16, 17, 18][random.usize(..11)];
@@ -288,7 +289,7 @@ fn damaged_payloads_are_accepted_only_if_redis_accepts_them() {
     };
     let mut client = server.connect();
     let mut random = random();
-    // With a valid checksum, damaged content reaches the decoder itself.
+    // Damaged content reaches the decoder only if the checksum is valid.
     let seal = |body: &[u8]| {
         let crc = crc::Crc::<u64>::new(&crc::CRC_64_REDIS);
         let mut payload = [body, &10u16.to_le_bytes()].concat();
@@ -302,8 +303,8 @@ fn damaged_payloads_are_accepted_only_if_redis_accepts_them() {
         let mut payload = dump_string(&text);
         let position = random.usize(1..payload.len());
         payload[position] ^= 1 << random.u8(..8);
-        // Most rounds fix the checksum. Lengths beyond the payload are skipped: the real server
-        // allocates them, or aborts.
+        // Most rounds correct the checksum. Skip lengths that exceed the payload, because the real
+        // server allocates that amount of memory or aborts.
         if round % 4 > 0 {
             let body = payload.len() - 10;
             payload = seal(&payload[..body]);
@@ -330,8 +331,8 @@ fn damaged_payloads_are_accepted_only_if_redis_accepts_them() {
                     payload.escape_ascii()
                 );
             }
-            // Redis also accepts some damage as a value: a length that reaches into the footer, or
-            // an integer marker in place of a length.
+            // Redis also accepts certain damaged payloads as values: a length that extends into the
+            // footer, or an integer marker in place of a length.
             Err(error) => {
                 let expected = [
                     Tree::Error(error.message().into()),

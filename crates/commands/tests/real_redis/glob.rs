@@ -1,4 +1,4 @@
-//! Glob patterns, compared with KEYS of a real server.
+//! Compares glob patterns with the KEYS command of a real server.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::glob::{Case, matches};
@@ -36,7 +36,7 @@ fn random_patterns_match_the_same_keys() {
                 other => panic!("not a key: {other:?}"),
             })
             .collect();
-        // Redis' KEYS treats a lone star as all keys without matching.
+        // For the pattern `*`, Redis' KEYS returns all keys without matching them.
         let ours =
             |key: &&Vec<u8>| pattern == b"*" || matches(&pattern, key, Case::Sensitive) == Ok(true);
         let mut expected: Vec<Vec<u8>> = keys.iter().filter(ours).cloned().collect();

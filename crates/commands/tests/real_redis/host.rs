@@ -1,4 +1,4 @@
-//! A host without a server, for the commands that need none.
+//! Provides a host without a server, for commands that do not require a server.
 
 use tempfile::TempDir;
 use undercroft_commands::reply::{Recorder, Tree};
@@ -8,7 +8,7 @@ use undercroft_engine::{Options, Store};
 
 use crate::alone::Alone;
 
-/// Undercroft's commands on an empty store.
+/// Runs Undercroft's commands on a store that is initially empty.
 pub(crate) struct Own {
     host: Alone,
     session: Session,
@@ -29,7 +29,7 @@ impl Own {
         }
     }
 
-    /// Runs one command and returns its reply as a RESP2 client would see it.
+    /// Runs one command and returns the reply that a RESP2 client would receive.
     pub(crate) fn call(&mut self, arguments: &[&[u8]]) -> Tree {
         let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let mut reply = Recorder::new();

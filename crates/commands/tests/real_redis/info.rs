@@ -1,4 +1,4 @@
-//! INFO has the fields of a real server, with values in the same format.
+//! Tests that INFO has the same fields as a real server, with values in the same format.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use undercroft_commands::reply::Tree;
 use crate::host::run;
 use crate::support::RealServer;
 
-/// Redis' fields that Undercroft lacks, and why.
+/// Redis' fields that Undercroft does not have, each with the reason.
 const LEFT_OUT: &[(&str, &str)] = &[("gcc_version", "it is not built by gcc")];
 
-/// Undercroft's fields that Redis lacks.
+/// Undercroft's fields that Redis does not have.
 const OURS: &[&str] = &[
     "mem_lazyfree_pending",
     "store",
@@ -23,13 +23,13 @@ const OURS: &[&str] = &[
     "used_memory_waiting",
 ];
 
-/// Whether a field's name depends on the commands that ran.
+/// Returns whether the name of a field depends on the commands that have run.
 fn is_counted(name: &str) -> bool {
     let before = ["cmdstat_", "errorstat_", "latency_percentiles_", "db"];
     before.iter().any(|before| name.starts_with(before))
 }
 
-/// Parses INFO into the sections' names and their fields with values.
+/// Parses the output of INFO into section names, each with its fields and their values.
 fn sections(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let mut sections: Vec<(String, BTreeMap<String, String>)> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -56,7 +56,7 @@ fn text(reply: Tree) -> String {
     }
 }
 
-/// IDs are hexadecimal, and may happen to contain only digits.
+/// The fields that contain hexadecimal IDs, which can happen to consist only of decimal digits.
 const IDS: &[&str] = &[
     "redis_build_id",
     "run_id",
@@ -64,12 +64,12 @@ const IDS: &[&str] = &[
     "master_replid2",
 ];
 
-/// Whether a value is a placeholder that a freshly started server shows.
+/// Returns whether a value is a placeholder, which a freshly started server reports.
 fn is_unknown(value: &str) -> bool {
     value.parse::<f64>().is_ok_and(|number| !number.is_finite())
 }
 
-/// Returns the format of a value: a number with a count of decimals, a percentage, or a word.
+/// Returns the format of a value: a number with its count of decimals, a percentage, or a word.
 fn form(value: &str) -> String {
     let number = value.strip_suffix('%').unwrap_or(value);
     let unit = if number.len() < value.len() { "%" } else { "" };

@@ -1,4 +1,4 @@
-//! LCS and LCS IDX, compared with a real server.
+//! Compares LCS and LCS IDX with a real server.
 
 use undercroft_commands::algorithms::lcs;
 use undercroft_commands::reply::Tree;
@@ -56,7 +56,7 @@ fn subsequences_and_matches_equal_those_of_redis() {
 }
 
 #[test]
-fn same_sizes_are_refused() {
+fn rejected_lcs_sizes_equal_redis() {
     const LIMIT: u64 = 1024 * 1024;
     let Some(server) = RealServer::start(&["--proto-max-bulk-len", "1mb"]) else {
         return;

@@ -1,5 +1,5 @@
-//! Comparisons with a real redis-server 7.0 and redis-cli. Each is skipped with a printed note if
-//! they are not installed.
+//! Compares Undercroft with a real redis-server 7.0 and redis-cli. If they are not installed, each
+//! test prints a note and is skipped.
 
 #[path = "../support/alone.rs"]
 mod alone;

@@ -1,4 +1,4 @@
-//! The digits of INCRBYFLOAT, compared with a real server.
+//! Compares the digits that INCRBYFLOAT returns with a real server.
 
 use undercroft_commands::algorithms::extended::Extended;
 use undercroft_commands::reply::Tree;
@@ -7,8 +7,8 @@ use crate::support::{RealServer, random};
 
 const PAIRS: usize = 20_000;
 
-/// Returns a random number in one of many forms: short and long decimals, every exponent,
-/// hexadecimal, and near misses.
+/// Returns a random number in one of many forms: short and long decimals, all exponents,
+/// hexadecimal numbers, and invalid forms that resemble numbers.
 fn number(random: &mut fastrand::Rng) -> String {
     let digits = |random: &mut fastrand::Rng, most: usize| -> String {
         (0..random.usize(1..=most))
@@ -53,7 +53,7 @@ fn number(random: &mut fastrand::Rng) -> String {
             "1e99999999999",
         ][random.usize(..10)]
         .into(),
-        // A tie at the seventeenth decimal, which shows rounding to even.
+        // A tie at the seventeenth decimal, which reveals whether ties are rounded to even.
         10 => format!(
             "{sign}{}.{:017}5",
             random.u8(..),

@@ -1,4 +1,4 @@
-//! Printed replies, compared with redis-cli.
+//! Compares printed replies with those of redis-cli.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -8,8 +8,8 @@ use undercroft_commands::reply::{Tree, print};
 
 use crate::support::{encode, random};
 
-/// Returns a random scalar other than a big number, on which redis-cli 7.0 fails with "Unknown
-/// reply type".
+/// Returns a random scalar. Big numbers are excluded, because redis-cli 7.0 fails on them with
+/// "Unknown reply type".
 fn scalar(random: &mut fastrand::Rng) -> Tree {
     match random.u8(..9) {
         0 => Tree::Simple("OK".into()),
@@ -49,7 +49,7 @@ fn tree(random: &mut fastrand::Rng, depth: u32) -> Tree {
     }
 }
 
-/// Reads and drops one RESP command. Returns `false` at the end of the connection.
+/// Reads and discards one RESP command. Returns `false` at the end of the connection.
 fn skip_command(reader: &mut impl BufRead) -> bool {
     let mut line = String::new();
     if reader.read_line(&mut line).unwrap_or(0) == 0 {
@@ -78,7 +78,7 @@ fn random_replies_print_as_redis_cli_prints_them() {
     let mut trees: Vec<Tree> = (0..300).map(|_| tree(&mut random, 4)).collect();
     trees.push(Tree::Array((0..120).map(Tree::Integer).collect()));
     trees.push(Tree::Bulk((0..=255).collect()));
-    // The smallest come first, so that a failure is easy to read.
+    // Sort the smallest replies first, so that a failure is easy to read.
     trees.sort_by_key(|tree| format!("{tree:?}").len());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a spare port");
     let port = listener
@@ -90,7 +90,7 @@ fn random_replies_print_as_redis_cli_prints_them() {
         let mut answer = Vec::new();
         encode(tree, &mut answer);
         let output = std::thread::scope(|scope| {
-            // The first command is the HELLO that redis-cli itself sends.
+            // Skip the first command, which is the HELLO that redis-cli sends when it connects.
             scope.spawn(|| {
                 let (stream, _) = listener.accept().expect("redis-cli connects");
                 let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));

@@ -1,4 +1,4 @@
-//! A real redis-server for comparison, with a small RESP client and encoder.
+//! Starts a real redis-server for comparison, and provides a small RESP client and encoder.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use undercroft_commands::reply::Tree;
 
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
-/// A private redis-server on a Unix socket in a new directory; stopped when dropped.
+/// A private redis-server on a Unix socket in a new directory. It is stopped on drop.
 pub(crate) struct RealServer {
     process: Child,
     directory: PathBuf,
@@ -29,7 +29,7 @@ impl RealServer {
         let directory =
             std::env::temp_dir().join(format!("undercroft-{}-{number}", std::process::id()));
         std::fs::create_dir(&directory).expect("a directory for the server");
-        // The kernel kills the server when the test's thread ends, however it ends.
+        // The kernel kills the server when the thread of the test ends, for whatever reason.
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "redis-server"])
             .args([
@@ -59,7 +59,7 @@ impl RealServer {
                 "redis-server ended early"
             );
         }
-        // Drain the rest of the log, or the server blocks when the pipe is full.
+        // Drain the rest of the log, because the server would block when the pipe is full.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         Some(RealServer { process, directory })
     }
@@ -77,14 +77,14 @@ impl RealServer {
 
 impl Drop for RealServer {
     fn drop(&mut self) {
-        // Errors in cleanup must not hide the test's failure.
+        // Ignore errors during cleanup, so that they do not hide the failure of the test.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// A RESP connection.
+/// A client connection that uses RESP.
 pub(crate) struct Client {
     writer: UnixStream,
     reader: BufReader<UnixStream>,
@@ -97,7 +97,7 @@ impl Client {
         self.receive()
     }
 
-    /// Sends one command of space-separated words and reads its reply.
+    /// Sends one command, given as space-separated words, and reads its reply.
     pub(crate) fn words(&mut self, line: &str) -> Tree {
         self.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
     }
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// Encodes a reply as RESP3.
+/// Appends a reply, encoded as RESP3.
 pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
     let mut header = |kind: char, length: usize| out.extend(format!("{kind}{length}\r\n").bytes());
     match tree {
@@ -214,7 +214,7 @@ pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns a random generator and prints its seed; `UNDERCROFT_SEED` repeats a run.
+/// Returns a random number generator and prints its seed. Set `UNDERCROFT_SEED` to repeat a run.
 pub(crate) fn random() -> fastrand::Rng {
     let given = std::env::var("UNDERCROFT_SEED").ok();
     let seed = given.map_or_else(

@@ -1,4 +1,4 @@
-//! The command table, compared field by field through COMMAND INFO, and the other COMMAND
+//! Compares the command table field by field through COMMAND INFO, and compares the other COMMAND
 //! subcommands.
 
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ fn sorted(tree: Tree) -> Vec<String> {
     names
 }
 
-/// Compares two descriptions, and collects differences. Only Undercroft's subcommands are compared,
-/// because some of Redis' are missing.
+/// Compares two command descriptions, and collects the differences. Only the subcommands that
+/// Undercroft has are compared, because it does not have all of Redis' subcommands.
 fn compare(ours: &Tree, theirs: &Tree, wrong: &mut String) -> usize {
     let (ours, theirs) = (items(ours), items(theirs));
     for (index, field) in FIELDS.iter().enumerate() {
@@ -65,7 +65,7 @@ fn compare(ours: &Tree, theirs: &Tree, wrong: &mut String) -> usize {
     compared
 }
 
-/// Whether a version after 7.0 added the command of this name.
+/// Returns whether the command with this name was added after Redis 7.0.
 fn is_newer(name: &Tree) -> bool {
     let Tree::Bulk(name) = name else {
         panic!("not a name: {name:?}");
@@ -93,7 +93,7 @@ fn every_description_equals_that_of_redis() {
 }
 
 #[test]
-fn keys_are_found_alike() {
+fn command_getkeys_equals_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -135,7 +135,7 @@ fn keys_are_found_alike() {
 }
 
 #[test]
-fn lists_are_filtered_alike() {
+fn command_list_filters_equal_redis() {
     let Some(server) = RealServer::start(&[]) else {
         return;
     };
@@ -205,7 +205,7 @@ fn documentation_agrees_with_redis() {
     }
 }
 
-/// Commands whose documented arguments differ from Redis', and why.
+/// Commands whose documented arguments differ from those of Redis, each with the reason.
 const OTHERWISE: &[(&str, &str)] = &[
     ("bitop", "its operation is one of four words, not any text"),
     (
@@ -238,7 +238,8 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("xtrim", "one block around all arguments less"),
 ];
 
-/// Removes the versions that introduced arguments, which Undercroft's table does not record.
+/// Removes the versions in which arguments were introduced, because Undercroft's table does not
+/// record them.
 fn without_versions(arguments: &Tree) -> Tree {
     let of_argument = |argument: &Tree| {
         let mut kept = Vec::new();

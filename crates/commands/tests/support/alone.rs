@@ -1,4 +1,4 @@
-//! A host without a server.
+//! Provides a host without a server.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use undercroft_commands::session::Session;
 
 pub(crate) struct Alone {
     process: Process,
-    /// The required password, if any.
+    /// The password that clients must send, if any.
     password: Option<&'static [u8]>,
 }
 

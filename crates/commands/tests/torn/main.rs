@@ -1,10 +1,10 @@
-//! Read commands on arbitrary words: none of them panics, hangs, or allocates as much memory as a
-//! corrupt length claims.
+//! Runs read commands on a store with arbitrary words in its memory. No command may panic, hang, or
+//! allocate the amount of memory that a corrupt length claims.
 //!
-//! A read without a lock may see any mix of words (R3). Here each changed word is one that a writer
-//! could have left, or a worse one. The word stays for the whole read, so the version counter does
-//! not reveal it: only the reader's checks prevent a panic. The tests are built with overflow
-//! checks.
+//! A read without a lock can see any mixture of words (R3). Each changed word in these tests is
+//! either one that a writer could have written, or worse. The word remains changed during the
+//! entire read, so the version counter does not reveal the change, and only the reader's own checks
+//! prevent a panic. The tests are built with overflow checks.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -23,7 +23,7 @@ use undercroft_testkit::fresh;
 const CAPACITY: u64 = 16 << 20;
 const RING: u64 = 64 << 10;
 
-/// Creates keys of each type and form.
+/// Creates keys of each type and encoding.
 fn fill(host: &Alone, store: &Store) {
     let number = |number: usize| number.to_string();
     let long = |letter: char, length: usize| letter.to_string().repeat(length);
@@ -94,13 +94,13 @@ fn fill(host: &Alone, store: &Store) {
     let places = (0..40).flat_map(|n| [number(n), number(n), format!("p{n}")]);
     give("GEOADD", "places", places.collect());
     give("PEXPIREAT", "short", vec!["99999999999999".into()]);
-    // Enough keys that the table has grown.
+    // Add enough keys that the table grows.
     for key in 0..400 {
         give("SET", &format!("key:{key}"), vec![number(key)]);
     }
 }
 
-/// Read commands; `K` stands for a key.
+/// Read commands, in which `K` is a placeholder for a key.
 const COMMANDS: &[&str] = &[
     "GET K",
     "MGET K integer K",
@@ -183,7 +183,8 @@ const COMMANDS: &[&str] = &[
     "DBSIZE",
 ];
 
-/// The number of commands at the end of the list that read the whole database; they run less often.
+/// The number of commands at the end of the list that read the entire database. They run less
+/// often.
 const OF_ALL: usize = 4;
 
 fn run(host: &Alone, store: &Store, words: &[&[u8]]) {
@@ -195,7 +196,7 @@ fn run(host: &Alone, store: &Store, words: &[&[u8]]) {
     assert_eq!(replies.len(), usize::from(outcome.is_ok()), "{words:?}");
 }
 
-/// Returns a torn word: a variation of the old word, a mix with another word, or an arbitrary
+/// Returns a torn word: a variation of the old word, a mixture with another word, or an arbitrary
 /// value.
 fn torn(random: &mut fastrand::Rng, old: u64, other: u64) -> u64 {
     match random.u32(..8) {
@@ -236,7 +237,7 @@ fn read_commands_do_not_panic_on_arbitrary_words() {
     keys.retain(|key| !key.starts_with(b"key:1"));
     drop(writer);
 
-    // The nonzero words of the heap and of the roots.
+    // The nonzero words in the heap and the roots.
     let file = File::options()
         .read(true)
         .write(true)

@@ -1,4 +1,4 @@
-//! Blocking commands, which wait until a key has an element for them.
+//! Implements the blocking commands, which wait until a key contains an element for them.
 
 use std::time::Duration;
 
@@ -115,7 +115,8 @@ fn bzmpop(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     run(context, keys, take, time, Shape::Members, reply)
 }
 
-/// Records a use of the key that an element was taken from, and of the key that it was moved to.
+/// Records an access to the key from which an element was popped, and to the key to which it was
+/// moved.
 fn note_uses(store: Access<'_>, wanted: &Wanted<'_>, answer: &Answer) {
     if let Answer::Taken(taken) = answer {
         store.note_use(&store.key(&taken.key));
@@ -125,8 +126,8 @@ fn note_uses(store: Access<'_>, wanted: &Wanted<'_>, answer: &Answer) {
     }
 }
 
-/// Takes elements that exist, or blocks until there are some. A command never blocks within a
-/// transaction.
+/// Pops elements if any exist, and otherwise blocks until they arrive. Within a transaction, a
+/// command never blocks.
 fn run(
     context: &mut Context<'_>,
     keys: &[&[u8]],

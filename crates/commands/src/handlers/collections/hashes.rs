@@ -1,4 +1,4 @@
-//! Commands on hashes.
+//! Implements the commands on hashes.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::hashes::{Hash, Parts};
@@ -34,7 +34,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("hscan", hscan),
 ];
 
-/// Returns the configured limits of packed hashes.
+/// Returns the configured size limits of packed hashes.
 fn limits(context: &Context<'_>) -> PackedLimits {
     context.host.config().limits().hash
 }
@@ -98,7 +98,7 @@ fn hget(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Calls `body` on the hash at a key. Returns `None` if the key is missing.
+/// Calls `body` on the hash at a key. Returns `None` if the key does not exist.
 fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -243,7 +243,7 @@ fn hincrbyfloat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     Ok(())
 }
 
-/// Replaces the value of a field with the text that `new` computes from the old value.
+/// Replaces the value of a field with the string that `new` computes from the old value.
 fn change_value<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],

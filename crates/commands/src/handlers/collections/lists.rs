@@ -1,4 +1,4 @@
-//! Commands on lists.
+//! Implements the commands on lists.
 
 use undercroft_engine::lists::{End, Inserted, Positions};
 use undercroft_numbers::parse_integer;
@@ -111,7 +111,7 @@ fn pop(
     Ok(())
 }
 
-/// Parses a nonnegative integer, or returns `error`.
+/// Parses a nonnegative integer. Returns `error` if the argument is invalid.
 fn positive(argument: &[u8], error: &'static str) -> Result<u64, CommandError> {
     let value = parse_integer(argument).and_then(|value| u64::try_from(value).ok());
     value.ok_or(CommandError::fixed(error))
@@ -157,7 +157,7 @@ fn lindex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     })?;
     context.looked_up(&key, found);
     if found {
-        // As in Redis, an invalid index is an error only if the key exists.
+        // As in Redis, an invalid index is reported only if the key exists.
         index?;
     }
     if there {
@@ -283,20 +283,20 @@ fn lpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Parses the RANK of LPOS.
+/// Parses the value of LPOS' RANK option.
 fn rank_argument(argument: &[u8]) -> Result<i64, CommandError> {
     match integer(argument)? {
         0 => Err(CommandError::fixed(
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
         )),
-        // The lowest integer has no positive counterpart. Redis treats it as the first match from
+        // The minimum integer has no positive counterpart. Redis treats it as the first match from
         // the tail.
         i64::MIN => Ok(-1),
         rank => Ok(rank),
     }
 }
 
-/// Parses LEFT or RIGHT.
+/// Parses the keyword LEFT or RIGHT.
 pub(crate) fn end(argument: &[u8]) -> Result<End, CommandError> {
     if is_keyword(argument, "LEFT") {
         Ok(End::Left)
@@ -349,7 +349,7 @@ pub(super) struct PopRequest<'a> {
 }
 
 impl<'a> PopRequest<'a> {
-    /// Parses the arguments from `numkeys` on.
+    /// Parses the arguments, which start with `numkeys`.
     pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<PopRequest<'a>, CommandError> {
         let above_zero = |argument: &[u8], error| match positive(argument, error)? {
             0 => Err(CommandError::fixed(error)),

@@ -1,18 +1,19 @@
-//! Random samples of elements for HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
+//! Chooses random elements for HRANDFIELD, SRANDMEMBER and ZRANDMEMBER.
 
 use undercroft_engine::Error;
 
 use crate::arguments::{CommandError, integer};
 
-/// Limits on a sample that may repeat elements: the number of elements, and the total size in
-/// bytes. Redis has no such limits, and tries to build samples that do not fit in memory.
+/// The maximum number of elements in a sample that can repeat elements. Like the limit on the total
+/// size in bytes, it does not exist in Redis, which tries to build samples that do not fit in
+/// memory.
 const REPEATED_MAX: i64 = 1 << 24;
 const REPEATED_BYTES_MAX: usize = 1 << 30;
-/// The maximum number of repeated elements to choose before counting their bytes.
+/// The maximum number of repeated elements to choose before checking their total size.
 const REPEATED_PIECE: i64 = 1000;
 
-/// Parses the count of HRANDFIELD, SRANDMEMBER or ZRANDMEMBER. A positive count returns distinct
-/// elements, and a negative count may repeat them.
+/// Parses the count of HRANDFIELD, SRANDMEMBER or ZRANDMEMBER. A positive count requests distinct
+/// elements, and a negative count allows repetitions.
 pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
     match integer(argument)? {
         i64::MIN => Err(CommandError::fixed(
@@ -22,9 +23,9 @@ pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
     }
 }
 
-/// Chooses random elements, in batches if elements may repeat. `sample` adds a batch of the given
-/// count and returns the total size of the sample in bytes. Returns whether the sample stayed
-/// within the limits.
+/// Chooses random elements, in batches if elements can repeat. `sample` adds the given number of
+/// elements and returns the total size of the sample in bytes. Returns whether the sample is within
+/// the limits.
 pub(crate) fn sample_bounded(
     count: i64,
     mut sample: impl FnMut(i64) -> Result<usize, Error>,
@@ -35,7 +36,8 @@ pub(crate) fn sample_bounded(
     if count < -REPEATED_MAX {
         return Ok(false);
     }
-    // Batches start with one element and grow, so that large elements are noticed early.
+    // The first batch contains one element, and batches grow, so that large elements are detected
+    // early.
     let (mut left, mut piece) = (count, -1);
     while left < 0 {
         piece = left.max(piece);
@@ -48,8 +50,8 @@ pub(crate) fn sample_bounded(
     Ok(true)
 }
 
-/// Returns the chosen elements, or none if the key is missing. Returns an error if the sample
-/// exceeded the limits.
+/// Returns the chosen elements, or no elements if the key does not exist. Returns an error if the
+/// sample exceeded the limits.
 pub(crate) fn sampled<T: Default>(sample: Option<Option<T>>) -> Result<T, CommandError> {
     match sample {
         None => Ok(T::default()),
@@ -61,8 +63,8 @@ pub(crate) fn sampled<T: Default>(sample: Option<Option<T>>) -> Result<T, Comman
 mod tests {
     use super::*;
 
-    /// Returns the batches requested if each element has `length` bytes, and whether the sample
-    /// stayed within the limits.
+    /// Returns the sizes of the batches that are requested if each element has `length` bytes, and
+    /// whether the sample is within the limits.
     fn asked(count: i64, length: usize) -> (Vec<i64>, bool) {
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         let has_room = sample_bounded(count, |piece| {

@@ -1,4 +1,4 @@
-//! Commands on sets.
+//! Implements the commands on sets.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::sets::{NewMembers, Set, SetOperation};
@@ -62,7 +62,7 @@ fn srem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Calls `body` on the set at a key. Returns `None` if the key is missing.
+/// Calls `body` on the set at a key. Returns `None` if the key does not exist.
 fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -226,7 +226,7 @@ fn combined(
     Ok(texts)
 }
 
-/// Stores the intersection, union or difference of several sets. Replies with the number of
+/// Stores the intersection, union or difference of several sets, and replies with the number of
 /// members.
 fn store_combined(
     context: &mut Context<'_>,
@@ -237,8 +237,8 @@ fn store_combined(
     let (store, database, integers) = (context.store, context.database(), integers(context));
     let all = context.keys(&arguments[1..]);
     let (to, keys) = (&all[0], &all[1..]);
-    // Combine large sets before taking the locks. The result is stored if the sets have not
-    // changed.
+    // Combine large sets before acquiring the locks. The result is stored only if the sets have not
+    // changed in the meantime.
     let gathered = store.gather(database, keys)?;
     let apart = gathered.and_then(|gathered| {
         let members = gathered.combine(store.store(), operation)?;

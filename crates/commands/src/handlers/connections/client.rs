@@ -1,4 +1,5 @@
-//! CLIENT: the connections of this process, and the processes that map the store.
+//! Implements CLIENT, which manages the connections of this process and the processes that map the
+//! store.
 
 use std::fs;
 
@@ -47,15 +48,15 @@ fn setname(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// Handles CLIENT SETINFO of Redis 7.2, which client libraries send when they connect.
+/// Handles CLIENT SETINFO, which Redis 7.2 introduced. Client libraries send it when they connect.
 fn setinfo(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     context.session.set_library(arguments[2], arguments[3])?;
     reply.ok();
     Ok(())
 }
 
-/// Returns all connections of this process. The calling connection is described with `arguments` as
-/// its command, and each other connection as its thread last reported it.
+/// Returns all connections of this process. `arguments` are reported as the current command of the
+/// calling connection. All other connections are described as their threads last reported them.
 pub(crate) fn connections(context: &Context<'_>, arguments: &[&[u8]]) -> Vec<ClientInfo> {
     let mut clients = context.host.connections.clients();
     let own = own_info(context, arguments);
@@ -70,20 +71,21 @@ fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     let now = context.host.now_microseconds() / 1000;
     let mut info = context.session.info(now);
     info.arguments = arguments.iter().map(|argument| argument.len()).sum();
-    // If the store cannot tell whether a watched key has changed, assume that it has not. EXEC
-    // checks again.
+    // If the store cannot determine whether a watched key has changed, assume that it has not. EXEC
+    // checks the key again.
     let changed = |watch| !context.store.is_unchanged(watch).unwrap_or(true);
     info.dirty = context.session.transaction.watches.iter().any(changed);
     info
 }
 
-/// The offset of client IDs that stand for processes, so that they do not collide with IDs of
+/// The offset of the client IDs that represent processes, which prevents collisions with the IDs of
 /// connections.
 const IDS: u64 = 1 << 40;
 
 /// Returns an entry for each other process that has the store open. The connections of this process
-/// are listed separately. The address of a process is the store's path and the process ID, and its
-/// name is the program's name. Returns no entries if the store cannot list its processes now.
+/// are listed separately. The address in an entry consists of the store's path and the process ID,
+/// and the name is the program's name. Returns no entries if the store cannot list its processes
+/// now.
 fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
     let now = context.host.now_microseconds() / 1000;
     let shown = |letter: char| {
@@ -112,7 +114,7 @@ fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
         session.peer.address = format!("{path}:{}", user.pid);
         session.peer.local_address = format!("{path}:0");
         if let Some(name) = user.here.then(|| program(user.pid)).flatten() {
-            // Ignore the error: a name that CLIENT LIST cannot show stays empty.
+            // Ignore the error: if CLIENT LIST cannot show the name, it remains empty.
             let _ = session.set_name(name.trim().as_bytes());
         }
         session.info(now)
@@ -120,7 +122,7 @@ fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
     lines.collect()
 }
 
-/// Returns a process's program name from `/proc`.
+/// Returns the name of the program that a process runs, from `/proc`.
 fn program(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok()
 }
@@ -209,8 +211,8 @@ fn text(argument: &[u8]) -> String {
     String::from_utf8_lossy(argument).into_owned()
 }
 
-/// Parses the option-value pairs of a CLIENT KILL filter. Also returns whether the caller is
-/// spared.
+/// Parses the options of a CLIENT KILL filter and their values. Also returns whether the caller's
+/// own connection is spared.
 fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
     let (mut filter, mut spares_caller) = (KillFilter::default(), true);
     while let [option, value, behind @ ..] = rest {
@@ -242,7 +244,7 @@ fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
     }
 }
 
-/// Handles CLIENT REPLY. OFF and SKIP get no reply.
+/// Handles CLIENT REPLY. OFF and SKIP receive no reply.
 fn reply_mode(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mode = &mut context.session.replies.mode;
     match arguments[2].to_ascii_uppercase().as_slice() {
@@ -265,7 +267,7 @@ fn no_evict(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// Handles CLIENT NO-TOUCH of Redis 7.2.
+/// Handles CLIENT NO-TOUCH, which Redis 7.2 introduced.
 fn no_touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let untouched = on_or_off(arguments[2])?;
     context.session.no_touch = untouched;
@@ -299,7 +301,7 @@ fn pause(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     let until = match parse_integer(arguments[2]) {
         None => Err("ERR timeout is not an integer or out of range"),
         Some(..0) => Err("ERR timeout is negative"),
-        // As in Redis, a time that overflows 64 bits wraps to the past.
+        // As in Redis, a time that overflows 64 bits wraps around to the past.
         Some(time) => Ok(time.wrapping_add(now)),
     };
     let until = until.map_err(CommandError::fixed)?;

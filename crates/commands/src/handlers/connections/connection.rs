@@ -1,4 +1,4 @@
-//! Commands about the connection itself, such as PING, SELECT, HELLO, AUTH and MONITOR.
+//! Implements the commands on the connection itself, such as PING, SELECT, HELLO, AUTH and MONITOR.
 
 use undercroft_numbers::parse_integer;
 
@@ -31,7 +31,8 @@ const WRONG_PASSWORD: CommandError =
 
 /// Handles PING.
 fn ping(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    // As in Redis, PING fails while a slow script runs, so that health checks notice the script.
+    // As in Redis, PING fails while a slow script is running, so that health checks detect the
+    // script.
     if !context.scripted
         && let Some(script) = context.store.store().running_script()
     {
@@ -65,7 +66,7 @@ fn select(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Authenticates the connection as `user`.
+/// Authenticates the connection as `user`. Returns an error if the password is wrong.
 fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
     if !context.host.connections.authenticate(user, password) {
         return Err(WRONG_PASSWORD);
@@ -145,7 +146,7 @@ fn hello(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     context.session.protocol = protocol;
     reply.protocol(protocol);
     reply.map(7);
-    // Some clients check the server name, and expect `redis`.
+    // Some clients check the server's name and expect `redis`.
     reply.bulk(b"server");
     reply.bulk(b"redis");
     reply.bulk(b"version");
@@ -201,7 +202,7 @@ fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Out
             CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client").into(),
         );
     }
-    // As in Redis, a second MONITOR gets no reply.
+    // As in Redis, MONITOR receives no reply if the connection is already in MONITOR mode.
     if context.session.monitors {
         return Ok(());
     }
@@ -216,8 +217,8 @@ fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Out
     Ok(())
 }
 
-/// Returns whether a command is rejected on a connection in MONITOR mode. Redis rejects commands
-/// that access data there, because CLIENT PAUSE does not apply to such connections.
+/// Returns whether a command is rejected because the connection is in MONITOR mode. Redis rejects
+/// commands that access data in this mode, because CLIENT PAUSE does not apply to such connections.
 pub(crate) fn refuses_to_monitor(session: &Session, command: &Command) -> bool {
     let uses_data =
         |command: &Command| command.may_replicate() || command.flags.has(Flag::ReadOnly);

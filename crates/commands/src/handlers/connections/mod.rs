@@ -1,10 +1,12 @@
-//! The commands about connections. `execute` calls them, and `server` lists connections.
+//! Implements the commands on connections. `execute` calls the handlers, and `server` lists
+//! connections.
 //!
-//! - `client`: CLIENT: the connections of this process, and the processes that map the store.
-//! - `connection`: commands about the connection itself, such as PING, SELECT, HELLO, AUTH and
-//!   MONITOR.
-//! - `pubsub`: Pub/Sub: SUBSCRIBE, PUBLISH, PUBSUB and related commands.
-//! - `transaction`: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//! - `client`: implements CLIENT, for the connections of this process and the processes that map
+//!   the store.
+//! - `connection`: implements the commands on the connection itself, such as PING, SELECT, HELLO,
+//!   AUTH and MONITOR.
+//! - `pubsub`: implements SUBSCRIBE, PUBLISH, PUBSUB and the other publish/subscribe commands.
+//! - `transaction`: implements transactions: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 
 pub(crate) mod client;
 pub(crate) mod connection;

@@ -1,4 +1,4 @@
-//! Pub/Sub: SUBSCRIBE, PUBLISH, PUBSUB and related commands.
+//! Implements SUBSCRIBE, PUBLISH, PUBSUB and the other publish/subscribe commands.
 
 use undercroft_engine::glob::{Case, matches};
 use undercroft_engine::messages::Topic;
@@ -28,7 +28,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("pubsub|shardnumsub", shard_numsub),
 ];
 
-/// Returns the words that confirm a subscription to a kind of topic, and its end.
+/// Returns the words that confirm subscribing to a kind of topic, and unsubscribing from it.
 fn kinds(topic: Topic) -> (&'static [u8], &'static [u8]) {
     match topic {
         Topic::Channel => (b"subscribe", b"unsubscribe"),
@@ -37,8 +37,8 @@ fn kinds(topic: Topic) -> (&'static [u8], &'static [u8]) {
     }
 }
 
-/// Rejects most commands on a RESP2 connection with subscriptions, because RESP2 cannot tell
-/// replies from messages.
+/// Rejects most commands on a RESP2 connection with subscriptions, because RESP2 does not
+/// distinguish replies from messages.
 pub(crate) fn check_mode(context: &Context<'_>, command: &Command) -> Result<(), CommandError> {
     let session = &context.session;
     if session.subscriptions.is_empty() || session.protocol == Protocol::Resp3 {
@@ -124,7 +124,7 @@ fn unsubscribe_from(
     Ok(())
 }
 
-/// Cancels all subscriptions without confirming them to the client.
+/// Cancels all subscriptions without sending confirmations to the client.
 pub(crate) fn unsubscribe_all(context: &mut Context<'_>) -> Result<(), Failure> {
     for topic in Topic::ALL {
         let names: Vec<Vec<u8>> = context

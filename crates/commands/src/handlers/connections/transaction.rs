@@ -1,4 +1,4 @@
-//! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//! Implements transactions: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     }
     let done = match CommittedTransaction::commit(context, &queue) {
         Ok(done) => done,
-        // Keep the queue and the watched keys, because a blocked EXEC runs again later.
+        // Keep the queue and the watched keys, because a blocked EXEC is retried later.
         Err(Failure::Blocked(blocked)) => return Err(Failure::Blocked(blocked)),
         Err(Failure::Reply(error)) => {
             context.discard();
@@ -94,7 +94,7 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
             .into());
         }
     };
-    // The commands that run after the commit still see the transaction, but no watched keys.
+    // The commands that run after the commit still see the queue, but no watched keys.
     context.session.transaction.watches.clear();
     match done {
         None => reply.null_array(),
@@ -104,35 +104,37 @@ fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     Ok(())
 }
 
-/// The result of a committed transaction.
+/// The results of a committed transaction.
 #[derive(Default)]
 struct CommittedTransaction {
     tape: Tape,
-    /// The queued commands, with `None` for a command that runs after the commit.
+    /// The results of the queued commands. A command that runs after the commit has `None`.
     executed: Vec<Option<ExecutedCommand>>,
-    /// The database selected after each command. Empty if no connection monitors.
+    /// The database that is selected after each command, or an empty list if no connection is in
+    /// MONITOR mode.
     databases: Vec<u32>,
-    /// When the last command ended.
+    /// The time when the last command ended.
     ended: Option<Instant>,
-    /// The savepoint before the last command, to which a failed command is rolled back.
+    /// The savepoint before the last command. If the command fails, its changes are rolled back to
+    /// this savepoint.
     savepoint: Savepoint,
 }
 
-/// A command that ran within the transaction.
+/// The result of a command that ran within the transaction.
 struct ExecutedCommand {
-    /// The positions on the tape where the reply starts and ends.
+    /// The positions at which the reply starts and ends on the tape.
     reply: (TapePosition, TapePosition),
-    /// How long the command took.
+    /// The running time of the command.
     time: Duration,
-    /// The error that the command replied with, if any.
+    /// The error that the command returned, if any.
     error: Option<CommandError>,
-    /// Statistics of the commands that a script has run.
+    /// Statistics of the commands that the command's script has run.
     lap: Lap,
 }
 
 impl CommittedTransaction {
-    /// Runs all commands that access keys, in one transaction. Returns `None` if a watched key has
-    /// changed.
+    /// Runs all queued commands that access keys, in a single transaction. Returns `None` if a
+    /// watched key has changed.
     fn commit(
         context: &mut Context<'_>,
         queue: &CommandQueue,
@@ -165,7 +167,7 @@ impl CommittedTransaction {
         Ok(result?.then_some(made))
     }
 
-    /// Runs a single command, and rolls back its changes if it fails.
+    /// Runs a single command. If the command fails, rolls back its changes.
     fn run(
         &mut self,
         context: &mut Context<'_>,
@@ -226,7 +228,7 @@ impl CommittedTransaction {
 
     /// Writes the replies, and runs the commands that are not part of the transaction.
     fn write_replies(self, context: &mut Context<'_>, queue: &CommandQueue, reply: &mut dyn Reply) {
-        // CLIENT REPLY OFF does not suppress confirmations of subscriptions. They are sent without
+        // CLIENT REPLY OFF does not suppress confirmations of subscriptions, which are sent without
         // the enclosing array.
         let (silent, mut confirms) = (context.session.replies.mode != ReplyMode::On, false);
         if !silent {
@@ -257,8 +259,8 @@ impl CommittedTransaction {
 }
 
 impl ExecutedCommand {
-    /// Counts the command, and reports it to SLOWLOG if it was slow and to MONITOR if `shown` gives
-    /// its database.
+    /// Counts the command, reports it to SLOWLOG if it was slow, and reports it to MONITOR if
+    /// `shown` specifies its database.
     fn report(
         self,
         context: &mut Context<'_>,

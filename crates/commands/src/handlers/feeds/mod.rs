@@ -1,10 +1,10 @@
-//! The FEED commands, such as FEED.CREATE, FEED.ADD and FEED.RANGE. `execute` calls the handlers,
-//! and clients make typed calls to the public functions.
+//! Implements the FEED commands, such as FEED.CREATE, FEED.ADD and FEED.RANGE. `execute` calls the
+//! handlers, and clients call the public functions with typed arguments.
 //!
-//! - `parse`: parsing of attributes, filters and positions.
-//! - `read`: commands that read feeds.
-//! - `values`: parsing and formatting of values.
-//! - `write`: commands that change feeds.
+//! - `parse`: parses attributes, filters and positions.
+//! - `read`: implements the commands that read feeds.
+//! - `values`: parses and formats values.
+//! - `write`: implements the commands that change feeds.
 
 mod parse;
 pub(crate) mod read;

@@ -1,5 +1,4 @@
-//! Parsing of attributes, filters and positions. An error names what was expected and what was
-//! received.
+//! Parses attributes, filters and positions. Errors state what was expected and what was received.
 
 use undercroft_engine::feeds::{
     ATTRIBUTES_MAX, FeedType, Filter, Order, Schema, Seen, Selection, Test,
@@ -8,7 +7,7 @@ use undercroft_numbers::parse_integer;
 
 use crate::arguments::{CommandError, is_keyword};
 
-/// Returns an error that quotes an argument and says what was expected.
+/// Returns an error that quotes an argument and states what was expected instead.
 pub(super) fn wrong(what: &str, got: &[u8], expected: &str) -> CommandError {
     let (start, end) = (
         format!("ERR {what} is '"),
@@ -29,7 +28,7 @@ fn size(argument: &[u8]) -> Result<u8, CommandError> {
     size.ok_or_else(|| wrong("SIZE", argument, "1 to 255"))
 }
 
-/// Parses the widths of a feed's attributes in bits, such as `4:3:1`.
+/// Parses the widths of a feed's attributes, in bits. Example: `4:3:1`.
 fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
     let parts: Vec<&[u8]> = argument.split(|&byte| byte == b':').collect();
     if parts.len() > ATTRIBUTES_MAX {
@@ -103,7 +102,8 @@ pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
     ))
 }
 
-/// Parses the order of a feed. The type and uniqueness of a sorted feed are separate options.
+/// Parses the order of a feed. For a sorted feed, separate options set the type and the uniqueness
+/// of values.
 fn order(argument: &[u8]) -> Result<Order, CommandError> {
     let (of, unique) = (FeedType::Bytes, false);
     let all = [Order::List, Order::Queue, Order::Sorted { of, unique }];
@@ -122,7 +122,8 @@ fn feed_type(argument: &[u8]) -> Result<FeedType, CommandError> {
     })
 }
 
-/// Returns which items VISIBLE, HIDDEN or ALL selects, or `None` for any other word.
+/// Parses VISIBLE, HIDDEN or ALL, which select items by visibility. Returns `None` for any other
+/// word.
 pub(super) fn seen(argument: &[u8]) -> Option<Seen> {
     let words = [
         ("VISIBLE", Seen::Visible),
@@ -133,7 +134,7 @@ pub(super) fn seen(argument: &[u8]) -> Option<Seen> {
     words.find_map(|(word, seen)| is_keyword(argument, word).then_some(seen))
 }
 
-/// Splits colon-separated text into one part per attribute of the feed.
+/// Splits colon-separated text into parts, one for each attribute of the feed.
 fn parts<'t>(schema: &Schema, what: &str, text: &'t [u8]) -> Result<Vec<&'t [u8]>, CommandError> {
     let expected = schema.widths().len();
     let parts: Vec<&[u8]> = match text {
@@ -161,7 +162,7 @@ fn attribute(schema: &Schema, index: usize, text: &[u8]) -> Result<u32, CommandE
     })
 }
 
-/// Parses attributes such as `1:0:2`. An empty part gives `None`.
+/// Parses attributes such as `1:0:2`. An empty part yields `None`.
 pub(super) fn attributes(
     schema: &Schema,
     argument: &[u8],
@@ -174,7 +175,7 @@ pub(super) fn attributes(
     attributes.collect()
 }
 
-/// Parses a condition on an attribute: `3`, `=3`, `!=3`, `<3`, `>3`, `1|3`, `!=1|3`.
+/// Parses a condition on an attribute: `3`, `=3`, `!=3`, `<3`, `>3`, `1|3` or `!=1|3`.
 fn test(schema: &Schema, index: usize, text: &[u8]) -> Result<Test, CommandError> {
     let set = |text: &[u8]| {
         let values = text.split(|&byte| byte == b'|');
@@ -189,11 +190,11 @@ fn test(schema: &Schema, index: usize, text: &[u8]) -> Result<Test, CommandError
     })
 }
 
-/// Returns the selection of a query: items by visibility, and by a filter such as `3::1` or `a0=3
-/// a2=1`.
+/// Returns the selection of a query. A selection filters items by visibility, and by conditions
+/// such as `3::1` or `a0=3 a2=1`.
 ///
 /// # Errors
-/// Returns an error if `text` is not a valid filter for feeds of this schema.
+/// Returns an error if `text` is not a valid filter for feeds with this schema.
 pub fn selection(
     schema: &Schema,
     seen: Seen,
@@ -222,7 +223,7 @@ pub fn selection(
     Ok(Selection::new(seen, filter))
 }
 
-/// Splits a condition such as `a2=1` into the index of its attribute and the rest.
+/// Splits a condition such as `a2=1` into the index of the attribute and the rest of the condition.
 fn named<'w>(schema: &Schema, word: &'w [u8]) -> Result<(usize, &'w [u8]), CommandError> {
     let digits = word.strip_prefix(b"a").unwrap_or(b"");
     let end = digits.iter().position(|byte| !byte.is_ascii_digit());
@@ -241,7 +242,7 @@ fn named<'w>(schema: &Schema, word: &'w [u8]) -> Result<(usize, &'w [u8]), Comma
     }
 }
 
-/// Checks the position of an item. Queues accept items only at their ends.
+/// Checks that an item can be inserted at a position. Queues accept items only at their ends.
 pub(super) fn check_position(
     schema: &Schema,
     position: i64,
@@ -255,8 +256,8 @@ pub(super) fn check_position(
     Err(CommandError::new(text))
 }
 
-/// Returns where FEED.ADD inserts items. A `position` of `None` means `*`: the values determine the
-/// place.
+/// Returns the position at which FEED.ADD inserts items. If `position` is `None`, which stands for
+/// `*`, the values determine the position.
 pub(super) fn position_of(
     schema: &Schema,
     position: Option<i64>,

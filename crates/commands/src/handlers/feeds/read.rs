@@ -1,4 +1,4 @@
-//! FEED commands that read feeds.
+//! Implements the FEED commands that read feeds.
 
 use undercroft_engine::View;
 use undercroft_engine::feeds::{
@@ -28,20 +28,20 @@ struct Query<'a> {
     filter: Option<&'a [u8]>,
     attributes: bool,
     reverse: bool,
-    /// LIMIT: the index of the first item and the number of items.
+    /// The values of LIMIT: the index of the first item, and the number of items.
     limit: Option<(i64, i64)>,
-    /// The lowest and the highest value, not parsed yet.
+    /// The lowest and the highest value of the range, as unparsed arguments.
     between: Option<(&'a [u8], &'a [u8])>,
 }
 
-/// Which options a query may have, in addition to visibility and WHERE.
+/// The options that a query can have in addition to visibility and WHERE.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AllowedWords {
-    /// A count query may have BETWEEN.
+    /// A count query, which can have the BETWEEN option.
     Count,
-    /// A range query may have WITHATTRS and REV.
+    /// A range query, which can have the WITHATTRS and REV options.
     Range,
-    /// FEED.BETWEEN may have WITHATTRS, REV and LIMIT.
+    /// FEED.BETWEEN, which can have the WITHATTRS, REV and LIMIT options.
     Between,
 }
 
@@ -107,7 +107,7 @@ fn range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
 /// Handles FEED.BETWEEN.
 fn between(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let query = Query::parse(&arguments[4..], AllowedWords::Between)?;
-    // As in ZRANGEBYSCORE, a negative count means no limit, and a negative start gives an empty
+    // As in ZRANGEBYSCORE, a negative count means no limit, and a negative start yields an empty
     // result.
     let (from, count) = query.limit.unwrap_or((0, -1));
     let count = if from < 0 {
@@ -128,8 +128,8 @@ fn between(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     reply_with_found(context, arguments[1], &query, look, reply)
 }
 
-/// Reads the items of a sorted feed whose values lie between two limits, given in the text form
-/// that clients use.
+/// Reads the items of a sorted feed whose values lie between two limits. The limits are given in
+/// the text form that clients use.
 ///
 /// # Errors
 /// Returns an error if the feed is not sorted, a limit is invalid, or reading fails.
@@ -148,11 +148,11 @@ pub fn append_between(
     Ok(())
 }
 
-/// Returns the number of items that a query selects. With `between`, counts only items whose values
-/// lie between the two limits.
+/// Returns the number of items that a query selects. If `between` is given, counts only items whose
+/// values lie between its two limits.
 ///
 /// # Errors
-/// Fails for the same reasons as [`append_between`].
+/// Returns an error in the same cases as [`append_between`].
 pub fn count_between(
     feed: &Feed,
     view: &View<'_>,
@@ -197,12 +197,13 @@ fn reply_with_found(
         reply_with(order.unwrap_or(Order::List), texts, query.attributes, reply);
         make_tallies(context, key, items.untallied());
     }
-    // Keep the buffer for the next query.
+    // Return the buffer to the session, so that the next query can reuse it.
     context.session.read_buffers.feed_items = items;
     found.map(drop)
 }
 
-/// Creates the tallies that a query could have used but did not find.
+/// Creates the tallies (cached counts of visible items by attribute value) that the query could
+/// have used but that do not exist yet.
 fn make_tallies(context: &Context<'_>, key: &[u8], untallied: &Untallied) {
     if !untallied.is_empty() {
         let key = context.store.key(key);
@@ -278,7 +279,7 @@ fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
         ("leaves", leaves),
         ("nodes", nodes),
         ("bytes", bytes),
-        // The percentage of the places in the leaves that hold items.
+        // The percentage of item slots in the feed's leaf nodes that are occupied.
         (
             "fill-percent",
             items.saturating_mul(100).checked_div(places).unwrap_or(0),

@@ -1,5 +1,5 @@
-//! Parsing and formatting of feed values. Feeds sorted by numbers or text take values in text form.
-//! All other feeds take raw bytes, as many as the schema says.
+//! Parses and formats feed values. Values of feeds sorted by number or by text are given as text.
+//! Values of all other feeds are raw bytes of the size that the schema specifies.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use crate::algorithms::double::parse_double;
 use crate::arguments::{CommandError, is_keyword};
 use crate::reply::Reply;
 
-/// The lower and the upper bound of a range.
+/// The lower and upper bounds of a range.
 pub(super) type Limits<'t> = (Bound<Cow<'t, [u8]>>, Bound<Cow<'t, [u8]>>);
 
 /// Parses an argument as a value of the feed.
@@ -44,7 +44,7 @@ pub(super) fn value<'t>(schema: &Schema, text: &'t [u8]) -> Result<Cow<'t, [u8]>
     }
 }
 
-/// Parses arguments as values of the feed.
+/// Parses each argument as a value of the feed.
 pub(super) fn values<'t>(
     schema: &Schema,
     texts: &[&'t [u8]],
@@ -52,8 +52,8 @@ pub(super) fn values<'t>(
     texts.iter().map(|text| value(schema, text)).collect()
 }
 
-/// Parses a number and returns its bytes. Integers must be in canonical form: no leading zeros, no
-/// plus sign, no `-0`. A floating-point `-0` becomes `0`.
+/// Parses a number and returns its bytes. Integers must be in canonical form, without leading
+/// zeros, a plus sign or `-0`. A floating-point `-0` is converted to `0`.
 fn number(of: FeedType, text: &[u8]) -> Option<Vec<u8>> {
     fn integer<T: std::str::FromStr + ToString>(text: &[u8]) -> Option<T> {
         let number = std::str::from_utf8(text).ok()?.parse::<T>().ok()?;
@@ -75,7 +75,7 @@ fn number(of: FeedType, text: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// Describes the valid numbers of a type, for an error.
+/// Describes the numbers that are valid for a type, for use in an error message.
 fn expected(of: FeedType) -> &'static str {
     match of {
         FeedType::Int32 => "an integer from -2147483648 to 2147483647",
@@ -92,8 +92,9 @@ pub(super) fn bytes_of<'l>(limit: &'l Bound<Cow<'_, [u8]>>) -> Bound<&'l [u8]> {
     limit.as_ref().map(AsRef::as_ref)
 }
 
-/// Parses the bounds of a range in a sorted feed. Numbers have the syntax of ZRANGEBYSCORE, and
-/// other values that of ZRANGEBYLEX. Returns `None` if the range is always empty.
+/// Parses the bounds of a range in a sorted feed. Bounds of numbers have the syntax of
+/// ZRANGEBYSCORE, and all other bounds have the syntax of ZRANGEBYLEX. Returns `None` if no feed
+/// can contain a value in the range.
 pub(super) fn limits<'t>(
     schema: &Schema,
     low: &'t [u8],
@@ -109,14 +110,14 @@ pub(super) fn limits<'t>(
     Ok(low.zip(high))
 }
 
-/// Parses one bound of a range. Returns `None` if no value can satisfy the bound.
+/// Parses one bound of a range. Returns `None` if no value can satisfy it.
 fn limit<'t>(
     of: FeedType,
     what: &str,
     text: &'t [u8],
 ) -> Result<Option<Bound<Cow<'t, [u8]>>>, CommandError> {
     let is_number = of.size().is_some();
-    // Integers are always finite, so infinity means no bound. A floating-point value may be
+    // Integers are always finite, so an infinite bound is no bound. Floating-point values can be
     // infinite.
     let is_integer = is_number && !matches!(of, FeedType::Float32 | FeedType::Float64);
     let is = |words: &[&str]| is_integer && words.iter().any(|word| is_keyword(text, word));
@@ -142,10 +143,10 @@ fn limit<'t>(
     })
 }
 
-/// Appends a value in the text form that clients use.
+/// Appends a value in the text form that clients receive.
 fn append_shown(of: FeedType, value: &[u8], out: &mut Vec<u8>) {
     fn number<const N: usize, T: ToString>(value: &[u8], from: fn([u8; N]) -> T) -> String {
-        // A feed never stores a value of another size.
+        // The default is never used, because a feed stores only values of the correct size.
         value
             .try_into()
             .map(from)
@@ -167,7 +168,7 @@ fn append_shown(of: FeedType, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Formats a number as the shortest text that parses to the same number of its type.
+/// Formats a number as the shortest text that parses to exactly this number.
 fn float<T: Copy + Into<f64> + std::fmt::Display + std::fmt::LowerExp>(number: T) -> String {
     let size = number.into().abs();
     if size == 0.0 || size.is_infinite() || (1e-5..1e17).contains(&size) {
@@ -177,7 +178,7 @@ fn float<T: Copy + Into<f64> + std::fmt::Display + std::fmt::LowerExp>(number: T
     }
 }
 
-/// Replies with values. If `attributes` is set, the attributes of each value follow it.
+/// Replies with a list of values. If `attributes` is set, each value is followed by its attributes.
 pub(super) fn reply_with(order: Order, items: &Ranges, attributes: bool, reply: &mut dyn Reply) {
     reply.array(items.len());
     let Some(of) = order.sorted_by().filter(|&of| of != FeedType::Bytes) else {

@@ -1,4 +1,4 @@
-//! FEED commands that change feeds.
+//! Implements the FEED commands that change feeds.
 
 use undercroft_engine::feeds::{Feed, Order, Rows, Schema, Seen, Selection};
 use undercroft_engine::{Key, Writer};
@@ -43,7 +43,7 @@ fn create(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Parses the items in the arguments of FEED.ADD.
+/// Parses the items that the arguments of FEED.ADD specify.
 fn rows(feed: &Feed, arguments: &[&[u8]]) -> Result<Rows, CommandError> {
     let schema = feed.schema();
     let mut rows = Rows::new(schema);
@@ -86,7 +86,7 @@ fn add(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     Ok(())
 }
 
-/// A change to selected items.
+/// A change to the selected items of a feed.
 #[derive(Clone, Copy)]
 enum Change {
     Remove,
@@ -94,7 +94,7 @@ enum Change {
 }
 
 impl Change {
-    /// Applies the change to the selected items. Returns the number of items that changed.
+    /// Applies the change to all selected items. Returns the number of items that changed.
     fn make(
         self,
         writer: &mut Writer<'_, '_>,
@@ -108,7 +108,7 @@ impl Change {
     }
 }
 
-/// Applies `body` to a feed if the feed exists, and replies with the number of items that changed.
+/// Calls `body` on a feed if it exists, and replies with the number of items that changed.
 fn change(
     context: &mut Context<'_>,
     key: &[u8],

@@ -1,4 +1,4 @@
-//! Expiry of keys: deadlines and times to live.
+//! Implements the commands on deadlines and times to live of keys.
 
 use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline};
 use crate::context::{Context, HandlerEntry};
@@ -66,7 +66,7 @@ fn pexpireat(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
     )
 }
 
-/// The conditions under which a deadline is set.
+/// The conditions for setting a deadline.
 #[derive(Default)]
 struct Conditions {
     if_none: bool,
@@ -114,8 +114,8 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Returns whether the conditions allow the new deadline. A key without a deadline counts as
-    /// never expiring.
+    /// Returns whether the conditions allow the new deadline. If a key has no deadline, the
+    /// conditions treat it as infinite.
     fn hold(&self, old: Option<u64>, new: i64) -> bool {
         let old = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
         !(self.if_none && old.is_some()
@@ -206,7 +206,7 @@ fn pexpiretime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     tell(context, arguments[1], reply, |deadline, _| deadline)
 }
 
-/// Rounds to the nearest second, without overflow for any deadline.
+/// Rounds a time to the nearest second. No deadline causes an overflow.
 fn rounded_seconds(milliseconds: i64) -> i64 {
     milliseconds / 1000 + (milliseconds % 1000 + 500) / 1000
 }

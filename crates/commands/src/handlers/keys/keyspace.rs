@@ -1,4 +1,4 @@
-//! Commands that delete, find, rename and copy keys of any type.
+//! Implements the commands that delete, find, rename and copy keys of any type.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::{Access, DATABASES, Key, Ranges, ValueType, chance};
@@ -25,10 +25,10 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("touch", touch),
 ];
 
-/// The error if source and destination are the same.
+/// The error if the source and the destination are identical.
 const SAME: CommandError = CommandError::fixed("ERR source and destination objects are the same");
 
-/// Parses a database number for SELECT, MOVE and COPY.
+/// Parses a database number, which is an argument of SELECT, MOVE and COPY.
 pub(crate) fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
     let number = integer(argument)?;
     if i32::try_from(number).is_err() {
@@ -82,7 +82,7 @@ fn touch(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// Checks which of the keys exist, in one consistent read.
+/// Checks which of the keys exist, in a single consistent read.
 fn look_for<'k>(
     context: &mut Context<'_>,
     names: &[&'k [u8]],
@@ -186,8 +186,8 @@ fn rename(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Records a use of the key under its new name, which inherits the access frequency of the old
-/// name.
+/// Records an access to the key under its new name, which inherits the access frequency recorded
+/// for the old name.
 fn note_renamed(store: Access<'_>, from: &Key<'_>, to: &Key<'_>) {
     if store.eviction().policy.is_lfu() && from.bytes() != to.bytes() {
         store.set_frequency(to, store.frequency(from));

@@ -1,11 +1,11 @@
-//! The commands on keys of any type. `execute` calls them, and `connections` and `server` use the
-//! parser for database numbers.
+//! Implements the commands on keys of any type. `execute` calls the handlers, and `connections` and
+//! `server` call the parser for database numbers.
 //!
-//! - `expiry`: expiry of keys: deadlines and times to live.
-//! - `keyspace`: commands that delete, find, rename and copy keys of any type.
-//! - `object`: DUMP, RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: serialized values and their
-//!   internals.
-//! - `sort`: SORT and SORT_RO.
+//! - `expiry`: implements the commands on deadlines and times to live of keys.
+//! - `keyspace`: implements the commands that delete, find, rename and copy keys of any type.
+//! - `object`: implements DUMP, RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT, which serialize or
+//!   inspect values.
+//! - `sort`: implements SORT and SORT_RO.
 
 pub(crate) mod expiry;
 pub(crate) mod keyspace;

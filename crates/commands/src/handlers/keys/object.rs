@@ -1,4 +1,5 @@
-//! DUMP, RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: serialized values and their internals.
+//! Implements DUMP, RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT, which serialize or inspect
+//! values.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::STRING_MAX;
@@ -20,7 +21,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("memory|usage", usage),
 ];
 
-/// Calls `look` on a key's entry. Returns `None` if the key is missing.
+/// Calls `look` on the entry of a key. Returns `None` if the key does not exist.
 pub(crate) fn look<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -98,8 +99,8 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     let options = RestoreOptions::parse(&arguments[4..])?;
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    // Parse the time and the payload once, but report their errors only if the key may be written,
-    // as Redis does.
+    // Parse the time and the payload only once. As in Redis, report errors in these arguments only
+    // if the key may be written.
     let parsed = restored(context, arguments, &options);
     let limits = context.host.config().limits();
     store.write(store.shards_of([&key]), |writer| {
@@ -114,14 +115,14 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
             writer.remove(database, &key)?;
             return Ok(());
         }
-        // As in Redis, a replaced key counts as a new key.
+        // As in Redis, a key that RESTORE replaces counts as a new key.
         writer.remove_quietly(database, &key)?;
         writer.tell_as(KeyEvent::Restore, database, &key, |writer| {
             writer.put_items(database, &key, *value_type, items, *deadline, &limits)
         })?;
         Ok::<_, Failure>(())
     })?;
-    // Set the frequency or the idle time, whichever the eviction policy uses.
+    // Set either the frequency or the idle time, depending on which one the eviction policy uses.
     match (is_frequency_policy(context), options.frequency) {
         (true, Some(frequency)) => store.set_frequency(&key, frequency),
         (true, None) => {}
@@ -131,7 +132,7 @@ fn restore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// Parses the value and the deadline that RESTORE sets.
+/// Parses the value and the deadline for RESTORE to set.
 fn restored(
     context: &Context<'_>,
     arguments: &[&[u8]],
@@ -142,7 +143,7 @@ fn restored(
     let deadline = match time {
         0 => None,
         time if options.absolute => Some(time),
-        // As in Redis, a deadline that overflows 64 bits is in the past.
+        // As in Redis, a deadline that overflows 64 bits counts as a deadline in the past.
         time => time
             .checked_add(context.store.now())
             .filter(|deadline| i64::try_from(*deadline).is_ok())
@@ -164,8 +165,8 @@ fn encoding(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// Handles OBJECT REFCOUNT. The count of an existing key is always 1, because values are never
-/// shared.
+/// Handles OBJECT REFCOUNT. The reference count of an existing key is always 1, because keys do not
+/// share values.
 fn refcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match look(context, arguments[2], |_, _| Ok(()))? {
         Some(()) => reply.integer(1),
@@ -196,7 +197,8 @@ fn idletime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// Handles OBJECT FREQ. Keys may share a counter (R6).
+/// Handles OBJECT FREQ. The frequency can be inexact, because several keys can share an access
+/// counter (R6).
 fn freq(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, arguments[2], |_, _| Ok(()))?;
     if found.is_none() {
@@ -214,7 +216,7 @@ fn freq(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// The number of elements of a collection that MEMORY USAGE samples by default, as in Redis.
+/// The number of a collection's elements that MEMORY USAGE samples by default, as in Redis.
 const SAMPLES: u64 = 5;
 
 /// Handles MEMORY USAGE.

@@ -1,4 +1,4 @@
-//! SORT and SORT_RO.
+//! Implements SORT and SORT_RO.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -18,21 +18,23 @@ use crate::reply::Reply;
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("sort", sort), ("sort_ro", sort_ro)];
 
-/// Returns the bytes before the first zero byte, where Redis treats a string as a C string.
+/// Returns the bytes before the first zero byte, for cases in which Redis treats a string as a C
+/// string.
 fn c_text(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|&byte| byte == 0);
     &text[..end.unwrap_or(text.len())]
 }
 
-/// A pattern of BY or GET: a key or a hash field, with an asterisk as the placeholder for the
-/// element.
+/// A pattern of BY or GET, which names a key or a hash field. An asterisk is the placeholder for
+/// the element.
 #[derive(Clone, Copy)]
 enum Pattern<'a> {
-    /// The element itself, written `#`.
+    /// The element itself, which is written `#`.
     Element,
-    /// No key, because the pattern has no asterisk.
+    /// No key, because the pattern does not contain an asterisk.
     Nothing,
-    /// The text before and after the asterisk, and the hash field if the pattern names one.
+    /// A key: the text before and after the asterisk, and the hash field if the pattern specifies
+    /// one.
     Key(&'a [u8], &'a [u8], Option<&'a [u8]>),
 }
 
@@ -55,7 +57,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Appends the value that the pattern refers to. Returns `false` if there is none.
+    /// Appends the value to which the pattern refers. Returns `false` if this value does not exist.
     fn look_up(
         self,
         lookup: &mut Lookup<'_, '_, '_>,
@@ -91,11 +93,12 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// The context for looking up keys.
+/// The data needed to look up keys, and the keys that were not found.
 struct Lookup<'l, 'r, 's> {
     reader: &'l Reader<'r, 's>,
     database: usize,
-    /// The missing keys in lookup order, recorded only if keyspace events report misses.
+    /// The missing keys in the order of their lookups. Recorded only if keyspace events report
+    /// misses.
     misses: Option<Vec<Vec<u8>>>,
 }
 
@@ -112,12 +115,13 @@ struct Options<'a> {
     descending: bool,
     alphabetic: bool,
     limit: Option<(i64, i64)>,
-    /// Whether a BY pattern without an asterisk disables sorting, even if another BY follows.
+    /// Whether a BY pattern without an asterisk has disabled sorting. A later BY does not enable it
+    /// again.
     unsorted: bool,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
     store: Option<&'a [u8]>,
-    /// Whether a script called SORT.
+    /// Whether a script called this SORT command.
     scripted: bool,
 }
 
@@ -164,7 +168,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Returns whether BY or GET reads keys other than the sorted one.
+    /// Returns whether BY or GET reads any key other than the sorted key.
     fn looks_elsewhere(&self) -> bool {
         self.get
             .iter()
@@ -172,7 +176,7 @@ impl<'a> Options<'a> {
             .any(|pattern| matches!(pattern, Pattern::Key(..)))
     }
 
-    /// Returns the positions that LIMIT selects from `length` elements.
+    /// Returns the range of positions that LIMIT selects from `length` elements.
     fn chosen(&self, length: usize) -> Range<usize> {
         let (start, count) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start.max(0)).map_or(length, |start| start.min(length));
@@ -183,13 +187,13 @@ impl<'a> Options<'a> {
         start..end
     }
 
-    /// Returns the criterion that elements are sorted by.
+    /// Returns the criterion by which elements are sorted.
     fn order(&self, value_type: ValueType) -> Order<'a> {
         if !self.unsorted {
             Order::By(self.by, self.alphabetic)
         } else if value_type == ValueType::Set && (self.store.is_some() || self.scripted) {
-            // Sort the members: a stored result or a script must not depend on the internal order
-            // of a set.
+            // Sort the members, because neither a stored result nor a script may depend on the
+            // internal order of a set.
             Order::By(None, true)
         } else {
             Order::Unsorted
@@ -197,13 +201,13 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The criterion that elements are sorted by.
+/// The criterion by which elements are sorted.
 #[derive(Clone, Copy)]
 enum Order<'a> {
-    /// Keep the elements in their stored order.
+    /// The elements keep the order in which they are stored.
     Unsorted,
-    /// Compare the values that a pattern refers to, or the elements themselves if there is no
-    /// pattern. The flag selects text comparison instead of numeric comparison.
+    /// Elements are compared by the values to which a pattern refers, or directly if no pattern is
+    /// given. The flag selects lexicographic instead of numeric comparison.
     By(Option<Pattern<'a>>, bool),
 }
 
@@ -238,14 +242,14 @@ impl Weight {
         match (alphabetic, there) {
             (true, there) => Ok(Weight::Text(there.then_some(found))),
             (false, true) => number(&found),
-            // An element whose key is missing sorts as zero.
+            // If the key to which BY refers does not exist, the element sorts as zero.
             (false, false) => Ok(Weight::Number(0.0)),
         }
     }
 }
 
-/// Compares two elements. If the result is not stored, texts end at their first zero byte, as in
-/// Redis.
+/// Compares two elements. If the result is not stored, strings are compared only up to their first
+/// zero byte, as in Redis.
 fn compare(
     (left, one): &(Weight, &[u8]),
     (right, other): &(Weight, &[u8]),
@@ -269,8 +273,8 @@ fn compare(
     }
 }
 
-/// Returns the elements of the list, set or sorted set at a key in their stored order, and the
-/// type.
+/// Returns the elements of the list, set or sorted set at a key, in the order in which they are
+/// stored, and the type of the value.
 fn elements(lookup: &mut Lookup<'_, '_, '_>, name: &[u8]) -> Result<(Ranges, ValueType), Failure> {
     let (reader, database) = (lookup.reader, lookup.database);
     let (view, key) = (reader.view(), reader.key(name));
@@ -293,13 +297,14 @@ fn elements(lookup: &mut Lookup<'_, '_, '_>, name: &[u8]) -> Result<(Ranges, Val
             return Err(CommandError::WRONG_TYPE.into());
         }
     }
-    // Start processing only after the read is known to be consistent (R3).
+    // Validate the read before processing the elements, because they can be inconsistent until then
+    // (R3).
     view.recheck().map_err(Error::from)?;
     Ok((items, value_type))
 }
 
-/// Returns the sorted elements, or the values that GET looks up for each. A missing value is
-/// `None`.
+/// Returns the sorted elements, or the values that GET looks up for each element. Missing values
+/// are `None`.
 fn sorted(
     lookup: &mut Lookup<'_, '_, '_>,
     name: &[u8],
@@ -311,8 +316,8 @@ fn sorted(
     })
 }
 
-/// Returns the elements in the requested order, or the values that GET looks up for each. `look_up`
-/// appends the value that a pattern refers to.
+/// Returns the elements in the requested order, or the values that GET looks up for each element.
+/// `look_up` appends the value to which a pattern refers.
 fn ordered<'a>(
     items: &Ranges,
     value_type: ValueType,
@@ -330,7 +335,8 @@ fn ordered<'a>(
                 let weight = Weight::of(&mut look_up, element, (by, alphabetic))?;
                 weighed.push((weight, element));
             }
-            // Without BY, Redis sorts all elements, even if LIMIT selects only a few.
+            // If BY is not given, Redis sorts all elements, even if LIMIT selects only a few of
+            // them.
             let wanted = if by.is_some() {
                 chosen.clone()
             } else {
@@ -379,8 +385,8 @@ fn sort_ro(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     answer(context, arguments[1], &options, reply)
 }
 
-/// Returns the shards of the given keys, or all shards if BY or GET reads keys that depend on the
-/// elements.
+/// Returns the shards of the given keys, or all shards if BY or GET reads keys whose names depend
+/// on the elements.
 fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> ShardSet {
     if options.looks_elsewhere() {
         context.store.all_shards()
@@ -389,11 +395,12 @@ fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> Shar
     }
 }
 
-/// Elements that were read without a lock, to be verified under the locks, and the sorted results.
+/// Elements that were read without a lock and must be verified under the locks, together with the
+/// sorted results.
 type PreparedSort = (Gathered, Vec<Option<Vec<u8>>>);
 
-/// Reads a large collection in parts without a lock, and sorts it. Returns `None` if the sort
-/// depends on other keys, or if it needs the locks.
+/// Reads a large collection in parts without a lock, and sorts its elements. Returns `None` if the
+/// result depends on other keys or requires the locks.
 fn sort_without_lock(
     context: &Context<'_>,
     name: &[u8],
@@ -410,7 +417,7 @@ fn sort_without_lock(
         return Ok(None);
     };
     if matches!(options.order(*value_type), Order::Unsorted) && *value_type == ValueType::Set {
-        // The result depends on the internal order of the set, so it cannot be prepared without
+        // The result depends on the internal order of the set, so it cannot be prepared without the
         // locks.
         return Ok(None);
     }
@@ -418,7 +425,7 @@ fn sort_without_lock(
     Ok(Some((gathered, results)))
 }
 
-/// Calls [`ordered`] for a sort that reads no other keys.
+/// Calls [`ordered`] for a SORT that does not read other keys.
 fn sort_elements(
     items: &Ranges,
     value_type: ValueType,
@@ -434,9 +441,9 @@ fn sort_elements(
 
 /// The data that SORT has read.
 enum SortInput {
-    /// Elements that are sorted after all reads are done.
+    /// Elements that are sorted after all keys have been read.
     Elements((Ranges, ValueType)),
-    /// Final results, because BY or GET read other keys.
+    /// Final results, which are computed immediately if BY or GET reads other keys.
     Results(Vec<Option<Vec<u8>>>),
 }
 
@@ -481,7 +488,7 @@ fn write_results(results: &[Option<Vec<u8>>], reply: &mut dyn Reply) {
     }
 }
 
-/// Converts results to the list that STORE writes. A missing result becomes an empty string.
+/// Converts results to the list that STORE writes. Missing results become empty strings.
 fn items_of(results: &[Option<Vec<u8>>]) -> Ranges {
     let mut items = Ranges::new();
     for result in results {
@@ -501,8 +508,8 @@ fn sort_into(
     let limits = context.host.config().limits();
     let shards = shards(context, &[name, target], options);
     let (target, tells) = (store.key(target), store.tells_of_misses());
-    // Sort a large collection before taking the locks. The result is stored if the key has not
-    // changed.
+    // Sort a large collection before acquiring the locks. The result is stored only if the key has
+    // not changed in the meantime.
     let prepared = sort_without_lock(context, name, options)?;
     let prepared = prepared.map(|(gathered, results)| (gathered, items_of(&results)));
     let length = store.write(shards, |writer| {

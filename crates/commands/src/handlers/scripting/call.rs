@@ -1,9 +1,9 @@
-//! The keys and arguments of a script call.
+//! Stores the keys and arguments of a script call.
 
 use crate::arguments::{CommandError, integer};
 use crate::scripts::ScriptArguments;
 
-/// The keys and arguments that a script is called with.
+/// The keys and arguments with which a script is called.
 pub(super) struct Call<'a> {
     keys: &'a [&'a [u8]],
     arguments: &'a [&'a [u8]],
@@ -32,12 +32,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns `KEYS[number]`. As in Lua, the first key has number 1.
+    /// Returns `KEYS[number]`. As in Lua, numbering starts at 1.
     pub(super) fn key(&self, number: usize) -> Option<&'a [u8]> {
         self.keys.get(number - 1).copied()
     }
 
-    /// Returns `ARGV[number]`. As in Lua, the first argument has number 1.
+    /// Returns `ARGV[number]`. As in Lua, numbering starts at 1.
     pub(super) fn argument(&self, number: usize) -> Option<&'a [u8]> {
         self.arguments.get(number - 1).copied()
     }

@@ -1,9 +1,9 @@
-//! The commands that a script runs, and the conditions that end the script.
+//! Runs the commands that a script calls, and checks the conditions that stop the script.
 //!
-//! All commands of a script run in one transaction. As in Redis, a script that fails keeps its
+//! All commands of a script run in a single transaction. As in Redis, a script that fails keeps its
 //! earlier changes: its error is a normal reply, and the transaction commits. A command that fails
-//! changes nothing. A script is stopped if the transaction has to restart or the script runs too
-//! long. Its changes are then rolled back.
+//! changes nothing. A script is stopped if its transaction must restart, or if it runs too long.
+//! Its changes are then rolled back.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,14 @@ use crate::reply::Reply;
 use crate::scripts::{CallError, Permissions, RunClock, ScriptArguments, ScriptLimits, ScriptRun};
 use crate::table::{Command, Flag, find, resolve_name};
 
-/// A script with a time limit is first reported as running after `1 / PARTS` of the limit.
+/// Determines when a script with a time limit is first reported to other processes as running:
+/// after `1 / PARTS` of the limit.
 const PARTS: u32 = 5;
-/// The interval between two reports that a script is still running.
+/// The interval between consecutive reports that a script is still running.
 const SAYS: Duration = Duration::from_millis(200);
 
 impl<'c, 'a> Calls<'c, 'a> {
-    /// Starts a script run in `context`, which must belong to a transaction.
+    /// Starts a script run in `context`, which must belong to a running transaction.
     pub(crate) fn new(
         context: &'c mut Context<'a>,
         limits: ScriptLimits,
@@ -41,8 +42,8 @@ impl<'c, 'a> Calls<'c, 'a> {
             Ok(0) | Err(_) => Duration::MAX,
             Ok(milliseconds) => Duration::from_millis(milliseconds),
         };
-        // Report the script to other processes early enough that they can kill it before its time
-        // limit does.
+        // Report the script to other processes early enough that they can kill it before it reaches
+        // its time limit.
         let next_report = limits
             .time
             .map_or(threshold, |time| threshold.min(time / PARTS));
@@ -74,11 +75,11 @@ impl<'c, 'a> Calls<'c, 'a> {
         Calls { context, run }
     }
 
-    /// Runs a command and writes its reply. The changes of a command that fails are rolled back.
+    /// Runs a command and writes its reply. If the command fails, rolls back its changes.
     ///
     /// # Errors
-    /// Returns the reason why the command was rejected, or the error that it replied with. Returns
-    /// [`CallError::Stopped`] if the script must end.
+    /// Returns the reason why the command was rejected, or the error with which it replied. Returns
+    /// [`CallError::Stopped`] if the script must stop.
     pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), CallError> {
         const UNKNOWN: CommandError =
             CommandError::fixed("ERR Unknown Redis command called from script");
@@ -96,7 +97,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         let is_timed = self.context.timed || !is_quick(command, arguments);
         let start = is_timed.then(Instant::now);
         let outcome = if writes {
-            // If the changes of a failed command cannot be rolled back, the whole transaction
+            // If the changes of a failed command cannot be rolled back, the entire transaction
             // fails, even if the script catches the error.
             let _removing = command.removes().then(removing);
             match store.attempt(|| handler(self.context, arguments, reply)) {
@@ -130,7 +131,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         Ok(())
     }
 
-    /// Records a command for MONITOR and SLOWLOG, and its duration for LATENCY.
+    /// Records a command for MONITOR and SLOWLOG, and its running time for LATENCY.
     #[cold]
     fn show(&mut self, command: &'static Command, arguments: &[&[u8]], start: Option<Instant>) {
         let context = &mut *self.context;
@@ -145,7 +146,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
     }
 
-    /// Counts an error that a command replied with, and returns it for the script.
+    /// Counts an error with which a command replied, and returns the error for the script.
     #[cold]
     fn refuse(&mut self, error: CommandError) -> CallError {
         self.context.lap.add_error(error.text());
@@ -170,7 +171,7 @@ impl<'c, 'a> Calls<'c, 'a> {
                 "ERR Write commands are not allowed from read-only scripts.",
             ));
         }
-        // As in Redis, a script that has already written may keep writing, because its earlier
+        // As in Redis, a script that has already written can continue to write, because its earlier
         // changes cannot be undone.
         if self.run.permissions.lacks_replicas && !self.run.has_written && writes {
             return Err(CommandError::NO_REPLICAS);
@@ -182,34 +183,35 @@ impl<'c, 'a> Calls<'c, 'a> {
         Ok(())
     }
 
-    /// Records that the error that ends the script came from a command, and so is already counted.
+    /// Records that the error that ends the script came from a command, so it has already been
+    /// counted.
     pub fn set_counted(&mut self) {
         self.run.is_counted = true;
     }
 
-    /// Returns `Some(true)` for a command that exists, and `None` for an unknown command. There are
-    /// no access control lists, so the user may run every command.
+    /// Returns `Some(true)` if the command exists, and `None` otherwise. Undercroft has no access
+    /// control lists, so users can run every command.
     pub fn allows(&self, arguments: &[&[u8]]) -> Option<bool> {
         command_of(arguments).map(|_| true)
     }
 
-    /// Sets the protocol of replies to later commands.
+    /// Sets the protocol for the replies to all later commands.
     pub fn set_protocol(&mut self, protocol: Protocol) {
         self.context.session.protocol = protocol;
     }
 
-    /// Returns the protocol of replies to commands. Scripts start with RESP2, whatever the client
-    /// speaks.
+    /// Returns the protocol for replies to commands. A script starts with RESP2, regardless of the
+    /// client's protocol.
     pub fn protocol(&self) -> Protocol {
         self.context.session.protocol
     }
 
-    /// Returns the Unix time in milliseconds, which does not advance while the script runs.
+    /// Returns the Unix time in milliseconds, which does not advance while the script is running.
     pub fn now(&self) -> u64 {
         self.context.store.now()
     }
 
-    /// Writes a line to the log of the process. Levels range from 0 (debug) to 3 (warning).
+    /// Writes a line to the process log. Levels range from 0 (debug) to 3 (warning).
     pub fn log(&self, level: u8, text: &[u8]) {
         self.context.host.control.log(level, text);
     }
@@ -219,12 +221,12 @@ impl<'c, 'a> Calls<'c, 'a> {
         self.run.limits
     }
 
-    /// Checks whether the script may continue, and returns how long it has run. The interpreter
-    /// calls this every few thousand instructions.
+    /// Checks whether the script may continue, and returns its running time. The interpreter calls
+    /// this method every few thousand instructions.
     ///
     /// # Errors
     /// Returns the error for the script's caller if the script was killed. Returns
-    /// [`CallError::Stopped`] if the script ran too long and is rolled back.
+    /// [`CallError::Stopped`] if the script ran too long and must be rolled back.
     pub fn tick(&mut self) -> Result<Duration, CallError> {
         let started = self.started();
         let elapsed = self.run.clock.until(started, Instant::now());
@@ -240,8 +242,8 @@ impl<'c, 'a> Calls<'c, 'a> {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
         let store = self.context.store.store();
-        // A signal does not interrupt a script that has written. An interruption rolls back the
-        // script's changes, although the signal's handler may let the process continue.
+        // A signal does not interrupt a script that has written. An interruption would roll back
+        // the script's changes, although the signal handler may allow the process to continue.
         if !self.run.has_written && store.is_signalled() {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }
@@ -256,7 +258,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             let running = &self.context.host.process.running;
             self.run.running = Some(running.add(name, self.run.called.words, started));
         }
-        // Ignore the error: without the report, other processes only wait longer.
+        // Ignore the error: without the report, other processes merely wait longer.
         let _ = store.see_script(RunningScript {
             has_written: self.run.has_written,
             is_function: self.run.permissions.is_function,
@@ -272,9 +274,9 @@ impl<'c, 'a> Calls<'c, 'a> {
         Ok(elapsed)
     }
 
-    /// Returns when the script started. The first call reads the precise clock, and moves the
-    /// result back if the coarse clock shows that the script began earlier. The coarse clock costs
-    /// a short script almost nothing.
+    /// Returns the time when the script started. The first call reads the precise clock, and
+    /// adjusts the result if the coarse clock shows that the script began earlier. Reading only the
+    /// coarse clock at the start costs a short script almost nothing.
     fn started(&mut self) -> Instant {
         /// The maximum lag of the coarse clock, in milliseconds.
         const GRAIN: u64 = 10;
@@ -292,13 +294,13 @@ impl<'c, 'a> Calls<'c, 'a> {
         CallError::Stopped
     }
 
-    /// Returns whether the error that ends the script is already counted.
+    /// Returns whether the error that ends the script has already been counted.
     pub(crate) fn is_counted(&self) -> bool {
         self.run.is_counted
     }
 
-    /// Ends the script and returns the failure that stopped it, or an out-of-memory error if none
-    /// was recorded.
+    /// Ends the script. Returns the failure that stopped it, or an out-of-memory error if no
+    /// failure was recorded.
     pub(crate) fn end(mut self) -> Failure {
         let stopped = self.run.stopped.take();
         stopped.unwrap_or_else(|| CommandError::OUT_OF_MEMORY.into())
@@ -316,14 +318,14 @@ impl Drop for Calls<'_, '_> {
             self.context.host.process.running.end(number);
         }
         if self.run.is_reported {
-            // Ignore the error: the report expires within a second.
+            // Ignore the error: the report that the script is running expires within a second.
             let _ = self.context.store.store().end_script();
         }
     }
 }
 
-/// Returns the command that `arguments` call. Most commands have no subcommands, and need no name
-/// resolution, which builds an error for an unknown name.
+/// Returns the command that `arguments` call. Most commands have no subcommands, so they do not
+/// need full name resolution, which builds an error if the name is unknown.
 #[inline]
 fn command_of(arguments: &[&[u8]]) -> Option<&'static Command> {
     let command = find(arguments.first()?)?;

@@ -1,4 +1,4 @@
-//! EVAL, EVALSHA, their read-only variants, and SCRIPT.
+//! Implements EVAL and EVALSHA, their read-only variants, and SCRIPT.
 
 use super::call::Call;
 use super::flags::UNKNOWN;
@@ -49,8 +49,8 @@ fn evaluate(
     )
 }
 
-/// Runs a known lock script natively, or any other script in the interpreter. Returns `unknown` if
-/// the process has no interpreter.
+/// Runs a known lock script natively, and any other script in the interpreter. Returns the error
+/// `unknown` if the process has no interpreter.
 fn run_any(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -138,8 +138,8 @@ fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcom
     run::kill(context, false, reply)
 }
 
-/// Handles SCRIPT DEBUG. Enabling the debugger closes the connection, because the client's next
-/// script would otherwise run for real.
+/// Handles SCRIPT DEBUG. An attempt to enable the debugger closes the connection, because the
+/// client's next script would otherwise run normally instead of in the debugger.
 fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match arguments {
         [_, _, mode] if is_keyword(mode, "NO") => {

@@ -1,4 +1,4 @@
-//! Admission checks for scripts, and the flags that scripts and functions declare.
+//! Decides whether scripts are admitted, and finds the flags that scripts and functions declare.
 
 use super::locks::LockScript;
 use super::{functions, run};
@@ -7,14 +7,14 @@ use crate::context::Context;
 use crate::scripts::ScriptFlags;
 use crate::table::{Command, Group};
 
-/// The error for an unknown script in a process without an interpreter. EVAL itself is a known
-/// command.
+/// The error for an unknown script in a process without an interpreter. EVAL itself is still a
+/// known command.
 pub(super) const UNKNOWN: CommandError = CommandError::fixed(
     "ERR unknown script: this build has no Lua and runs only the scripts of redis-py's locks",
 );
 
-/// Rejects unknown scripts in a process without an interpreter, even if MULTI would only queue
-/// them.
+/// Rejects unknown scripts in a process without an interpreter, even if MULTI would only queue the
+/// command.
 pub(crate) fn admit(
     context: &Context<'_>,
     command: &Command,
@@ -30,8 +30,8 @@ pub(crate) fn admit(
     }
 }
 
-/// Returns the flags of the script or function that a command runs. The default flags stand for a
-/// command that runs no script, and for a script that is missing or has an invalid first line.
+/// Returns the flags of the script or function that a command runs. Returns the default flags if
+/// the command runs no script, or if the script does not exist or has an invalid first line.
 /// Running such a script reports the error.
 pub(crate) fn flags(context: &Context<'_>, command: &Command, arguments: &[&[u8]]) -> ScriptFlags {
     if command.group != Group::Scripting {

@@ -1,5 +1,5 @@
-//! FUNCTION, FCALL and FCALL_RO: libraries of functions in the store, and function calls, each in
-//! one transaction.
+//! Implements FUNCTION, FCALL and FCALL_RO: function libraries in the store, and function calls,
+//! each of which runs in a single transaction.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("function|kill", kill),
 ];
 
-/// The maximum length of a library text that FUNCTION RESTORE accepts, in bytes.
+/// The maximum length in bytes of a library's text that FUNCTION RESTORE accepts.
 const LONGEST: usize = 512 << 20;
 
 fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, CommandError> {
@@ -41,7 +41,8 @@ fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, Comman
     ))
 }
 
-/// Returns a closure that runs a library's code and returns the functions that it registers.
+/// Returns a closure that runs the program of a library and returns the functions that it
+/// registers.
 fn loading(
     context: &Context<'_>,
 ) -> Result<impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>, CommandError> {
@@ -54,7 +55,8 @@ fn libraries(context: &Context<'_>) -> Result<Arc<Libraries>, Failure> {
     known.now(context.store, loading(context)?)
 }
 
-/// Returns the number of functions in all libraries, or 0 in a process without an interpreter.
+/// Returns the total number of functions in all libraries, or 0 in a process without an
+/// interpreter.
 pub(crate) fn count(context: &Context<'_>) -> Result<usize, Failure> {
     if context.host.process.interpreter.is_none() {
         return Ok(0);
@@ -115,8 +117,8 @@ fn call(
     run::run_with(context, interpreter, script, &called, is_read_only, reply)
 }
 
-/// Changes libraries, and retries if another process has changed libraries in the meantime.
-/// `decide` chooses which libraries to delete and which to store.
+/// Changes libraries. Retries if another process has changed libraries in the meantime. `decide`
+/// chooses the libraries to delete and the libraries to store.
 fn change<'t>(
     context: &Context<'_>,
     decide: impl Fn(&Libraries) -> Result<LibraryChange<'t>, CommandError>,
@@ -136,14 +138,14 @@ fn change<'t>(
     }
 }
 
-/// Libraries to delete, and libraries to store.
+/// The libraries to delete, and the libraries to store.
 struct LibraryChange<'t> {
     forgotten: Vec<Vec<u8>>,
     kept: &'t [Arc<Library>],
 }
 
-/// Returns an error if a new library conflicts with an existing one. A function may belong to one
-/// library only.
+/// Returns an error if a new library conflicts with an existing library. Each function can belong
+/// to only one library.
 fn join(libraries: &Libraries, added: &[Arc<Library>], replaces: bool) -> Result<(), CommandError> {
     let mut joined = Libraries::default();
     for library in &libraries.all {
@@ -342,8 +344,8 @@ fn list(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Handles FUNCTION STATS. Functions that run in other processes are not named, because their names
-/// are unknown here.
+/// Handles FUNCTION STATS. The reply omits the names of functions that run in other processes,
+/// because this process does not know these names.
 fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if let Some(script) = context.store.store().running_script()
         && !script.is_function

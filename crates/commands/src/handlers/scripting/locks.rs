@@ -1,8 +1,9 @@
-//! The scripts of redis-py's locks. Their texts are the same from redis-py 5.0 to the newest
-//! version.
+//! Implements the scripts of redis-py's locks natively. Their texts have not changed since redis-py
+//! 5.0.
 //!
-//! They are recognized by their SHA-1 and implemented in Rust. Their replies and errors are those
-//! of the Lua texts in Redis 7.0, in a fraction of the time (`make bench TABLE=scripts`).
+//! The scripts are recognized by their SHA-1 and implemented in Rust. The replies and errors match
+//! those of the Lua scripts in Redis 7.0. The Rust code takes a fraction of the time (`make bench
+//! TABLE=scripts`).
 
 use std::borrow::Cow;
 
@@ -17,19 +18,19 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::reply::Reply;
 
-/// A script of redis-py's locks.
+/// A script that redis-py's locks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockScript {
-    /// Deletes the key if it holds the token.
+    /// Deletes the key if its value is the token.
     Release,
-    /// Extends or replaces the time to live of a key that holds the token. A key without a time to
-    /// live is unchanged.
+    /// Extends or replaces the time to live of a key whose value is the token. A key without a time
+    /// to live is not changed.
     Extend,
-    /// Sets the time to live of a key that holds the token.
+    /// Sets the time to live of a key whose value is the token.
     Reacquire,
 }
 
-/// Each lock script with its SHA-1 and the length of its text in bytes.
+/// The lock scripts, each with the SHA-1 and the length in bytes of its text.
 const SCRIPTS: [(LockScript, &str, usize); 3] = [
     (
         LockScript::Release,
@@ -50,8 +51,8 @@ const SCRIPTS: [(LockScript, &str, usize); 3] = [
 
 impl LockScript {
     pub(super) fn by_sha(sha: &[u8]) -> Option<LockScript> {
-        // Most scripts differ in the first digit. The case bit maps A-F to a-f and leaves 0-9
-        // unchanged.
+        // The SHA-1 of most other scripts differs in the first digit. Setting the case bit maps A-F
+        // to a-f and does not change 0-9.
         let first = sha.first()? | 0x20;
         let mut known = SCRIPTS.iter();
         let found =
@@ -60,7 +61,7 @@ impl LockScript {
     }
 
     pub(super) fn by_text(text: &[u8]) -> Option<LockScript> {
-        // Comparing lengths first avoids hashing most texts.
+        // Compare lengths first, which avoids hashing most scripts.
         let mut known = SCRIPTS.iter();
         known.find(|(.., length)| *length == text.len())?;
         LockScript::by_sha(Sha1::from(text).digest().to_string().as_bytes())
@@ -70,13 +71,13 @@ impl LockScript {
         SCRIPTS[self as usize].1
     }
 
-    /// Formats a command's error as Redis reports it from within a script.
+    /// Formats a command's error the way Redis does when a script calls the command.
     pub(super) fn error(self, text: &str, line: u32) -> CommandError {
         let sha = self.sha();
         CommandError::new(format!("{text} script: {sha}, on @user_script:{line}."))
     }
 
-    /// Formats an error of the script itself as Redis reports it.
+    /// Formats an error of the script itself the way Redis does.
     pub(super) fn own_error(self, text: &str, line: u32) -> CommandError {
         self.error(&format!("ERR user_script:{line}: {text}"), line)
     }
@@ -89,14 +90,14 @@ impl LockScript {
     }
 }
 
-/// The line that reads the token in each script, and the line of Extend that adds to the time to
-/// live.
+/// The line number in each script at which it reads the token. `ADDS` is the line of Extend that
+/// adds to the time to live.
 const READS: u32 = 2;
 const ADDS: u32 = 16;
-/// From this number on, Lua writes numbers with an exponent, which PEXPIRE rejects.
+/// The smallest number that Lua formats with an exponent, which PEXPIRE rejects.
 const EXPONENT_FROM: u64 = 100_000_000_000_000_000;
 
-/// Returns the line of a script's text that sets the time to live.
+/// Returns the line in a script's text that sets the time to live.
 fn expires(script: LockScript) -> u32 {
     if script == LockScript::Extend { 18 } else { 6 }
 }
@@ -134,7 +135,7 @@ impl<'a> LockCall<'a> {
         let key = self.key.ok_or_else(|| script.no_argument(READS))?;
         let key = store.key(key);
         let found = store.write(store.shards_of([&key]), |writer| {
-            // A missing token never equals the value of a key.
+            // If the token is missing, it never equals the value of a key.
             let held = match writer.holds(database, &key, self.token.unwrap_or_default()) {
                 Err(Error::WrongType) => {
                     let text = CommandError::WRONG_TYPE;
@@ -155,7 +156,7 @@ impl<'a> LockCall<'a> {
         Ok(())
     }
 
-    /// Runs the script on a key that holds the token. Returns whether the script succeeded.
+    /// Runs the script on a key whose value is the token. Returns whether the script succeeded.
     fn change(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -191,7 +192,7 @@ impl<'a> LockCall<'a> {
         Ok(true)
     }
 
-    /// Returns the time to live that Extend passes to PEXPIRE.
+    /// Returns the time to live that the Extend script passes to PEXPIRE.
     fn extended(&self, left: u64) -> Result<Option<Cow<'a, [u8]>>, CommandError> {
         let (Some(time), false) = (self.time, self.replaces) else {
             return Ok(self.time.map(Cow::Borrowed));
@@ -212,7 +213,7 @@ impl<'a> LockCall<'a> {
             let whole = sum.parse::<i64>();
             whole.is_ok_and(|whole| whole.unsigned_abs() < EXPONENT_FROM)
         });
-        // PEXPIRE rejects any other value, whatever its Lua format.
+        // PEXPIRE rejects any other value, regardless of how Lua formats it.
         Ok(Some(Cow::Owned(sum.unwrap_or_default().into_bytes())))
     }
 }

@@ -1,14 +1,15 @@
-//! Scripts and functions. The interpreter of the process runs them. A build without an interpreter
-//! knows only the scripts of redis-py's locks. `execute` calls these handlers, and `server` counts
-//! functions.
+//! Implements scripts and functions, which run in the interpreter of the process. A build without
+//! an interpreter supports only the scripts of redis-py's locks. `execute` calls the handlers, and
+//! `server` counts functions.
 //!
-//! - `call`: the keys and arguments of a script call.
-//! - `calls`: the commands that a script runs, and the conditions that end the script.
-//! - `evaluate`: EVAL, EVALSHA, their read-only variants, and SCRIPT.
-//! - `flags`: admission checks for scripts, and the flags that scripts and functions declare.
-//! - `functions`: libraries of functions, and function calls.
-//! - `locks`: the scripts of redis-py's locks.
-//! - `run`: scripts that the interpreter runs, each in one transaction.
+//! - `call`: stores the keys and arguments of a script call.
+//! - `calls`: runs the commands that a script calls, and checks the conditions that stop the
+//!   script.
+//! - `evaluate`: implements EVAL and EVALSHA, their read-only variants, and SCRIPT.
+//! - `flags`: decides whether scripts are admitted, and finds the flags that they declare.
+//! - `functions`: implements function libraries and function calls.
+//! - `locks`: implements the scripts of redis-py's locks natively.
+//! - `run`: runs scripts in the interpreter, each in a single transaction.
 
 mod call;
 mod calls;

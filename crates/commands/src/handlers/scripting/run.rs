@@ -1,8 +1,8 @@
-//! Scripts that the interpreter of the process runs, each in one transaction.
+//! Runs scripts in the interpreter of the process, each in a single transaction.
 //!
-//! A script locks the shards of its KEYS. If it uses any other key, the first run is rolled back
-//! and the transaction restarts with all shards locked. The reply is buffered until the transaction
-//! commits.
+//! A script locks the shards of its KEYS. If the script accesses any other key, the first run is
+//! rolled back, and the transaction restarts with all shards locked. The reply is buffered until
+//! the transaction commits.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::reply::{Reply, Tape};
 use crate::scripts::{Permissions, Script, ScriptArguments, ScriptError, ScriptFlags, Sha, busy};
 use crate::statistics::Lap;
 
-/// How a client names a script.
+/// The way in which a client identifies a script: by its text or by its SHA-1.
 #[derive(Clone, Copy)]
 pub(super) enum ScriptName<'a> {
     Text(&'a [u8]),
@@ -45,7 +45,7 @@ pub(super) fn run(
     )
 }
 
-/// Runs a script or a function of a library.
+/// Runs a script or a library function.
 pub(super) fn run_with(
     context: &mut Context<'_>,
     interpreter: &'static dyn Interpreter,
@@ -68,7 +68,7 @@ pub(super) fn run_with(
     evaluation.transact(context, reply)
 }
 
-/// Returns the permissions of a script, according to its flags and the command that calls it.
+/// Returns the permissions of a script, based on its flags and on the command that calls it.
 /// Returns an error if the script may not start.
 fn permit(
     context: &Context<'_>,
@@ -100,7 +100,7 @@ fn permit(
     })
 }
 
-/// A single run of a script.
+/// A single run of a script, with its arguments.
 struct Evaluation<'a> {
     interpreter: &'static dyn Interpreter,
     script: &'a Arc<Script>,
@@ -114,8 +114,8 @@ impl Evaluation<'_> {
         let mut tape = Tape::default();
         match self.run_in_transaction(context, &mut tape)? {
             None => tape.play_all(reply),
-            // Write the error instead of returning it: a returned error would undo the script's
-            // earlier changes.
+            // Write the error instead of returning it, because returning it would roll back the
+            // script's earlier changes.
             Some(error) => {
                 context.lap.add_error(error.text());
                 error.write(reply);
@@ -190,7 +190,7 @@ impl Evaluation<'_> {
             }
             Err(ScriptError::Stopped) => Err(stopped),
         };
-        // SELECT and the protocol within a script do not affect the client.
+        // A script's changes to the selected database and the protocol do not affect the client.
         context.session.database = database;
         context.session.protocol = protocol;
         failure
@@ -217,7 +217,7 @@ fn find(
     }
 }
 
-/// Returns the flags of the script with this SHA-1, or `None` if the script is unknown.
+/// Returns the flags of the script with this SHA-1, or `None` if no such script is known.
 pub(super) fn flags(context: &Context<'_>, sha: &[u8]) -> Option<ScriptFlags> {
     let scripts = &context.host.process.scripts;
     let script = scripts.find(context.store, &Sha::parse(sha)?).ok()??;
@@ -236,7 +236,7 @@ pub(super) fn load(
     Ok(())
 }
 
-/// Returns whether a script with this SHA-1 exists and this process can run it.
+/// Returns whether a script with this SHA-1 exists and this process has an interpreter to run it.
 pub(super) fn exists(context: &Context<'_>, name: &[u8]) -> Result<bool, Failure> {
     let process = context.host.process;
     match Sha::parse(name).filter(|_| process.interpreter.is_some()) {

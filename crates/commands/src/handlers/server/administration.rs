@@ -1,5 +1,5 @@
-//! Administration of the server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG,
-//! SHUTDOWN.
+//! Implements the administration of the server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG,
+//! DEBUG and SHUTDOWN.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn flushall(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// Returns whether a flush replies only after all memory is freed.
+/// Returns whether a flush command replies only after all memory has been freed.
 fn flush_waits(context: &Context<'_>, arguments: &[&[u8]]) -> Result<bool, CommandError> {
     match &arguments[1..] {
         [] => Ok(!context.host.config().boolean("lazyfree-lazy-user-flush")),
@@ -97,7 +97,7 @@ fn swapdb(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Rejects SAVE and BGSAVE: the server does not write snapshots.
+/// Rejects SAVE and BGSAVE, because the server does not write snapshots.
 fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "ERR snapshots are not supported: the store is one file, and 'undercroft export' writes a \
@@ -117,8 +117,8 @@ fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
 fn config_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut found = context.host.config().get(&arguments[2..]);
     for (name, value) in &mut found {
-        // Read parameters that belong to the store from the store: another process may have changed
-        // them.
+        // Another process may have changed the parameters that are stored in the store, so read
+        // them from there.
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         if let Some(stored) = stored_value(&context.store, &name) {
             *value = stored.into_bytes();
@@ -221,8 +221,8 @@ fn slowlog_reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) 
     Ok(())
 }
 
-/// Rejects DEBUG unless `enable-debug-command` allows it for this connection, as in Redis. A
-/// process that embeds the store may always run DEBUG.
+/// Rejects DEBUG unless `enable-debug-command` allows it on this connection, as in Redis. A process
+/// that embeds the store may always run DEBUG.
 pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
     let allowed = match context.host.config().value("enable-debug-command") {
         Value::Choice("yes") => true,
@@ -242,7 +242,7 @@ pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
 fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     match &arguments[1..] {
         [what, seconds] if is_keyword(what, "SLEEP") => {
-            // Text that is not a number counts as zero, as with C's `strtod`.
+            // As with C's `strtod`, text that is not a number counts as zero.
             let seconds = std::str::from_utf8(seconds).ok();
             let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
             let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -269,7 +269,7 @@ fn debug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     }
 }
 
-/// Handles SHUTDOWN. On success, closing the connection is the only reply.
+/// Handles SHUTDOWN. If it succeeds, the connection is closed without a reply.
 fn shutdown(context: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     let mut options = ShutdownOptions::default();
     for option in &arguments[1..] {
@@ -292,7 +292,7 @@ fn shutdown(context: &mut Context<'_>, arguments: &[&[u8]], _: &mut dyn Reply) -
         .map_err(CommandError::new)?)
 }
 
-/// Handles the HELP subcommand of any container command, with text generated from the command
+/// Handles the HELP subcommand of all container commands. The text is generated from the command
 /// table.
 fn help(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let Some(container) = crate::table::find(arguments[0]) else {

@@ -1,4 +1,4 @@
-//! COMMAND and its subcommands, which describe the command table to clients.
+//! Implements COMMAND and its subcommands, which describe the command table to clients.
 
 use undercroft_engine::glob::{Case, matches};
 
@@ -61,7 +61,7 @@ fn docs(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Resu
     let found: Vec<&Command> = if names.is_empty() {
         all().iter().collect()
     } else {
-        // Unknown command names are omitted from the reply.
+        // Unknown commands are omitted from the reply.
         names.iter().filter_map(|name| find_full(name)).collect()
     };
     write_docs(&found, reply);
@@ -72,7 +72,7 @@ fn docs(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Resu
 fn list(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Failure> {
     let filter: Box<dyn Fn(&Command) -> bool> = match arguments.get(2..).unwrap_or_default() {
         [] => Box::new(|_| true),
-        // Modules are not supported, so this filter matches no command.
+        // Undercroft does not support modules, so this filter matches no command.
         [by, what, _] if is_keyword(by, "FILTERBY") && is_keyword(what, "MODULE") => {
             Box::new(|_| false)
         }
@@ -134,7 +134,7 @@ fn get_keys_and_flags(
 fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
     let unknown = CommandError::fixed("ERR Invalid command specified");
     let command = resolve_name(arguments).map_err(|_| unknown)?;
-    // Shard channels route a command as keys do, but they are not keys.
+    // Shard channels determine the cluster node like keys, but they are not keys.
     if command
         .keys
         .iter()
@@ -159,7 +159,7 @@ fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, C
     Ok(keys)
 }
 
-/// Writes words as a set of simple strings, the form that COMMAND INFO uses for flags.
+/// Writes words as a set of simple strings, which is the form of flags in COMMAND INFO.
 fn write_words(words: &[&str], reply: &mut dyn Reply) {
     reply.set(words.len());
     words.iter().for_each(|word| reply.simple(word));

@@ -1,4 +1,4 @@
-//! LATENCY: slow events, and the distribution of command latencies.
+//! Implements LATENCY, which reports slow events and the latency distributions of commands.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("latency|reset", reset),
 ];
 
-/// The maximum size of a latency graph, in lines and columns.
+/// The maximum height of a latency graph in lines. `WIDTH` is the maximum width in columns.
 const HEIGHT: i64 = 4;
 const WIDTH: usize = 80;
 
@@ -104,7 +104,7 @@ fn histogram(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
     let shown: Vec<&(&str, Distribution)> = if named.is_empty() {
         all.iter().collect()
     } else {
-        // The name of a container command also selects its subcommands.
+        // The name of a container command also selects all its subcommands.
         let commands = named.iter().filter_map(|name| find_full(name));
         let names = commands.flat_map(|command| {
             let below = command.subcommands.iter().map(|below| below.name);
@@ -132,7 +132,8 @@ fn samples_of(context: &Context<'_>, name: &[u8]) -> Option<Samples> {
     context.host.latency().samples(Event::from_name(name)?)
 }
 
-/// Draws a graph of an event's latency: one column per sample, with the age of the sample below.
+/// Draws a graph of an event's latency with one column per sample. The age of each sample is
+/// printed below its column.
 fn drawing(name: &str, samples: &Samples, now: i64) -> String {
     let first = samples.kept.len().saturating_sub(WIDTH);
     let shown: Vec<_> = samples.kept.iter().skip(first).collect();
@@ -143,7 +144,8 @@ fn drawing(name: &str, samples: &Samples, now: i64) -> String {
         samples.longest,
         "-".repeat(WIDTH)
     );
-    // The lowest sample is one line high, and the highest fills the graph.
+    // The column of the lowest sample is one line high, and the column of the highest sample has
+    // the full height of the graph.
     let height = |time: i64| {
         let part = i128::from(time - low) * i128::from(HEIGHT - 1);
         1 + (part / i128::from((high - low).max(1))) as i64
@@ -172,7 +174,7 @@ fn drawing(name: &str, samples: &Samples, now: i64) -> String {
     text
 }
 
-/// Formats a duration in whole units of the largest unit that fits into it.
+/// Formats a duration as an integer in the largest unit that is not longer than the duration.
 fn age(seconds: i64) -> String {
     let units = [(86_400, 'd'), (3600, 'h'), (60, 'm')];
     let unit = units.into_iter().find(|(length, _)| seconds >= *length);

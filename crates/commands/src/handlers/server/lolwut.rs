@@ -1,4 +1,4 @@
-//! LOLWUT: draws a picture and reports the version.
+//! Implements LOLWUT, which draws a picture and reports the version.
 
 use crate::arguments::{integer, is_keyword};
 use crate::context::{Context, HandlerEntry};
@@ -9,10 +9,11 @@ use crate::table::REDIS_VERSION;
 /// Maps each command in this file to its handler.
 pub(crate) const HANDLERS: &[HandlerEntry] = &[("lolwut", lolwut)];
 
-/// The default and the maximum number of bays in the picture of a vault.
+/// The default number of bays in the picture of a vault. `BAYS_MAX` is the maximum number.
 const BAYS: usize = 5;
 const BAYS_MAX: usize = 40;
-/// One bay of an undercroft, and the pillar that ends the row.
+/// The lines of one bay of an undercroft. Each line is paired with its part of the pillar that ends
+/// the row of bays.
 const BAY: [(&str, &str); 6] = [
     ("____________", "_"),
     ("|  .-\"\"\"\"-. ", "|"),

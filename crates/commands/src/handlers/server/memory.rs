@@ -1,4 +1,5 @@
-//! MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: memory use of the store.
+//! Implements MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS, which report or reduce the store's
+//! memory usage.
 
 use std::fmt::Write as _;
 
@@ -18,11 +19,11 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("memory|stats", stats),
 ];
 
-/// The number of bytes below which MEMORY DOCTOR does not analyze a store.
+/// The size in bytes below which MEMORY DOCTOR does not analyze a store.
 const LITTLE: u64 = 5 << 20;
-/// The number of bytes below which MEMORY DOCTOR ignores a difference.
+/// The size in bytes below which MEMORY DOCTOR ignores a difference.
 const WORTH_SAYING: u64 = 10 << 20;
-/// The time in milliseconds after which a pinned value has probably been forgotten by its reader.
+/// The time in milliseconds after which a reader has probably forgotten to release a pinned value.
 const LONG_PINNED: u64 = 60_000;
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -63,7 +64,8 @@ fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outco
         reply.bulk(format!("db.{database}").as_bytes());
         reply.map(3);
         integer("overhead.hashtable.main", *bytes, reply);
-        // Deadlines are stored with their keys, so there is no separate table of expiring keys.
+        // Deadlines are stored with their keys, so Undercroft has no separate table of keys with
+        // deadlines.
         integer("overhead.hashtable.expires", 0, reply);
         integer("overhead.hashtable.slot-to-keys", 0, reply);
     }

@@ -1,14 +1,17 @@
-//! The commands about the server. Only `execute` calls them.
+//! Implements the commands that manage the server. Only `execute` calls the handlers.
 //!
-//! - `administration`: administration of the server and its databases: FLUSHALL, INFO, CONFIG,
-//!   SLOWLOG, DEBUG, SHUTDOWN.
-//! - `command`: COMMAND and its subcommands, which describe the command table to clients.
-//! - `info`: INFO: statistics about the server and the store, in Redis' format.
-//! - `latency`: LATENCY: slow events, and the distribution of command latencies.
-//! - `lolwut`: LOLWUT: draws a picture and reports the version.
-//! - `memory`: MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: memory use of the store.
-//! - `unsupported`: replies for features that this server lacks: clustering, replication and
-//!   modules.
+//! - `administration`: implements the administration of the server and its databases: FLUSHALL,
+//!   INFO, CONFIG, SLOWLOG, DEBUG and SHUTDOWN.
+//! - `command`: implements COMMAND and its subcommands, which describe the command table to
+//!   clients.
+//! - `info`: implements INFO, which reports statistics about the server and the store in Redis'
+//!   format.
+//! - `latency`: implements LATENCY, which reports slow events and the latency distributions of
+//!   commands.
+//! - `lolwut`: implements LOLWUT, which draws a picture and reports the version.
+//! - `memory`: implements MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS.
+//! - `unsupported`: replies to commands for features that Undercroft does not have: clustering,
+//!   replication and modules.
 
 pub(crate) mod administration;
 pub(crate) mod command;

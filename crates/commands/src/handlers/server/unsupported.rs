@@ -1,4 +1,5 @@
-//! Replies for features that this server lacks: clustering, replication and modules.
+//! Replies to commands for features that Undercroft does not have: clustering, replication and
+//! modules.
 
 use undercroft_numbers::parse_integer;
 
@@ -32,7 +33,7 @@ fn cluster(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed("ERR This instance has cluster support disabled").into())
 }
 
-/// Handles REPLICAOF and SLAVEOF. NO ONE succeeds, because the server is never a replica.
+/// Handles REPLICAOF and SLAVEOF. `NO ONE` succeeds, because the server is never a replica.
 fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     if is_keyword(arguments[1], "NO") && is_keyword(arguments[2], "ONE") {
         reply.ok();
@@ -50,7 +51,7 @@ fn follow(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Ou
 }
 
 /// Handles PSYNC and SYNC. A Redis or Valkey replica that receives this error code for PSYNC
-/// reconnects in its next cron run, once per second. After any other error it reconnects
+/// reconnects in its next cron run, once per second. After any other error, the replica reconnects
 /// immediately, hundreds of times per second.
 fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
@@ -60,7 +61,7 @@ fn copy(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     .into())
 }
 
-/// Handles REPLCONF. Its option-value pairs have no effect.
+/// Handles REPLCONF, whose options have no effect.
 fn replica_configuration(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -79,8 +80,8 @@ fn modules(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     Ok(())
 }
 
-/// Handles MODULE LOAD and the other commands that change modules. The error is that of a Redis
-/// server that is not configured to load modules.
+/// Handles MODULE LOAD and the other commands that change modules. The error is the same as in a
+/// Redis server that is not configured to load modules.
 fn change_modules(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from \
@@ -99,7 +100,8 @@ fn role(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     Ok(())
 }
 
-/// Handles WAIT. It returns zero at once, because there are no replicas to acknowledge writes.
+/// Handles WAIT. It returns zero immediately, because the server has no replicas that could
+/// acknowledge writes.
 fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     integer(arguments[1])?;
     match parse_integer(arguments[2]) {
@@ -112,13 +114,13 @@ fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outc
     }
 }
 
-/// Handles LASTSAVE. The reply is that of a Redis server that has not saved since it started.
+/// Handles LASTSAVE. The reply matches that of a Redis server that has not saved since it started.
 fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(info::last_save(context));
     Ok(())
 }
 
-/// Handles MIGRATE. Only the reply for missing keys is implemented.
+/// Handles MIGRATE. It is implemented only for keys that do not exist.
 fn migrate(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let keys = migrated_keys(arguments)?;
     integer(arguments[5])?;
@@ -133,7 +135,7 @@ fn migrate(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     .into())
 }
 
-/// Returns the keys that MIGRATE names.
+/// Returns the keys that the arguments of MIGRATE specify.
 fn migrated_keys<'a, 'k>(arguments: &'a [&'k [u8]]) -> Result<&'a [&'k [u8]], CommandError> {
     let mut options = &arguments[6..];
     loop {

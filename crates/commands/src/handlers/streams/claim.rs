@@ -1,4 +1,4 @@
-//! Pending entries: XPENDING, XACK, XCLAIM, XAUTOCLAIM.
+//! Implements the commands on pending entries: XPENDING, XACK, XCLAIM and XAUTOCLAIM.
 
 use smallvec::SmallVec;
 use undercroft_engine::streams::{Claim, Claimed, IdRange, StreamId};
@@ -25,7 +25,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
 fn xack(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (key, group) = (store.key(arguments[1]), arguments[2]);
-    // As in Redis, invalid IDs are an error only if the group exists.
+    // As in Redis, invalid IDs are reported only if the group exists.
     let (ids, error) = match ids(&arguments[3..]) {
         Ok(ids) => (ids, None),
         Err(error) => (SmallVec::new(), Some(error)),
@@ -98,7 +98,7 @@ fn pending_range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn
     let consumer = arguments.get(place + 3).copied();
     let (group, database) = (arguments[2], context.database());
     let now = context.store.now();
-    // An entry with a delivery time in the future has a negative idle time.
+    // If an entry's delivery time is in the future, its idle time is negative.
     let before = match idle {
         0 => u64::MAX,
         idle => u64::try_from((now as i64).saturating_sub(idle)).unwrap_or(0),
@@ -123,7 +123,7 @@ fn pending_range(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn
     Ok(())
 }
 
-/// Parses an integer, or returns `error`.
+/// Parses an integer. Returns `error` if the argument is invalid.
 fn number(argument: &[u8], error: &'static str) -> Result<i64, CommandError> {
     parse_integer(argument).ok_or(CommandError::fixed(error))
 }

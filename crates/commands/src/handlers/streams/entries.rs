@@ -1,4 +1,4 @@
-//! Stream entries: commands that add, read and delete them.
+//! Implements the commands that add, read and delete stream entries.
 
 use smallvec::SmallVec;
 use undercroft_engine::streams::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId};
@@ -24,7 +24,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
 /// The maximum size of an entry in bytes, as in Redis.
 const ENTRY_MAX: usize = 1 << 30;
 
-/// The number of IDs that are parsed without a heap allocation.
+/// The number of IDs that can be parsed without a heap allocation.
 const FEW: usize = 4;
 
 /// Handles XADD.
@@ -140,7 +140,7 @@ fn range(
     Ok(())
 }
 
-/// Parses arguments as entry IDs.
+/// Parses each argument as an entry ID.
 pub(super) fn ids(arguments: &[&[u8]]) -> Result<SmallVec<[StreamId; FEW]>, CommandError> {
     let mut ids = SmallVec::new();
     for text in arguments {

@@ -1,4 +1,4 @@
-//! XGROUP: consumer groups and their consumers.
+//! Implements XGROUP, which manages consumer groups and their consumers.
 
 use undercroft_engine::Writer;
 use undercroft_engine::streams::StreamId;
@@ -23,7 +23,7 @@ const NO_KEY: CommandError = CommandError::fixed(
      option to create an empty stream automatically.",
 );
 
-/// Returns the error for a missing group in a stream.
+/// Returns the error for a group that does not exist in a stream.
 fn no_group(arguments: &[&[u8]]) -> Failure {
     let [_, _, key, group, ..] = arguments else {
         return CommandError::SYNTAX.into();
@@ -45,8 +45,8 @@ fn no_group(arguments: &[&[u8]]) -> Failure {
     CommandError::from_parts(&parts).into()
 }
 
-/// Parses the options after the ID. Returns whether MKSTREAM is set, and the value of ENTRIESREAD
-/// or -1.
+/// Parses the options that follow the ID. Returns whether MKSTREAM is set, and the value of
+/// ENTRIESREAD or -1.
 fn options(arguments: &[&[u8]], creates: bool) -> Result<(bool, i64), CommandError> {
     let (mut create, mut read) = (false, -1);
     let mut options = arguments[5..].iter();
@@ -69,7 +69,7 @@ fn options(arguments: &[&[u8]], creates: bool) -> Result<(bool, i64), CommandErr
     Ok((create, read))
 }
 
-/// Runs `body` in a write transaction on the stream's key.
+/// Runs `body` in a write transaction on the key of the stream.
 fn change<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -147,8 +147,8 @@ fn xgroup_destroy(
     Ok(())
 }
 
-/// Runs `body` on a consumer. Returns an error if the stream is missing, or if `body` returns
-/// `None` because the group is missing.
+/// Runs `body` on a consumer. Returns an error if the stream does not exist, or if `body` returns
+/// `None` because the group does not exist.
 fn of_consumer<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],

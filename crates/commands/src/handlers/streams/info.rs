@@ -1,4 +1,4 @@
-//! XINFO: information about streams, groups and consumers.
+//! Implements XINFO, which describes streams, groups and consumers.
 
 use undercroft_engine::View;
 use undercroft_engine::streams::{
@@ -18,7 +18,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("xinfo|consumers", xinfo_consumers),
 ];
 
-/// The part of XINFO STREAM that both forms of the reply share.
+/// The part of the XINFO STREAM reply that does not depend on FULL.
 struct StreamSummary {
     length: u64,
     leaves: u64,
@@ -29,15 +29,15 @@ struct StreamSummary {
     groups: u64,
 }
 
-/// The part of XINFO STREAM that depends on FULL.
+/// The part of the XINFO STREAM reply that depends on FULL.
 enum Detail {
-    /// The first and the last entry.
+    /// The first and the last entry, without FULL.
     Edges(StreamEntries, StreamEntries),
-    /// Entries and all consumer groups.
+    /// Entries and all consumer groups, with FULL.
     Full(StreamEntries, Vec<GroupDetail>),
 }
 
-/// A group with its consumers and its pending entries.
+/// A consumer group with its consumers and its pending entries.
 struct GroupDetail {
     info: GroupInfo,
     pending: Vec<PendingEntry>,
@@ -45,12 +45,13 @@ struct GroupDetail {
 }
 
 const NO_KEY: CommandError = CommandError::fixed("ERR no such key");
-/// The default number of entries and of pending entries that FULL shows.
+/// The default number of entries, and of pending entries, that XINFO STREAM FULL shows.
 const SHOWN: u64 = 10;
 
 /// Handles XINFO STREAM.
 fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    // As in Redis, a missing key takes precedence over an invalid option.
+    // As in Redis, the error for a missing key takes precedence over the error for an invalid
+    // option.
     let wanted = wanted(arguments);
     let count = wanted.as_ref().ok().copied().flatten();
     let database = context.database();
@@ -129,7 +130,7 @@ fn xinfo_stream(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
     Ok(())
 }
 
-/// Returns how many entries XINFO STREAM FULL shows, or `None` without FULL.
+/// Returns the number of entries that XINFO STREAM FULL shows, or `None` if FULL is not given.
 fn wanted(arguments: &[&[u8]]) -> Result<Option<u64>, CommandError> {
     match &arguments[3..] {
         [] => Ok(None),
@@ -170,7 +171,7 @@ fn full_group(
     })
 }
 
-/// Writes a number, or null if it is unknown.
+/// Writes a number, or a null if the number is unknown.
 fn write_known(number: Option<i64>, reply: &mut dyn Reply) {
     match number {
         Some(number) => reply.integer(number),

@@ -1,11 +1,12 @@
-//! The commands on streams. Only `execute` calls them.
+//! Implements the commands on streams. Only `execute` calls the handlers.
 //!
-//! - `claim`: pending entries: XPENDING, XACK, XCLAIM, XAUTOCLAIM.
-//! - `entries`: stream entries: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM, XSETID.
-//! - `groups`: XGROUP: consumer groups and their consumers.
-//! - `info`: XINFO: information about streams, groups and consumers.
-//! - `parse`: parsing of entry IDs, ranges and trimming options.
-//! - `read`: XREAD and XREADGROUP.
+//! - `claim`: implements the commands on pending entries: XPENDING, XACK, XCLAIM and XAUTOCLAIM.
+//! - `entries`: implements the commands on entries: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM and
+//!   XSETID.
+//! - `groups`: implements XGROUP, which manages consumer groups and their consumers.
+//! - `info`: implements XINFO, which describes streams, groups and consumers.
+//! - `parse`: parses entry IDs, ranges and trimming options.
+//! - `read`: implements XREAD and XREADGROUP.
 
 pub(crate) mod claim;
 pub(crate) mod entries;
@@ -16,7 +17,7 @@ pub(crate) mod read;
 
 use crate::arguments::CommandError;
 
-/// Returns the error for a missing key or group.
+/// Returns the error for a key or a group that does not exist.
 fn no_group(key: &[u8], group: &[u8], behind: &str) -> CommandError {
     let text = |bytes: &[u8]| {
         bytes

@@ -1,4 +1,4 @@
-//! Parsing of entry IDs, ranges and trimming options.
+//! Parses entry IDs, ranges and trimming options.
 
 use undercroft_engine::streams::{EntryId, StreamId, StreamLimits, Trim, TrimTo};
 use undercroft_numbers::parse_integer;
@@ -7,10 +7,10 @@ use crate::arguments::{CommandError, integer, is_keyword};
 
 const INVALID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
-/// The maximum length of an ID in bytes.
+/// The maximum length of an entry ID in bytes.
 const LONGEST: usize = 127;
 
-/// Parses a whole text like C's `strtoull`.
+/// Parses an entire string as a number, like C's `strtoull`.
 fn number(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_integer(text) {
         return u64::try_from(value).ok();
@@ -40,7 +40,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses an ID. Also returns whether its sequence number must be generated (`*`).
+/// Parses an ID. Also returns whether the ID's sequence number must be generated (`*`).
 fn parse(
     text: &[u8],
     missing: u64,
@@ -72,12 +72,12 @@ fn parse(
     }
 }
 
-/// Parses an ID, without accepting `-` or `+`.
+/// Parses an ID. Rejects `-` and `+`.
 pub(super) fn strict_id(text: &[u8]) -> Result<StreamId, CommandError> {
     parse(text, 0, true, false).map(|(id, _)| id)
 }
 
-/// Parses an ID, or `-` and `+` for the lowest and the highest ID.
+/// Parses an ID. Accepts `-` as the lowest ID and `+` as the highest ID.
 pub(super) fn any_id(text: &[u8]) -> Result<StreamId, CommandError> {
     parse(text, 0, false, false).map(|(id, _)| id)
 }
@@ -103,7 +103,7 @@ pub(super) fn end(text: &[u8]) -> Result<StreamId, CommandError> {
     }
 }
 
-/// Parses an ID, or returns `None` for `$`.
+/// Parses an ID. Returns `None` for `$`, which stands for the last ID of the stream.
 pub(super) fn last_or_id(text: &[u8]) -> Result<Option<StreamId>, CommandError> {
     match text {
         b"$" => Ok(None),
@@ -114,19 +114,19 @@ pub(super) fn last_or_id(text: &[u8]) -> Result<Option<StreamId>, CommandError> 
 /// The options of XADD and XTRIM.
 #[derive(Debug, Default)]
 pub(super) struct Options {
-    /// How to trim the stream, if at all.
+    /// The trimming to apply to the stream, if any.
     pub(super) trim: Option<Trim>,
     /// Whether XADD must not create a stream (NOMKSTREAM).
     pub(super) keep_missing: bool,
     /// The index of XADD's ID in the arguments.
     pub(super) id_at: usize,
-    /// The ID given to XADD.
+    /// The ID given to XADD, if any.
     pub(super) id: Option<EntryId>,
 }
 
 impl Options {
-    /// Parses the options. Without LIMIT, `limits` determines how many entries an approximate trim
-    /// may remove.
+    /// Parses the options. If LIMIT is not given, `limits` determines how many entries an
+    /// approximate trim can remove.
     pub(super) fn parse(
         arguments: &[&[u8]],
         adds: bool,
@@ -166,18 +166,18 @@ impl Options {
     }
 }
 
-/// The trimming options parsed so far.
+/// The trimming options that have been parsed so far.
 #[derive(Default)]
 struct Trimming {
     to: Option<TrimTo>,
-    /// Whether to remove only whole leaves.
+    /// Whether only complete leaves of the stream's tree are removed.
     is_approximate: bool,
     /// The maximum number of entries to remove.
     limit: Option<u64>,
 }
 
 impl Trimming {
-    /// Parses the arguments of MAXLEN or MINID. Returns how many words they take.
+    /// Parses the arguments of MAXLEN or MINID. Returns the number of arguments parsed.
     fn read_strategy(&mut self, option: &[u8], words: &[&[u8]]) -> Result<usize, CommandError> {
         if self.to.is_some() {
             return Err(CommandError::fixed(

@@ -1,4 +1,4 @@
-//! XREAD and XREADGROUP: reads of stream entries.
+//! Implements XREAD and XREADGROUP, which read stream entries.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ struct Request<'a> {
     group: Option<(&'a [u8], &'a [u8])>,
     /// The maximum number of entries per stream. 0 means no limit.
     count: u64,
-    /// How long to block, if at all. `Some(None)` blocks without a timeout.
+    /// The time for which to block: `None` does not block, and `Some(None)` blocks without a
+    /// timeout.
     block: Option<Option<Duration>>,
     acknowledged: bool,
 }
@@ -70,7 +71,7 @@ impl<'a> Request<'a> {
             } else if is_keyword(option, "STREAMS") && more > 0 {
                 let streams = &arguments[place + 1..];
                 if !streams.len().is_multiple_of(2) {
-                    // As in Redis, the error names XREAD even if XREADGROUP was called.
+                    // As in Redis, the error message names XREAD even if XREADGROUP was called.
                     return Err(CommandError::fixed(
                         "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
                     ));
@@ -125,7 +126,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Parses a timeout in milliseconds. `None` means no timeout.
+/// Parses a timeout in milliseconds. Returns `None` if the timeout is zero, which means no timeout.
 fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
     let milliseconds = parse_integer(argument).ok_or(CommandError::fixed(
         "ERR timeout is not an integer or out of range",
@@ -135,12 +136,12 @@ fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
     Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }
 
-/// The streams that have entries to return, each with its entries.
+/// The streams that contain entries to return, each with these entries.
 type FoundStreams<'a> = Vec<(&'a [u8], StreamEntries)>;
 
-/// Writes the entries that were found, or blocks until there are some. A command never blocks
-/// within a transaction. `texts` holds the keys to wait for, followed by the IDs or the group and
-/// consumer.
+/// Writes the entries that were found, or blocks until entries arrive. Within a transaction, a
+/// command never blocks. `texts` contains the keys to wait for, followed either by the IDs or by
+/// the group and the consumer.
 fn finish(
     context: &mut Context<'_>,
     request: &Request<'_>,
@@ -270,7 +271,7 @@ fn xreadgroup(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Re
                 continue;
             }
             let how = (most, request.acknowledged);
-            // The error also rolls back the deliveries from earlier keys.
+            // The error also rolls back the deliveries of entries from earlier keys.
             if !writer.stream_deliver(database, key, names, how, &mut entries)? {
                 return Err(missing(name).into());
             }

@@ -1,4 +1,5 @@
-//! BITFIELD and BITFIELD_RO: integers of any width at any bit offset in a string.
+//! Implements BITFIELD and BITFIELD_RO, which access integers of any width at any bit offset in a
+//! string.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::Text;
@@ -14,21 +15,21 @@ use crate::reply::Reply;
 pub(crate) const HANDLERS: &[HandlerEntry] =
     &[("bitfield", bitfield), ("bitfield_ro", bitfield_ro)];
 
-/// The sign and width in bits of an integer: `i1` to `i64`, `u1` to `u63`.
+/// The signedness and width in bits of an integer: `i1` to `i64`, or `u1` to `u63`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FieldType {
     signed: bool,
     bits: u32,
 }
 
-/// How to handle a value that does not fit its field.
+/// The way to handle a value that does not fit in its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
-    /// Keep the low bits.
+    /// Keep only the low bits.
     Wrap,
     /// Store the nearest value that fits.
     Saturate,
-    /// Leave the field unchanged.
+    /// Do not change the field.
     Fail,
 }
 
@@ -39,7 +40,7 @@ enum Action {
     Increment(i64),
 }
 
-/// A single BITFIELD subcommand.
+/// A BITFIELD subcommand.
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     action: Action,
@@ -53,7 +54,7 @@ impl FieldType {
         const INVALID: CommandError = CommandError::fixed(
             "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
         );
-        // As in Redis, the type ends at a zero byte.
+        // As in Redis, a zero byte ends the type.
         let end = argument.iter().position(|&byte| byte == 0);
         let (signed, digits) = match &argument[..end.unwrap_or(argument.len())] {
             [b'i', digits @ ..] => (true, digits),
@@ -76,13 +77,13 @@ impl FieldType {
         }
     }
 
-    /// Returns `value + change` limited to the field, and whether it overflowed. For an unsigned
-    /// field, `value` is interpreted as unsigned.
+    /// Returns `value + change` limited to the range of the field, and whether the sum overflowed.
+    /// If the field is unsigned, `value` is interpreted as unsigned.
     fn add(self, value: i64, change: i64, overflow: Overflow) -> (i64, bool) {
         let (above, below, most, least) = if self.signed {
             let most = i64::MAX >> (64 - self.bits);
             let least = -most - 1;
-            // These differences may exceed 64 bits. They wrap as in Redis, and so the order of the
+            // These differences can exceed 64 bits. They wrap as in Redis, so the order of the
             // checks below must match Redis.
             let (up, down) = (most.wrapping_sub(value), least.wrapping_sub(value));
             let narrow = self.bits != 64;
@@ -115,7 +116,7 @@ impl FieldType {
     }
 }
 
-/// Parses and checks all subcommands before any of them runs.
+/// Parses and validates all subcommands before any of them runs.
 fn parse(context: &Context<'_>, mut rest: &[&[u8]]) -> Result<Vec<Operation>, CommandError> {
     let mut operations = Vec::new();
     let mut overflow = Overflow::Wrap;
@@ -162,7 +163,8 @@ fn parse(context: &Context<'_>, mut rest: &[&[u8]]) -> Result<Vec<Operation>, Co
     }
 }
 
-/// Parses the offset of a field: a bit offset, or `#` and a multiple of the field's width.
+/// Parses the offset of a field: either a bit offset, or `#` followed by a multiple of the field's
+/// width.
 fn field_offset(context: &Context<'_>, argument: &[u8], bits: u32) -> Result<u64, CommandError> {
     let offset = match argument {
         [b'#', number @ ..] => {

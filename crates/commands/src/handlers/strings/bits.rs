@@ -1,4 +1,5 @@
-//! Strings as bit arrays: single bits, counts, searches, combinations.
+//! Implements the commands that treat strings as bit arrays: they access, count, search and combine
+//! bits.
 
 use undercroft_engine::View;
 use undercroft_engine::events::KeyEvent;
@@ -19,13 +20,13 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("bitop", bitop),
 ];
 
-/// Parses a bit offset, which must lie within the longest allowed string.
+/// Parses a bit offset, which must lie within a string of the maximum allowed length.
 pub(crate) fn bit_offset(context: &Context<'_>, argument: &[u8]) -> Result<u64, CommandError> {
     let offset = parse_integer(argument);
     check_offset(context, offset)
 }
 
-/// Returns `offset` if it is a valid bit offset, or an error.
+/// Returns `offset` if it is a valid bit offset, and an error otherwise.
 pub(crate) fn check_offset(
     context: &Context<'_>,
     offset: Option<i64>,
@@ -62,7 +63,7 @@ fn setbit(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Calls `look` on the string stored at `key`. Returns `None` if the key is missing.
+/// Calls `look` on the string stored at `key`. Returns `None` if the key does not exist.
 pub(crate) fn look_at_text<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -99,8 +100,8 @@ fn in_bits(unit: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// Converts a range of bytes or bits in a string of `bytes` bytes to its first bit and the bit
-/// after its last. Returns `None` if the range is empty.
+/// Converts a range of bytes or bits, in a string of `bytes` bytes, to the first bit of the range
+/// and the bit after its end. Returns `None` if the range is empty.
 fn bit_range(start: i64, end: Option<i64>, bits: bool, bytes: u64) -> Option<(u64, u64)> {
     let units = i64::try_from(if bits { bytes * 8 } else { bytes }).ok()?;
     let from_end = |place: i64| {
@@ -118,7 +119,7 @@ fn bit_range(start: i64, end: Option<i64>, bits: bool, bytes: u64) -> Option<(u6
     Some((start.unsigned_abs() * size, (end.unsigned_abs() + 1) * size))
 }
 
-/// Handles BITCOUNT. As in Redis, invalid arguments are not an error if the key is missing.
+/// Handles BITCOUNT. As in Redis, invalid arguments are not reported if the key does not exist.
 fn bitcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let range = match &arguments[2..] {
         [] => Ok(Some((0, -1, false))),
@@ -141,7 +142,7 @@ fn bitcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// Parses the range of BITCOUNT. Returns `None` if the range is empty in any string, without
+/// Parses the range of BITCOUNT. If the range is empty in every string, returns `None` without
 /// checking the unit.
 fn count_range(
     start: &[u8],
@@ -156,8 +157,8 @@ fn count_range(
     Ok(Some((start, end, bits)))
 }
 
-/// Handles BITPOS. As in Redis, invalid arguments after the bit are not an error if the key is
-/// missing.
+/// Handles BITPOS. As in Redis, invalid arguments that follow the bit are not reported if the key
+/// does not exist.
 fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let bit = match integer(arguments[2])? {
         0 => false,
@@ -174,7 +175,7 @@ fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
             return Ok(None);
         };
         let found = text.find_bit(view, bit, first, last)?;
-        // Without an explicit end, the string counts as padded with zeros.
+        // If no end is given, the string counts as padded with zeros.
         Ok(found.or((!bit && end.is_none()).then_some(last)))
     })?;
     reply.integer(match found {
@@ -185,7 +186,7 @@ fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Parses the start, end and unit of BITPOS. The default unit is the byte.
+/// Parses the start, end and unit of BITPOS. The default unit is a byte.
 fn position_range(rest: &[&[u8]]) -> Result<(i64, Option<i64>, bool), CommandError> {
     match rest {
         [] => Ok((0, None, false)),

@@ -1,4 +1,4 @@
-//! Approximate counts of distinct elements: PFADD, PFCOUNT, PFMERGE.
+//! Implements PFADD, PFCOUNT and PFMERGE, which count distinct elements approximately.
 
 use std::time::Duration;
 
@@ -30,14 +30,14 @@ impl From<Corrupt> for Failure {
     }
 }
 
-/// Returns the maximum size of a sparse value in bytes.
+/// Returns the configured maximum size of a sparse HyperLogLog in bytes.
 fn sparse_max(context: &Context<'_>) -> usize {
     let bytes = context.host.config().integer("hll-sparse-max-bytes");
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Loads the HyperLogLog stored in `entry`, or returns `None` if there is no entry. A value whose
-/// header is invalid is rejected before its body is read.
+/// Loads the HyperLogLog stored in `entry`. Returns `None` if `entry` is `None`. Rejects a value
+/// with an invalid header before reading its body.
 fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failure> {
     let Some(entry) = entry else {
         return Ok(None);
@@ -50,7 +50,8 @@ fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failu
     }
     value.clear();
     text.append_to(view, &mut value)?;
-    // Check the header of the copy: a read without a lock may have seen a different value above.
+    // Check the header of the copy too, because the previous read without a lock may have seen a
+    // different value.
     if hll::encoding(&value).is_none() {
         return Err(INVALID.into());
     }
@@ -101,7 +102,7 @@ fn pfcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
             None => 0,
             Some((value, encoding)) => {
                 match hll::cached_count(&value) {
-                    // As in Redis, PFCOUNT converts any other encoding to a raw string.
+                    // As in Redis, PFCOUNT converts a value in any other encoding to a raw string.
                     Some(count) if encoding == TextEncoding::Raw => count,
                     cached => count_and_cache(context, arguments[1], &value, cached)?,
                 }
@@ -130,9 +131,9 @@ fn pfcount(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// Counts the elements and caches the result in the value if the store can be written immediately.
-/// Otherwise the result is not cached: a reader must neither wait for a writer (R9) nor fail
-/// because the store is full.
+/// Counts the elements, and caches the result in the value if the store can be written immediately.
+/// Otherwise the result is not cached, because a reader must neither wait for a writer (R9) nor
+/// fail because the store is full.
 fn count_and_cache(
     context: &Context<'_>,
     key: &[u8],
@@ -154,7 +155,7 @@ fn count_and_cache(
                 .text(writer.view())?
                 .append_to(writer.view(), &mut value)?;
         }
-        // The value may have changed since it was counted.
+        // Cache the count only if the value has not changed since it was counted.
         if value == seen {
             if cached.is_none() {
                 hll::cache_count(&mut value, count);
@@ -254,8 +255,8 @@ fn pfdebug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// Handles PFSELFTEST. Checks on generated elements that sparse and dense values hold the same
-/// registers and give a good estimate.
+/// Handles PFSELFTEST. Checks with generated elements that sparse and dense values have the same
+/// registers and yield a good estimate.
 fn pfselftest(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const ELEMENTS: u32 = 10_000;
     let (mut sparse, mut dense) = (hll::new(), hll::new());

@@ -1,10 +1,11 @@
-//! The commands on strings. Only `execute` calls them.
+//! Implements the commands on strings. Only `execute` calls the handlers.
 //!
-//! - `bitfield`: BITFIELD and BITFIELD_RO: integers of any width at any bit offset in a string.
-//! - `bits`: strings as bit arrays: single bits, counts, searches, combinations.
-//! - `hyperloglog`: approximate counts of distinct elements: PFADD, PFCOUNT, PFMERGE.
-//! - `substrings`: substrings, floating-point counters, and LCS.
-//! - `values`: reads and writes of whole strings.
+//! - `bitfield`: implements BITFIELD and BITFIELD_RO, which access integers in a string.
+//! - `bits`: implements the commands that treat strings as bit arrays.
+//! - `hyperloglog`: implements PFADD, PFCOUNT and PFMERGE, which count distinct elements
+//!   approximately.
+//! - `substrings`: implements the commands on substrings and floating-point counters, and LCS.
+//! - `values`: implements the commands that read and write complete strings.
 
 pub(crate) mod bitfield;
 pub(crate) mod bits;

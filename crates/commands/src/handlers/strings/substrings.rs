@@ -1,4 +1,4 @@
-//! Substrings, floating-point counters, and LCS.
+//! Implements the commands on substrings and floating-point counters, and LCS.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::STRING_MAX;
@@ -22,7 +22,8 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("lcs", lcs),
 ];
 
-/// The minimum of `proto-max-bulk-len` in bytes. Shorter strings need no look at the configuration.
+/// The minimum value of `proto-max-bulk-len`, in bytes. A shorter string is always allowed, so it
+/// needs no configuration lookup.
 const ALWAYS_ALLOWED: u64 = 1 << 20;
 
 /// Handles APPEND.
@@ -42,7 +43,7 @@ fn append(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Limits on the length of strings, read from the configuration.
+/// The limits on the length of strings, read from the configuration.
 struct Limits<'a>(&'a crate::config::Config);
 
 impl<'a> Limits<'a> {
@@ -111,7 +112,7 @@ fn getrange(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Repl
     Ok(())
 }
 
-/// Converts the range of a GETRANGE command to the byte range `start..end` in a string of this
+/// Converts the range of a GETRANGE command to the byte range `start..end` in a string of the given
 /// length. Returns `None` if the range is empty.
 fn range(start: i64, end: i64, length: u64) -> Option<(u64, u64)> {
     let length = i64::try_from(length).ok()?;
@@ -203,7 +204,7 @@ fn lcs(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key, found);
     }
-    // LCS is slow, so it works on copies: it holds no lock, and no reader has to retry.
+    // LCS is slow, so run it on copies: no lock is held, and no reader must retry.
     let options = LcsOptions::parse(&arguments[3..])?;
     let [first, second] = &texts;
     lcs::check_size(first.len(), second.len(), Limits::of(context).longest())

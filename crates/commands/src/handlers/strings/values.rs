@@ -1,4 +1,4 @@
-//! Reads and writes of whole strings.
+//! Implements the commands that read and write complete strings.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::{Held, Values};
@@ -29,7 +29,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("decrby", decrby),
 ];
 
-/// Handles `GET key`.
+/// Handles GET.
 #[inline]
 pub(crate) fn plain_get<R: Reply + ?Sized>(
     context: &mut Context<'_>,
@@ -72,7 +72,7 @@ fn get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     plain_get(context, arguments[1], reply)
 }
 
-/// Options of SET and GETEX, which share their syntax.
+/// The options of SET and GETEX, which have the same syntax.
 #[derive(Default)]
 struct Options<'a> {
     if_missing: bool,
@@ -84,7 +84,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses options as Redis does. An option may be repeated, and its last value wins.
+    /// Parses options with Redis' rules. If an option is repeated, the last value applies.
     /// Conflicting options are an error.
     fn parse(mut rest: &[&'a [u8]], getex: bool) -> Result<Options<'a>, CommandError> {
         let mut options = Options::default();
@@ -116,7 +116,7 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    /// Returns the deadline in Unix milliseconds, if the options contain one.
+    /// Returns the deadline in Unix milliseconds if the options specify one.
     fn deadline(&self, now: u64, name: &str) -> Result<Option<u64>, CommandError> {
         let Some((unit, base, text)) = self.time else {
             return Ok(None);
@@ -136,7 +136,7 @@ fn time_option(option: &[u8]) -> Option<(TimeUnit, TimeBase)> {
     })
 }
 
-/// Replaces the contents of `out` with the entry's string. Returns whether there is an entry.
+/// Replaces the contents of `out` with the string of an entry. Returns whether the entry exists.
 fn copy_text(
     writer: &Writer<'_, '_>,
     entry: Option<&Entry>,
@@ -275,7 +275,7 @@ fn getex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
             if !found {
                 return Ok(());
             }
-            // An invalid time is not an error if the key is missing.
+            // An invalid time is reported only if the key exists.
             match options.deadline(writer.now(), "getex")? {
                 Some(deadline) if deadline <= writer.now() => {
                     writer.remove(database, key)?;
@@ -289,7 +289,7 @@ fn getex(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     )
 }
 
-/// Reads a string, changes its key in the same transaction, and replies with the old value.
+/// Reads a string, changes its key in the same transaction, and replies with the old string.
 fn get_and(
     context: &mut Context<'_>,
     key: &[u8],

@@ -1,4 +1,4 @@
-//! Rows of the commands on the bits of strings.
+//! Defines the table rows for commands on the bits of strings.
 
 use super::keys::{self, READ, REPLACE};
 use crate::table::command::Command;

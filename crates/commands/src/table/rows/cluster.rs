@@ -1,10 +1,10 @@
-//! Rows of the cluster commands. There is no cluster mode, so each command replies like a Redis
-//! server with cluster mode off.
+//! Defines the table rows for cluster commands. Undercroft has no cluster mode, so each command
+//! replies like a Redis server whose cluster mode is off.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};
 
-/// The summary of every cluster command.
+/// The summary that all cluster commands share.
 const SUMMARY: &str = "Returns an error because cluster mode is not supported.";
 
 /// Returns the row of a subcommand that inspects the cluster.
@@ -20,12 +20,12 @@ const fn look(
         .reply("an error")
 }
 
-/// Marks a subcommand whose reply in a cluster is nondeterministic.
+/// Marks a subcommand whose reply would be nondeterministic in a cluster.
 const fn vary(command: Command) -> Command {
     command.tips(&["nondeterministic_output"])
 }
 
-/// Returns the row of a subcommand with which administrators inspect the cluster.
+/// Returns the row of a subcommand that lets administrators inspect the cluster.
 const fn inspect(name: &'static str, since: &'static str) -> Command {
     vary(look(name, 3, since, "node-id").flags(&[Flag::Admin, Flag::Stale]))
 }
@@ -40,7 +40,7 @@ const fn change(
     look(name, arity, since, syntax).flags(&[Flag::Admin, Flag::Stale, Flag::NoAsyncLoading])
 }
 
-/// Returns the row of a command that sets the mode of a connection to a cluster node.
+/// Returns the row of a command that sets a connection's mode in a cluster.
 const fn of_connection(name: &'static str, flags: &[Flag]) -> Command {
     Command::new(name, 1, Group::Cluster, "3.0.0")
         .flags(flags)

@@ -1,4 +1,4 @@
-//! Rows of the commands on the connection itself.
+//! Defines the table rows for commands that manage the connection.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};

@@ -1,13 +1,13 @@
-//! Rows of the commands for diagnostics and for unsupported features: LATENCY, MEMORY, MODULE,
-//! REPLICAOF, LOLWUT.
+//! Defines the table rows for diagnostics and for unsupported features: LATENCY, MEMORY, MODULE,
+//! REPLICAOF and LOLWUT.
 
 use super::keys;
 use crate::table::command::Command;
 use crate::table::flags::{Flag, Group};
 
-/// The flags of administrative commands, which run even when most others do not.
+/// The flags of administrative commands, which run even when most other commands do not.
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale];
-/// Hints for cluster clients: ask every node.
+/// Tips for cluster clients: send the command to every node.
 const OF_EACH_NODE: &[&str] = &[
     "nondeterministic_output",
     "request_policy:all_nodes",
@@ -61,7 +61,7 @@ const fn help(name: &'static str, since: &'static str) -> Command {
         .reply("array of simple")
 }
 
-/// Returns the row of REPLICAOF under either of its two names.
+/// Returns the row of REPLICAOF or of its older name, SLAVEOF.
 const fn follow(name: &'static str, since: &'static str) -> Command {
     Command::new(name, 3, Group::Server, since)
         .flags(&[
@@ -78,7 +78,7 @@ const fn follow(name: &'static str, since: &'static str) -> Command {
         .reply("OK, or an error")
 }
 
-/// Returns the row of SYNC or PSYNC, which replicas send.
+/// Returns the row of SYNC or PSYNC, which replicas send to a master.
 const fn copy(
     name: &'static str,
     arity: i32,

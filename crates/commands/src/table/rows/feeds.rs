@@ -1,4 +1,4 @@
-//! Rows of the feed commands, which Redis does not have.
+//! Defines the table rows for feed commands, which Redis does not have.
 
 use super::keys;
 use crate::table::command::Command;

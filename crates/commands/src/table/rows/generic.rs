@@ -1,4 +1,4 @@
-//! Rows of the commands on keys of any type.
+//! Defines the table rows for commands on keys of any type.
 
 use super::keys::{self, CREATE, READ, REPLACE, TAKE};
 use crate::table::command::Command;
@@ -394,7 +394,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("NOKEY, or an error"),
 ];
 
-/// Redis' notes on the keys that SORT names by patterns, and on the key that it stores into.
+/// Redis' note on the keys that SORT derives from patterns. It precedes the note on the key that
+/// SORT stores into.
 const SORTED_BY: &str = "For the optional BY/GET keyword. It is marked 'unknown' \
              because the key names derive from the content of the \
              key we sort";

@@ -1,4 +1,4 @@
-//! Rows of the geospatial commands.
+//! Defines the table rows for geospatial commands.
 
 use super::keys::{self, READ, REPLACE};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Rows of the commands on hashes.
+//! Defines the table rows for commands on hashes.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Rows of the commands on HyperLogLogs.
+//! Defines the table rows for commands on HyperLogLogs.
 
 use super::keys::{self, READ};
 use crate::table::command::Command;

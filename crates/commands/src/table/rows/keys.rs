@@ -1,4 +1,4 @@
-//! Named key specifications for the rows of the table.
+//! Defines named key specifications for the rows of the command table.
 
 use crate::table::flags::KeyFlag;
 use crate::table::key_spec::KeySpec;
@@ -18,12 +18,12 @@ pub(super) const ADD: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Insert];
 pub(super) const DROP: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Delete];
 /// The command removes all or part of the value and returns it.
 pub(super) const TAKE: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete];
-/// The command stores a value, replacing any other.
+/// The command stores a value, replacing any existing value.
 pub(super) const REPLACE: &[KeyFlag] = &[KeyFlag::Overwrite, KeyFlag::Update];
-/// The command stores a value if the key does not exist.
+/// The command stores a value only if the key does not exist.
 pub(super) const CREATE: &[KeyFlag] = &[KeyFlag::Overwrite, KeyFlag::Insert];
 
-// Specifications for a single key, the first argument.
+// Specifications for commands whose only key is the first argument.
 pub(super) const READ_KEY: &[KeySpec] = &[KeySpec::first(READ)];
 pub(super) const LOOK_KEY: &[KeySpec] = &[KeySpec::first(LOOK)];
 pub(super) const CHANGE_KEY: &[KeySpec] = &[KeySpec::first(CHANGE)];
@@ -33,24 +33,25 @@ pub(super) const DROP_KEY: &[KeySpec] = &[KeySpec::first(DROP)];
 pub(super) const TAKE_KEY: &[KeySpec] = &[KeySpec::first(TAKE)];
 pub(super) const REPLACE_KEY: &[KeySpec] = &[KeySpec::first(REPLACE)];
 
-// Specifications for keys in all arguments.
+// Specifications for commands whose arguments are all keys.
 pub(super) const READ_ALL: &[KeySpec] = &[KeySpec::all_from(1, READ)];
 pub(super) const LOOK_ALL: &[KeySpec] = &[KeySpec::all_from(1, LOOK)];
 pub(super) const REMOVE_ALL: &[KeySpec] =
     &[KeySpec::all_from(1, &[KeyFlag::Remove, KeyFlag::Delete])];
-/// The specification for keys before a final timeout.
+/// The specification for keys that are followed by a timeout.
 pub(super) const TAKE_ALL_BUT_LAST: &[KeySpec] = &[KeySpec::range(1, -2, 1, TAKE)];
 
-// Specifications for keys whose number precedes them.
+// Specifications for keys that are preceded by their number.
 pub(super) const READ_COUNTED: &[KeySpec] = &[KeySpec::counted(1, READ)];
 pub(super) const TAKE_COUNTED: &[KeySpec] = &[KeySpec::counted(1, TAKE)];
-/// The specification for keys whose number follows a timeout.
+/// The specification for keys that are preceded by a timeout and by their number.
 pub(super) const WAIT_COUNTED: &[KeySpec] = &[KeySpec::counted(2, TAKE)];
 
-// The specification for a key in the second argument, as in subcommands.
+// The specification for a key that is the second argument, as in subcommands.
 pub(super) const LOOK_SECOND: &[KeySpec] = &[KeySpec::second(LOOK)];
 
-// Specifications for commands that move or store from one key to another.
+// Specifications for commands that move an item between keys, or that store a result computed from
+// other keys.
 pub(super) const MOVE_ITEM: &[KeySpec] = &[KeySpec::first(TAKE), KeySpec::second(ADD)];
 pub(super) const STORE_ONE: &[KeySpec] = &[KeySpec::first(REPLACE), KeySpec::second(READ)];
 pub(super) const STORE_ALL: &[KeySpec] = &[KeySpec::first(REPLACE), KeySpec::all_from(2, READ)];

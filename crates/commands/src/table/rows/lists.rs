@@ -1,4 +1,4 @@
-//! Rows of the commands on lists.
+//! Defines the table rows for commands on lists.
 
 use super::keys;
 use crate::table::command::Command;

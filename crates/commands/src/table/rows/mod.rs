@@ -1,12 +1,13 @@
-//! The rows of the table, one file for each of Redis' command groups. Only `lookup` uses this
-//! folder.
+//! Contains the rows of the command table, one file for each of Redis' command groups. Only
+//! `lookup` uses this module.
 //!
 //! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`,
-//!   `pubsub`, `scripting`, `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: the
-//!   rows of these groups.
-//! - `diagnostics`: the rows of the group `server` for diagnostics and unsupported features.
-//! - `feeds`: the rows of the feed commands, which Redis does not have.
-//! - `keys`: named key specifications for the rows.
+//!   `pubsub`, `scripting`, `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: define
+//!   the rows of the group with this name.
+//! - `diagnostics`: defines the rows of the `server` group for diagnostics and unsupported
+//!   features.
+//! - `feeds`: defines the rows of the feed commands, which Redis does not have.
+//! - `keys`: defines named key specifications for the rows.
 
 mod bitmap;
 mod cluster;
@@ -30,7 +31,7 @@ mod transaction;
 
 use super::command::Command;
 
-/// All rows, group by group.
+/// All rows of the table, ordered by group.
 pub(super) const FAMILIES: [&[Command]; 18] = [
     strings::COMMANDS,
     bitmap::COMMANDS,

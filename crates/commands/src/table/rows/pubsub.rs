@@ -1,4 +1,4 @@
-//! Rows of the publish/subscribe commands.
+//! Defines the table rows for publish/subscribe commands.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group, KeyFlag};
@@ -6,7 +6,7 @@ use crate::table::key_spec::KeySpec;
 
 /// The flags of commands that change the connection's subscriptions.
 const SUBSCRIBING: &[Flag] = &[Flag::Pubsub, Flag::NoScript, Flag::Loading, Flag::Stale];
-/// The flags of subcommands that only inspect.
+/// The flags of subcommands that only inspect subscriptions.
 const LOOKING: &[Flag] = &[Flag::Pubsub, Flag::Loading, Flag::Stale];
 
 pub(super) const COMMANDS: &[Command] = &[

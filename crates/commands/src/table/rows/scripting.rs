@@ -1,4 +1,4 @@
-//! Rows of the commands for scripts and functions.
+//! Defines the table rows for commands that manage scripts and functions.
 
 use super::keys::{READ, READ_AND_CHANGE};
 use crate::table::command::Command;
@@ -191,7 +191,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .subcommands(FUNCTION),
 ];
 
-/// The flags of commands that change libraries.
+/// The flags of commands that change function libraries.
 const CHANGING: &[Flag] = &[Flag::Write, Flag::NoScript];
 const ADDING: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::NoScript];
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];

@@ -1,4 +1,4 @@
-//! Rows of the commands for the server and its databases.
+//! Defines the table rows for commands that manage the server and its databases.
 
 use crate::table::command::Command;
 use crate::table::flags::{Category, Flag, Group};

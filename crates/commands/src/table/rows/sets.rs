@@ -1,4 +1,4 @@
-//! Rows of the commands on sets.
+//! Defines the table rows for commands on sets.
 
 use super::keys::{self, CHANGE, READ};
 use crate::table::command::Command;

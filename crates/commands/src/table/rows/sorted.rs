@@ -1,4 +1,4 @@
-//! Rows of the commands on sorted sets.
+//! Defines the table rows for commands on sorted sets.
 
 use super::keys;
 use crate::table::command::Command;

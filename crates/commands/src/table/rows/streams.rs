@@ -1,4 +1,4 @@
-//! Rows of the commands on streams.
+//! Defines the table rows for commands on streams.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Rows of the commands on strings.
+//! Defines the table rows for commands on strings.
 
 use super::keys::{self, CREATE, READ, READ_AND_CHANGE, REPLACE};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Rows of the transaction commands.
+//! Defines the table rows for transaction commands.
 
 use super::keys;
 use crate::table::command::Command;

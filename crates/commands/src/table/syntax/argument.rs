@@ -1,30 +1,30 @@
-//! Command arguments, as COMMAND DOCS describes them.
+//! Defines command arguments in the form in which COMMAND DOCS describes them.
 
 /// The type of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A string of bytes.
+    /// An arbitrary string.
     String,
     /// An integer.
     Integer,
     /// A floating-point number.
     Double,
-    /// A key.
+    /// A key name.
     Key,
     /// A glob-style pattern.
     Pattern,
-    /// A Unix time.
+    /// A time in Unix format.
     UnixTime,
-    /// A token without a value.
+    /// A token that is not followed by a value.
     PureToken,
-    /// One of several arguments.
+    /// A choice among several arguments.
     OneOf,
     /// A sequence of arguments.
     Block,
 }
 
 impl Kind {
-    /// Returns the name that COMMAND DOCS prints.
+    /// Returns the type's name in the output of COMMAND DOCS.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "string",
@@ -40,23 +40,23 @@ impl Kind {
     }
 }
 
-/// One argument of a command.
+/// An argument of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// A descriptive name, which does not appear in calls.
+    /// A descriptive name of the argument, which does not appear in calls.
     pub name: String,
     /// The type of the argument.
     pub kind: Kind,
-    /// The token that precedes the argument, or that is the argument.
+    /// The token that precedes the argument's value, or that is the entire argument.
     pub token: Option<&'static str>,
     /// The index of the key specification that covers this argument, if any.
     pub key_spec: Option<usize>,
-    /// Whether the argument may be omitted.
+    /// Whether the argument can be omitted.
     pub optional: bool,
-    /// Whether the argument may be repeated.
+    /// Whether the argument can be repeated.
     pub multiple: bool,
-    /// Whether each repetition includes the token.
+    /// Whether the token is repeated along with the value.
     pub multiple_token: bool,
-    /// The members of a block, or the alternatives of a choice.
+    /// The arguments of a block, or the alternatives of a choice.
     pub parts: Vec<Argument>,
 }

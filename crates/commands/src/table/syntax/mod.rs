@@ -2,16 +2,16 @@
 //! programs. `handlers` calls this module through [`Command::arguments`].
 //!
 //! ```text
-//! key value [NX | XX] [EX seconds | PX milliseconds]      words in capitals are tokens, others stand for values
+//! key value [NX | XX] [EX seconds | PX milliseconds]      uppercase words are tokens, others stand for values
 //! key [key ...]   GET pattern [GET pattern ...]           one or more
 //! source destination LEFT | RIGHT                         without brackets, a bar separates single words
 //! <FROMMEMBER member | FROMLONLAT longitude latitude>     one of several alternatives, each of several words
 //! [AGGREGATE SUM | MIN | MAX]                             a token before one of several words
 //! ```
 //!
-//! - `argument`: command arguments, as COMMAND DOCS describes them.
-//! - `words`: details that the syntax omits: Redis' names for groups and tokens, and the types of
-//!   words.
+//! - `argument`: defines command arguments in the form in which COMMAND DOCS describes them.
+//! - `words`: supplies details that the syntax omits: Redis' names for groups and tokens, and the
+//!   types of words.
 
 mod argument;
 mod words;
@@ -23,11 +23,11 @@ use words::{GROUPS, TOKENS, kind_of};
 
 pub(crate) use argument::{Argument, Kind};
 
-/// An element of a syntax.
+/// An element of a command's syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Word(&'static str),
-    /// A group in brackets, and whether it is optional.
+    /// A bracketed group, and whether it is optional.
     Group(bool, Vec<Piece>),
     Bar,
     Dots,
@@ -44,7 +44,7 @@ impl Command {
         let pieces = read(&mut spaced.into_iter());
         let mut arguments = SyntaxReader { command: self.name }.sequence(&pieces);
         name_ends(&mut arguments);
-        // A subcommand's name counts as an argument.
+        // The name of a subcommand counts as an argument.
         let first = 1 + usize::from(self.name.contains('|'));
         for (index, spec) in self.keys.iter().enumerate() {
             if !spec.flags.has(KeyFlag::NotKey) {
@@ -55,7 +55,7 @@ impl Command {
     }
 }
 
-/// Splits brackets off a word.
+/// Splits a word into its brackets and the text between them.
 fn cut(word: &'static str, parts: &mut Vec<&'static str>) {
     let is_bracket = |letter: char| matches!(letter, '[' | ']' | '<' | '>');
     let mut rest = word;
@@ -70,7 +70,7 @@ fn cut(word: &'static str, parts: &mut Vec<&'static str>) {
     parts.extend(Some(rest).filter(|rest| !rest.is_empty()));
 }
 
-/// Reads the pieces up to the end of a group.
+/// Parses pieces up to the end of the current group.
 fn read(parts: &mut impl Iterator<Item = &'static str>) -> Vec<Piece> {
     let mut pieces = Vec::new();
     while let Some(part) = parts.next() {
@@ -89,7 +89,8 @@ fn is_token(word: &str) -> bool {
     !word.contains(|letter: char| letter.is_ascii_lowercase())
 }
 
-/// Whether a piece contains only values: a value word, or a repetition of value words.
+/// Returns whether a piece contains only values: either a value word, or a repetition of value
+/// words.
 fn is_value(piece: &Piece) -> bool {
     match piece {
         Piece::Word(word) => !is_token(word),
@@ -115,7 +116,7 @@ fn pure_token(token: &'static str) -> Argument {
     let known = TOKENS.iter().find(|(other, _)| *other == token);
     let name = known.map_or_else(|| token.to_lowercase(), |(_, name)| (*name).to_owned());
     Argument {
-        // The syntax shows the empty string as two quotes.
+        // The syntax represents the empty string as two quotes.
         token: Some(token.trim_matches('"')),
         ..plain(&name, Kind::PureToken)
     }
@@ -139,13 +140,13 @@ fn group(kind: Kind, parts: Vec<Argument>) -> Argument {
     }
 }
 
-/// Parses the syntax of one command.
+/// A parser for the syntax of one command.
 struct SyntaxReader {
     command: &'static str,
 }
 
 impl SyntaxReader {
-    /// Parses pieces into arguments. Bars separate single words here.
+    /// Parses pieces into arguments. In such a sequence, bars separate single words.
     fn sequence(&self, pieces: &[Piece]) -> Vec<Argument> {
         let mut arguments: Vec<Argument> = Vec::new();
         let mut rest = pieces;
@@ -195,7 +196,8 @@ impl SyntaxReader {
         argument
     }
 
-    /// Marks the last arguments as repeatable if the group repeats them. Returns whether it does.
+    /// Marks the last arguments as repeatable if the group repeats them. Returns whether the group
+    /// repeats them.
     fn repeat(&self, body: &[Piece], arguments: &mut Vec<Argument>) -> bool {
         let again = self.sequence(&body[..body.len() - 1]);
         let Some(from) = arguments.len().checked_sub(again.len()) else {
@@ -215,7 +217,8 @@ impl SyntaxReader {
         true
     }
 
-    /// Parses a group in brackets: a choice if it contains a bar, otherwise a single argument.
+    /// Parses a bracketed group: a choice if the group contains a bar, and a single argument
+    /// otherwise.
     fn choice(&self, body: &[Piece]) -> Argument {
         let choices: Vec<&[Piece]> = body.split(|piece| *piece == Piece::Bar).collect();
         let [first, more @ ..] = &choices[..] else {
@@ -224,7 +227,7 @@ impl SyntaxReader {
         if more.is_empty() {
             return self.one(body);
         }
-        // If the first alternative starts with two tokens, the first token precedes the whole
+        // If the first alternative starts with two tokens, the first token belongs to the entire
         // choice.
         let (token, first) = match first {
             [Piece::Word(token), rest @ ..]
@@ -258,8 +261,8 @@ impl SyntaxReader {
         if arguments.len() == 1 {
             return arguments.remove(0);
         }
-        // If more arguments follow a token with several values, the block is dissolved and its
-        // first value keeps the token.
+        // If more arguments follow a token with several values, dissolve the block and attach the
+        // token to the first value.
         if let Some(first) = arguments
             .first_mut()
             .filter(|first| first.kind == Kind::Block)
@@ -274,7 +277,7 @@ impl SyntaxReader {
     }
 }
 
-/// Names two `where` choices after the source end and the destination end, like Redis.
+/// Renames two `where` arguments to `wherefrom` and `whereto`, like Redis.
 fn name_ends(arguments: &mut [Argument]) {
     let ends = arguments
         .iter_mut()
@@ -287,7 +290,8 @@ fn name_ends(arguments: &mut [Argument]) {
 /// Marks the arguments that a key specification covers.
 fn mark_keys(arguments: &mut [Argument], spec: &KeySpec, index: usize, first: usize) {
     if spec.unknown {
-        // Only SORT has unknown keys: its STORE target, or the patterns of the keys that it reads.
+        // Only SORT has keys at unknown positions: its STORE target, or the keys that it reads by
+        // patterns.
         let stores = spec.flags.has(KeyFlag::Overwrite);
         for argument in arguments {
             match argument.token {
@@ -322,7 +326,7 @@ fn mark(argument: &mut Argument, index: usize) {
     (argument.kind, argument.key_spec) = (Kind::Key, Some(index));
 }
 
-/// Marks the arguments at the given positions, and advances the position.
+/// Marks the argument if its position is among the keys, and advances the position.
 fn mark_places(
     argument: &mut Argument,
     index: usize,
@@ -360,7 +364,7 @@ mod tests {
     use super::*;
     use crate::table::{find_full, with_subcommands};
 
-    /// Formats an argument as one line.
+    /// Formats an argument as a line of text.
     fn line(argument: &Argument) -> String {
         let parts: Vec<String> = argument.parts.iter().map(line).collect();
         let mut text = match argument.kind {

@@ -1,9 +1,9 @@
-//! Details that a command's syntax omits: Redis' names for groups and tokens, and the types of
-//! words.
+//! Supplies details that a command's syntax omits: Redis' names for groups and tokens, and the
+//! types of words.
 
 use super::argument::Kind;
 
-/// Redis' names for groups, keyed by the tokens or names of the members. The name of any other
+/// Redis' names for groups, keyed by the tokens or names of their members. The default name of a
 /// group is its members' names, joined by `_`.
 pub(super) const GROUPS: &[(&str, &str)] = &[
     ("*|id", "id_or_auto"),
@@ -58,7 +58,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
     ("YES|SYNC|NO", "mode"),
 ];
 
-/// Redis' names for tokens that differ from the token in lower case.
+/// Redis' names for tokens, if they differ from the token in lowercase.
 pub(super) const TOKENS: &[(&str, &str)] = &[
     ("\"\"", "empty_string"),
     ("$", "new_id"),
@@ -127,10 +127,11 @@ pub(super) fn kind_of(command: &str, word: &str) -> Kind {
         _ if word.starts_with("unix-time") => Kind::UnixTime,
         "pattern" => Kind::Pattern,
         "increment" if command.ends_with("float") => Kind::Double,
-        // Blocking commands accept fractions of a second.
+        // Timeouts of blocking commands can have fractions of a second.
         "timeout" if command.starts_with('b') => Kind::Double,
         "min" | "max" if command.contains("score") || command == "zcount" => Kind::Double,
-        // In ZRANGE and in the stream commands, the ends of a range may be scores, members or IDs.
+        // In ZRANGE and in the stream commands, the bounds of a range can be scores, members or
+        // IDs.
         "start" | "stop" | "end" if command == "zrange" || command.starts_with('x') => Kind::String,
         "value" if command == "setbit" || command == "bitfield" => Kind::Integer,
         _ if INTEGERS.contains(&word) => Kind::Integer,

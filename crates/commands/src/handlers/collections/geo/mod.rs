@@ -1,8 +1,8 @@
-//! Geospatial indexes: sorted sets whose scores encode positions on the earth. Only `execute` calls
-//! these handlers.
+//! Implements geospatial indexes, which are sorted sets whose scores encode positions on the earth.
+//! Only `execute` calls these handlers.
 //!
-//! - `request`: parsing of GEOSEARCH, GEORADIUS and their variants.
-//! - `search`: GEOSEARCH, GEORADIUS and their variants.
+//! - `request`: parses the arguments of GEOSEARCH, GEORADIUS and their variants.
+//! - `search`: implements GEOSEARCH, GEORADIUS and their variants.
 
 mod request;
 pub(crate) mod search;
@@ -26,14 +26,14 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("geohash", geohash),
 ];
 
-/// Writes a distance with four decimals in any protocol. As in Redis, the product with 10,000 is
-/// rounded, which occasionally differs from rounding the exact number.
+/// Writes a distance with four decimals in any protocol. As in Redis, the distance times 10,000 is
+/// rounded to an integer, which occasionally differs from rounding the exact number.
 fn write_distance(distance: f64, reply: &mut dyn Reply) {
     let scaled = (distance * 1e4).round_ties_even() as u64;
     reply.bulk(format!("{}.{:04}", scaled / 10_000, scaled % 10_000).as_bytes());
 }
 
-/// Writes a position with up to 17 decimals and no exponent.
+/// Writes a position as two numbers with up to 17 decimals and no exponent.
 fn write_position((longitude, latitude): Position, reply: &mut dyn Reply) {
     reply.array(2);
     for degrees in [longitude, latitude] {
@@ -84,7 +84,7 @@ fn geoadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// Returns the scores of members. The score is `None` if the member or the key is missing.
+/// Returns the score of each member. A score is `None` if the member or the key does not exist.
 fn scores(
     context: &mut Context<'_>,
     key: &[u8],

@@ -1,30 +1,30 @@
-//! Parsing of GEOSEARCH, GEORADIUS and their variants.
+//! Parses the arguments of GEOSEARCH, GEORADIUS and their variants.
 
 use crate::algorithms::double::parse_double;
 use crate::algorithms::geohash::{Position, Shape, is_valid};
 use crate::arguments::{CommandError, integer, is_keyword};
 
-/// The order of the results.
+/// The order of the search results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The order in which the search finds the members.
+    /// Unsorted, in the order in which the search finds members.
     None,
-    /// Nearest first.
+    /// Sorted by distance from the center, nearest first.
     Nearest,
-    /// Farthest first.
+    /// Sorted by distance from the center, farthest first.
     Farthest,
 }
 
-/// The command that is parsed.
+/// The command whose arguments are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GeoCommand {
-    /// GEORADIUS, which may store its results, or GEORADIUS_RO.
+    /// GEORADIUS, which can store its results, or GEORADIUS_RO, which cannot.
     Radius { stores: bool },
-    /// GEORADIUSBYMEMBER, which may store its results, or GEORADIUSBYMEMBER_RO.
+    /// GEORADIUSBYMEMBER, which can store its results, or GEORADIUSBYMEMBER_RO, which cannot.
     Member { stores: bool },
-    /// GEOSEARCH.
+    /// The GEOSEARCH command.
     Search,
-    /// GEOSEARCHSTORE.
+    /// The GEOSEARCHSTORE command.
     SearchStore,
 }
 
@@ -41,16 +41,16 @@ impl GeoCommand {
     }
 }
 
-/// The key that receives the results.
+/// The key in which the results are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
     pub(super) key: &'a [u8],
-    /// Whether the stored scores are distances (STOREDIST).
+    /// Whether distances are stored as scores (STOREDIST).
     pub(super) distances: bool,
 }
 
-/// The parsed arguments of a search. The center and the shape may be `None` only if the key is
-/// missing.
+/// The parsed arguments of a search. The center or the shape is `None` only if the key does not
+/// exist.
 #[derive(Clone, Debug)]
 pub(super) struct Request<'a> {
     pub(super) center: Option<Position>,
@@ -60,7 +60,7 @@ pub(super) struct Request<'a> {
     pub(super) order: Order,
     /// The maximum number of results. 0 means no limit.
     pub(super) count: u64,
-    /// Whether any matches suffice, not only the nearest (ANY).
+    /// Whether any matches are acceptable, not only the nearest ones (ANY).
     pub(super) any: bool,
     pub(super) with_distance: bool,
     pub(super) with_score: bool,
@@ -68,7 +68,7 @@ pub(super) struct Request<'a> {
     pub(super) target: Option<Target<'a>>,
 }
 
-/// Parses a longitude and a latitude.
+/// Parses a longitude and a latitude into a position.
 pub(super) fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
     let degrees = |argument| parse_double(argument).ok_or(CommandError::NOT_A_FLOAT);
     let position = (degrees(longitude)?, degrees(latitude)?);
@@ -81,7 +81,7 @@ pub(super) fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, Co
     )))
 }
 
-/// Returns the length of a unit in meters.
+/// Returns the length of a distance unit in meters.
 pub(super) fn unit(name: &[u8]) -> Result<f64, CommandError> {
     match name.to_ascii_lowercase().as_slice() {
         b"m" => Ok(1.0),
@@ -94,7 +94,7 @@ pub(super) fn unit(name: &[u8]) -> Result<f64, CommandError> {
     }
 }
 
-/// Parses a circle and its unit.
+/// Parses the radius of a circle and its distance unit.
 fn circle(radius: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
     let radius = parse_double(radius).ok_or(CommandError::fixed("ERR need numeric radius"))?;
     if radius < 0.0 {
@@ -105,7 +105,7 @@ fn circle(radius: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
     Ok((Shape::Circle { radius }, meters))
 }
 
-/// Parses a box and its unit.
+/// Parses the width and the height of a box and their distance unit.
 fn rectangle(width: &[u8], height: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
     let width = parse_double(width).ok_or(CommandError::fixed("ERR need numeric width"))?;
     let height = parse_double(height).ok_or(CommandError::fixed("ERR need numeric height"))?;
@@ -121,7 +121,8 @@ fn rectangle(width: &[u8], height: &[u8], name: &[u8]) -> Result<(Shape, f64), C
 
 impl<'a> Request<'a> {
     /// Parses a command, including its name. `find` looks up the position of a member, and is
-    /// called only if the key exists. Errors have Redis' precedence, including those of `find`.
+    /// called only if the key exists. If several errors apply, including errors of `find`, returns
+    /// the same one as Redis.
     pub(super) fn parse<E: From<CommandError>>(
         arguments: &[&'a [u8]],
         command: GeoCommand,
@@ -157,7 +158,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The state of the parser.
+/// A parser for the arguments of a search.
 struct Parser<'a, F> {
     request: Request<'a>,
     command: GeoCommand,
@@ -272,7 +273,7 @@ where
         }
     }
 
-    /// Centers the search on a member.
+    /// Centers the search on the position of a member.
     fn set_center(&mut self, member: &[u8]) -> Result<(), E> {
         const NO_MEMBER: CommandError =
             CommandError::fixed("ERR could not decode requested zset member");
@@ -284,7 +285,7 @@ where
         (self.request.shape, self.request.meters) = (Some(shape), meters);
     }
 
-    /// Checks that the options are compatible. `name` is the name of the command.
+    /// Checks that the options are compatible. `name` is the command's name.
     fn finish(self, name: &[u8]) -> Result<Request<'a>, E> {
         let mut request = self.request;
         let shows = request.with_distance || request.with_score || request.with_position;

@@ -1,4 +1,4 @@
-//! GEOSEARCH, GEORADIUS and their variants.
+//! Implements GEOSEARCH, GEORADIUS and their variants.
 
 use std::cmp::Ordering;
 
@@ -39,7 +39,7 @@ fn by_distance(one: &Hit, other: &Hit) -> Ordering {
     one.distance.total_cmp(&other.distance)
 }
 
-/// Returns the members inside the shape, in the requested order.
+/// Returns the members whose positions are inside the shape, in the requested order.
 fn search(view: &View<'_>, set: &SortedSet, request: &Request<'_>) -> Result<Vec<Hit>, Error> {
     let (Some(center), Some(shape)) = (request.center, request.shape) else {
         return Ok(Vec::new());
@@ -89,7 +89,8 @@ fn search(view: &View<'_>, set: &SortedSet, request: &Request<'_>) -> Result<Vec
     Ok(hits)
 }
 
-/// Returns the position of a member in a sorted set.
+/// Returns the position of a member in a sorted set, or `None` if the set does not contain the
+/// member.
 fn find(
     view: &View<'_>,
     set: Option<&SortedSet>,
@@ -101,7 +102,8 @@ fn find(
     }
 }
 
-/// The result of a search: the hits, or `Stores` if an option such as STORE asks to store them.
+/// The result of a search: the hits, or `Stores` if an option such as STORE requires the command to
+/// store them.
 enum SearchResult<'a> {
     Hits(Request<'a>, Vec<Hit>, bool),
     Stores,
@@ -219,8 +221,8 @@ fn store_hits(
     Ok(())
 }
 
-/// Returns every key that may receive the results. The actual key is known only after all options
-/// are parsed.
+/// Returns every key in which the results may be stored. The actual key is known only after all
+/// options have been parsed.
 fn possible_targets<'a>(arguments: &'a [&'a [u8]], command: GeoCommand) -> Vec<&'a &'a [u8]> {
     if command == GeoCommand::SearchStore {
         return vec![&arguments[1]];

@@ -1,4 +1,4 @@
-//! ZADD, ZINCRBY, ZREM: commands that add and remove members.
+//! Implements the commands that add and remove members of sorted sets: ZADD, ZINCRBY and ZREM.
 
 use undercroft_engine::sorted_sets::AddRule;
 
@@ -13,7 +13,7 @@ use crate::reply::Reply;
 pub(crate) const HANDLERS: &[HandlerEntry] =
     &[("zadd", zadd), ("zrem", zrem), ("zincrby", zincrby)];
 
-/// Parses a score.
+/// Parses the score of a member.
 pub(crate) fn score(argument: &[u8]) -> Result<f64, CommandError> {
     parse_double(argument).ok_or(CommandError::NOT_A_FLOAT)
 }
@@ -23,7 +23,7 @@ fn zadd(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     add(context, arguments, AddRule::default(), reply)
 }
 
-/// Handles ZINCRBY. It is ZADD with INCR, and accepts ZADD's options too.
+/// Handles ZINCRBY, which is ZADD with the INCR option and also accepts ZADD's other options.
 fn zincrby(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let rule = AddRule {
         increment: true,
@@ -43,7 +43,7 @@ fn add(
     while let [option, behind @ ..] = rest {
         let is = |name: &str| is_keyword(option, name);
         match option {
-            // An argument that starts with a digit is the first score, so the options have ended.
+            // An argument that starts with a digit is the first score, so no more options follow.
             [b'0'..=b'9', ..] => break,
             _ if is("NX") => rule.only_new = true,
             _ if is("XX") => rule.only_existing = true,
@@ -73,7 +73,7 @@ fn add(
     Ok(())
 }
 
-/// Checks that the options are compatible, and parses the members with their scores.
+/// Checks that the options are compatible, and parses the members and their scores.
 fn parse_members<'a>(
     rest: &[&'a [u8]],
     rule: AddRule,
@@ -117,8 +117,8 @@ fn zrem(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
     Ok(())
 }
 
-/// Returns whether the only remaining argument is the option `name`. Anything else is a syntax
-/// error.
+/// Returns `true` if `rest` consists of the option `name`, and `false` if it is empty. Any other
+/// arguments are a syntax error.
 pub(super) fn only_option(rest: &[&[u8]], name: &str) -> Result<bool, CommandError> {
     match rest {
         [] => Ok(false),

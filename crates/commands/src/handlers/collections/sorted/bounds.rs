@@ -1,4 +1,4 @@
-//! Parsing of ranges by rank, score and text.
+//! Parses ranges by rank, by score and in lexicographic order.
 
 use undercroft_engine::sorted_sets::{Bounds, ScoreBound, TextBound};
 
@@ -35,7 +35,7 @@ pub(super) fn ranks<'a>(start: &[u8], stop: &[u8]) -> Result<Bounds<'a>, Command
     Ok(Bounds::Ranks(integer(start)?, integer(stop)?))
 }
 
-/// Parses a range of scores, lower bound first.
+/// Parses a range of scores. The lower bound comes first.
 pub(super) fn scores<'a>(low: &[u8], high: &[u8]) -> Result<Bounds<'a>, CommandError> {
     match (score_bound(low), score_bound(high)) {
         (Some(low), Some(high)) => Ok(Bounds::Scores(low, high)),
@@ -43,7 +43,7 @@ pub(super) fn scores<'a>(low: &[u8], high: &[u8]) -> Result<Bounds<'a>, CommandE
     }
 }
 
-/// Parses a range of texts, lower bound first.
+/// Parses a lexicographic range. The lower bound comes first.
 pub(super) fn texts<'a>(low: &'a [u8], high: &'a [u8]) -> Result<Bounds<'a>, CommandError> {
     match (text_bound(low), text_bound(high)) {
         (Some(low), Some(high)) => Ok(Bounds::Texts(low, high)),

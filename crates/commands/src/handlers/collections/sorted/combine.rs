@@ -1,4 +1,4 @@
-//! Unions, intersections and differences of sorted sets and sets.
+//! Computes unions, intersections and differences of sorted sets and sets.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::sets::SetOperation;
@@ -24,7 +24,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zdiffstore", zdiffstore),
 ];
 
-/// The properties of a command that its name implies.
+/// The properties that a command's name implies.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     operation: SetOperation,
@@ -42,7 +42,7 @@ struct Options {
     limit: usize,
 }
 
-/// Unparsed arguments.
+/// Arguments that have not been parsed.
 type Arguments<'a> = &'a [&'a [u8]];
 
 /// Splits the arguments after `numkeys` into the keys and the options.
@@ -112,8 +112,8 @@ fn parse_options(rest: &[&[u8]], keys: usize, form: Form) -> Result<Options, Com
     Ok(options)
 }
 
-/// Looks up all sources. As in Redis, invalid options are an error only if all keys have the right
-/// type.
+/// Looks up all source keys. As in Redis, invalid options are reported only if all keys have the
+/// right type.
 fn gather<'a>(
     keys: &[Key<'_>],
     options: &'a Result<Options, CommandError>,
@@ -130,7 +130,7 @@ fn gather<'a>(
     Ok((sources, options))
 }
 
-/// Returns which of the sources exist.
+/// Returns whether each of the sources exists.
 fn those_found(sources: &[Weighted]) -> Vec<bool> {
     sources.iter().map(|(source, _)| source.is_some()).collect()
 }

@@ -1,11 +1,12 @@
-//! The commands on sorted sets. `execute` calls them, and `geo` shares code with them.
+//! Implements the commands on sorted sets. `execute` calls the handlers, and `geo` shares code with
+//! them.
 //!
-//! - `add`: ZADD, ZINCRBY, ZREM: commands that add and remove members.
-//! - `bounds`: parsing of ranges by rank, score and text.
-//! - `combine`: unions, intersections and differences of sorted sets and sets.
-//! - `pop`: ZPOPMIN, ZPOPMAX, ZMPOP.
-//! - `range`: ZRANGE and its variants: commands that read, store or remove a range.
-//! - `read`: commands that read and count members.
+//! - `add`: implements the commands that add and remove members: ZADD, ZINCRBY and ZREM.
+//! - `bounds`: parses ranges by rank, by score and in lexicographic order.
+//! - `combine`: computes unions, intersections and differences of sorted sets and sets.
+//! - `pop`: implements ZPOPMIN, ZPOPMAX and ZMPOP.
+//! - `range`: implements ZRANGE and its variants, which read, store or remove a range.
+//! - `read`: implements the commands that read and count members.
 
 pub(crate) mod add;
 mod bounds;
@@ -21,13 +22,13 @@ use crate::context::Context;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 
-/// Returns the configured limits of packed sorted sets.
+/// Returns the configured size limits of packed sorted sets.
 pub(crate) fn limits(context: &Context<'_>) -> PackedLimits {
     context.host.config().limits().sorted
 }
 
-/// Writes members, optionally with scores. Scores make the reply a flat list in RESP2 and a list of
-/// pairs in RESP3.
+/// Writes members, with scores if requested. A reply with scores is a flat list in RESP2, and a
+/// list of pairs in RESP3.
 fn write_scored(context: &Context<'_>, scored: &Scored, with_scores: bool, reply: &mut dyn Reply) {
     let pairs = with_scores && context.session.protocol == Protocol::Resp3;
     let flat = with_scores && !pairs;

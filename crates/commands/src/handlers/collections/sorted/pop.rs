@@ -1,4 +1,4 @@
-//! ZPOPMIN, ZPOPMAX, ZMPOP.
+//! Implements ZPOPMIN, ZPOPMAX and ZMPOP.
 
 use undercroft_engine::ShardSet;
 use undercroft_engine::sorted_sets::Scored;
@@ -51,7 +51,7 @@ fn pop(
         count.unwrap_or(1),
         &mut popped,
     )?;
-    // Without a count, the reply is not a list of pairs, even in RESP3.
+    // If the command has no count, the reply is not a list of pairs, even in RESP3.
     if context.session.protocol == Protocol::Resp3 && count.is_some() {
         write_scored(context, &popped, true, reply);
         return Ok(());
@@ -72,7 +72,7 @@ pub(in crate::handlers) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Parses the arguments from `numkeys` on.
+    /// Parses the arguments, which start with `numkeys`.
     pub(in crate::handlers) fn parse(
         arguments: &'a [&'a [u8]],
     ) -> Result<Request<'a>, CommandError> {

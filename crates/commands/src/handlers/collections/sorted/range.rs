@@ -1,4 +1,4 @@
-//! ZRANGE and its variants: commands that read, store or remove a range.
+//! Implements ZRANGE and its variants, which read, store or remove a range of members.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::sorted_sets::{Bounds, Limit, Scored};
@@ -24,7 +24,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zremrangebylex", zremrangebylex),
 ];
 
-/// The unit of the bounds of a range.
+/// The property of members that the bounds of a range refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Rank,
@@ -32,8 +32,8 @@ enum By {
     Text,
 }
 
-/// The properties of a range command that its name implies. `None` leaves the choice to the
-/// options.
+/// The properties that the name of a range command implies. A property is `None` if the options
+/// determine it.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     by: Option<By>,
@@ -50,7 +50,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Parses the arguments after the key.
+    /// Parses the arguments that follow the key.
     fn parse(arguments: &[&'a [u8]], form: Form) -> Result<Request<'a>, CommandError> {
         let (mut by, mut reverse, mut with_scores) = (form.by, form.reverse, false);
         let mut limit = Limit::ALL;
@@ -98,7 +98,7 @@ impl<'a> Request<'a> {
                 By::Score => bounds::scores(low, high)?,
                 By::Text => bounds::texts(low, high)?,
             },
-            // As in Redis, an offset without a count is ignored unless BYSCORE or BYLEX is given.
+            // As in Redis, the offset of a LIMIT whose count is -1 is ignored for a range of ranks.
             limit: if by == By::Rank { Limit::ALL } else { limit },
             reverse,
             with_scores,
@@ -142,7 +142,7 @@ fn answer(
         reply.array(members.len());
         reply.bulks(&members);
     }
-    // Keep the buffer for the next command.
+    // Return the buffer to the session, so that the next command can reuse it.
     context.session.read_buffers.items = members;
     found.map(drop)
 }
@@ -203,8 +203,8 @@ fn zrangestore(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
             let (bounds, limit) = (&request.bounds, request.limit);
             set.append_range(writer.view(), bounds, limit, request.reverse, scored)?;
             // Redis builds a large sorted set directly only if it knows the number of members in
-            // advance. Otherwise the members are added to a packed set first, which loses the sign
-            // of zero.
+            // advance. Otherwise, it first adds the members to a packed set, which discards the
+            // sign of negative zeros.
             let is_counted = matches!(bounds, Bounds::Ranks(..));
             if !is_counted || scored.len() as u64 <= limits.entries {
                 scored.drop_signs(&limits);

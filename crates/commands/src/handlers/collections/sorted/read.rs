@@ -1,4 +1,4 @@
-//! Commands that read and count members of sorted sets.
+//! Implements the commands that read and count members of sorted sets.
 
 use undercroft_engine::sorted_sets::{Bounds, Scored, SortedSet};
 use undercroft_engine::{Error, Key, Random, Reader, chance};
@@ -26,7 +26,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("zscan", zscan),
 ];
 
-/// Calls `body` on the sorted set at a key. Returns `None` if the key is missing.
+/// Calls `body` on the sorted set at a key. Returns `None` if the key does not exist.
 pub(crate) fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -199,7 +199,7 @@ fn zscan(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) 
     )
 }
 
-/// Formats a score for ZSCAN. Integral scores of small sets are written with all digits.
+/// Formats a score for ZSCAN. If the set is small, integral scores are written without an exponent.
 fn scanned_score(score: f64, small: bool) -> String {
     const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
     if small && score.abs() <= DIGITS_MAX && score.trunc() == score {

@@ -1,10 +1,10 @@
-//! INFO sections with statistics per command and per error code.
+//! Writes the INFO sections with statistics for each command and each error code.
 
 use super::fields::{line, title};
 use crate::config::percentile_text;
 use crate::context::Context;
 
-/// Writes the section with the number and duration of calls per command.
+/// Writes the section with the number and duration of each command's calls.
 pub(super) fn commands(context: &Context<'_>, out: &mut String) {
     title("Commandstats", out);
     for (name, totals) in context.host.statistics().commands() {
@@ -18,7 +18,7 @@ pub(super) fn commands(context: &Context<'_>, out: &mut String) {
     }
 }
 
-/// Writes the section with the number of errors per error code.
+/// Writes the section with the number of errors for each error code.
 pub(super) fn errors(context: &Context<'_>, out: &mut String) {
     title("Errorstats", out);
     for (code, count) in context.host.statistics().errors() {

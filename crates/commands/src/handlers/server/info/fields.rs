@@ -1,4 +1,4 @@
-//! Formatting of INFO: section titles and fields.
+//! Formats the section titles and fields of INFO.
 
 use std::fmt::{Display, Write as _};
 
@@ -9,11 +9,11 @@ pub(super) fn title(name: &str, out: &mut String) {
 }
 
 pub(super) fn line(name: &str, value: impl Display, out: &mut String) {
-    // Writing to a String cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = write!(out, "{name}:{value}\r\n");
 }
 
-/// Writes fields that are always zero, because this server lacks the feature.
+/// Writes fields that are always zero because this server does not have the feature.
 pub(super) fn zeros(names: &[&str], out: &mut String) {
     names.iter().for_each(|name| line(name, 0, out));
 }

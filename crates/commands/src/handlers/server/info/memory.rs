@@ -1,4 +1,4 @@
-//! The memory section of INFO.
+//! Writes the memory section of INFO.
 
 use undercroft_engine::scripts::{SharedMemory, SharedTexts};
 use undercroft_engine::{DATABASES, Statistics};
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::handlers::scripting;
 use crate::session::ClientInfo;
 
-/// Formats a size in bytes for people, such as `1.46M`.
+/// Formats a size in bytes in human-readable form, such as `1.46M`.
 pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
@@ -20,13 +20,13 @@ pub(crate) fn human(bytes: u64) -> String {
     format!("{value:.2}{}", UNITS[power as usize - 1])
 }
 
-/// Writes a size in bytes and the same size formatted for people.
+/// Writes a size as two fields: in bytes, and in human-readable form.
 fn size(name: &str, bytes: u64, out: &mut String) {
     line(name, bytes, out);
     line(&format!("{name}_human"), human(bytes), out);
 }
 
-/// Formats `part` as a percentage of `whole`.
+/// Returns `part` as a percentage of `whole`, formatted as text.
 fn percentage(part: u64, whole: u64) -> String {
     format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
 }
@@ -37,7 +37,7 @@ fn ratio(more: u64, less: u64, out: &mut String, names: [&str; 2]) {
     line(names[1], more.saturating_sub(less), out);
 }
 
-/// Returns the memory of the machine in bytes, or 0 if it is unknown.
+/// Returns the machine's memory size in bytes, or 0 if it is unknown.
 fn system_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -45,29 +45,30 @@ fn system_memory() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// Memory use of a store, in bytes.
+/// The memory usage of a store, in bytes.
 pub(crate) struct Figures {
-    /// Memory used by keys, values and tables, which `maxmemory` limits.
+    /// The memory used by keys, values and tables, which `maxmemory` limits.
     pub(crate) used: u64,
-    /// The highest value of `used` that this process has seen.
+    /// The peak value of `used` that this process has observed.
     pub(crate) peak: u64,
-    /// Memory for undo logs and the message ring, which an empty store needs too.
+    /// The memory for undo logs and the message ring (the buffer of published messages), which an
+    /// empty store also requires.
     pub(crate) fixed: u64,
-    /// System memory that backs the store.
+    /// The system memory that backs the store.
     pub(crate) backed: u64,
-    /// Backed memory that is granted to shards.
+    /// The part of the backed memory that is allocated to shards.
     pub(crate) granted: u64,
-    /// Memory used by blocked clients and subscribers.
+    /// The memory used by blocked clients and by subscribers.
     pub(crate) waiting: u64,
-    /// Each nonempty database with the size of its tables.
+    /// The number of each nonempty database, and the size of its tables.
     pub(crate) tables: Vec<(usize, u64)>,
-    /// Sizes of the parts of the store.
+    /// The memory statistics of the store, broken down by component.
     pub(crate) statistics: Statistics,
 }
 
 impl Figures {
-    /// Collects the current figures. A figure that needs a locked shard is left out, until a later
-    /// call can measure it.
+    /// Collects the current memory statistics. A statistic that requires a locked shard is omitted
+    /// until it can be measured in a later call.
     pub(crate) fn of(context: &Context<'_>) -> Figures {
         let store = &context.store;
         let statistics = store.statistics();
@@ -91,24 +92,24 @@ impl Figures {
         }
     }
 
-    /// Returns the memory used for anything except keys and values.
+    /// Returns the amount of used memory that does not store keys or values.
     pub(crate) fn overhead(&self) -> u64 {
         let tables: u64 = self.tables.iter().map(|(_, bytes)| bytes).sum();
         self.waiting + tables
     }
 
-    /// Returns the memory used by keys and values.
+    /// Returns the amount of memory that stores keys and values.
     pub(crate) fn dataset(&self) -> u64 {
         self.used.saturating_sub(self.overhead())
     }
 }
 
-/// Returns the number of bytes that connections use.
+/// Returns the total memory that connections use, in bytes.
 pub(crate) fn client_memory(clients: &[ClientInfo]) -> u64 {
     clients.iter().map(|client| client.memory() as u64).sum()
 }
 
-/// Memory used by the source texts of scripts and libraries in the store.
+/// The memory that the texts of scripts and libraries use in the store.
 pub(crate) struct Texts {
     pub(crate) scripts: SharedMemory,
     pub(crate) libraries: SharedMemory,
@@ -123,8 +124,8 @@ impl Texts {
     }
 }
 
-/// Writes the fields about scripts and functions. Functions run in the interpreters of scripts, one
-/// per thread, so `used_memory_vm_eval` includes their memory.
+/// Writes the fields about scripts and functions. Functions and scripts run in the same
+/// interpreters, one per thread, so `used_memory_vm_eval` includes the memory of functions.
 fn scripts(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     let Texts { scripts, libraries } = Texts::of(context)?;
     let interpreter = context.host.process.interpreter;
@@ -170,7 +171,7 @@ pub(super) fn section(
     size("used_memory_peak", peak, out);
     line("used_memory_peak_perc", percentage(used, peak), out);
     line("used_memory_overhead", overhead, out);
-    // Memory that an empty store uses.
+    // The amount of memory that an empty store uses.
     line("used_memory_startup", fixed, out);
     line("used_memory_dataset", dataset, out);
     line("used_memory_dataset_perc", percentage(dataset, used), out);
@@ -190,7 +191,7 @@ pub(super) fn section(
         out,
         ["allocator_frag_ratio", "allocator_frag_bytes"],
     );
-    // Memory that is backed but not granted to a shard is free, and kept for reuse.
+    // Memory that is backed but not allocated to a shard is free, and is retained for reuse.
     ratio(
         backed,
         granted,

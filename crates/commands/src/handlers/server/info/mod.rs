@@ -1,13 +1,14 @@
-//! INFO: statistics about the server and the store, in Redis' format. Other files in `server` call
-//! it.
+//! Implements INFO, which reports statistics about the server and the store in Redis' format. Other
+//! files in `server` call this module.
 //!
-//! All fields of Redis 7.0 are present, because monitoring tools expect them. A field about a
-//! feature that the store lacks has the value of a Redis server that does not use the feature.
+//! All fields of Redis 7.0 are present, because monitoring tools expect them. If a field concerns a
+//! feature that Undercroft does not have, its value is that of a Redis server that does not use the
+//! feature.
 //!
-//! - `counted`: INFO sections with statistics per command and per error code.
-//! - `fields`: formatting of INFO: section titles and fields.
-//! - `memory`: the memory section of INFO.
-//! - `pins`: the INFO section about long values that are read in place.
+//! - `counted`: writes the sections with statistics for each command and each error code.
+//! - `fields`: formats section titles and fields.
+//! - `memory`: writes the memory section.
+//! - `pins`: writes the section about long values that are being read in place.
 
 mod counted;
 mod fields;
@@ -25,7 +26,8 @@ use crate::handlers::connections::client::connections;
 use crate::session::ClientInfo;
 use crate::table::REDIS_VERSION;
 
-/// Every section in output order, and whether INFO without arguments includes it.
+/// All sections in the order of the output, each with a flag for whether INFO without arguments
+/// includes it.
 const SECTIONS: [(&str, bool); 13] = [
     ("server", true),
     ("clients", true),
@@ -42,7 +44,8 @@ const SECTIONS: [(&str, bool); 13] = [
     ("keyspace", true),
 ];
 
-/// Returns INFO's text for the given sections, or for the default sections if there are none.
+/// Returns the output of INFO for the given sections, or for the default sections if none are
+/// given.
 pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Failure> {
     let named = |name: &str| wanted.iter().any(|section| is_keyword(section, name));
     let default = wanted.is_empty() || named("default");
@@ -77,7 +80,7 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
             _ => keyspace(context, &mut out)?,
         }
     }
-    // Redis has no such section, so it is written only if the client asks for it.
+    // Redis does not have this section, so include it only if the client requests it.
     if named("pins") {
         if !out.is_empty() {
             out.push_str("\r\n");
@@ -125,7 +128,8 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("store_shards", context.store.shards(), out);
 }
 
-/// Returns the system name as `uname` prints it. The kernel release helps to interpret bug reports.
+/// Returns the system's name in the format of `uname`, including the kernel release, which helps to
+/// interpret bug reports.
 fn system() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {} {}", release.trim(), std::env::consts::ARCH)
@@ -178,8 +182,8 @@ fn persistence(context: &Context<'_>, out: &mut String) {
         ],
         out,
     );
-    // Report the start time, as a Redis that has not saved does. Monitoring tools take 0 for an
-    // overdue save.
+    // Report the start time, like a Redis server that has not saved. Monitoring tools would
+    // interpret 0 as an overdue save.
     line("rdb_last_save_time", last_save(context), out);
     line("rdb_last_bgsave_status", "ok", out);
     line("rdb_last_bgsave_time_sec", -1, out);
@@ -211,18 +215,18 @@ fn persistence(context: &Context<'_>, out: &mut String) {
     );
 }
 
-/// Returns the reply to LASTSAVE: the start of the process in Unix seconds.
+/// Returns the reply to LASTSAVE, which is the time when the process started, in Unix seconds.
 pub(crate) fn last_save(context: &Context<'_>) -> i64 {
     context.host.process.started / 1000
 }
 
-/// Converts bytes per second to KiB per second, the unit of Redis' fields.
+/// Converts bytes per second to KiB per second, which is the unit of Redis' fields.
 fn kilobytes(bytes: u64) -> String {
     format!("{:.2}", bytes as f64 / 1024.0)
 }
 
 fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
-    // The counts of this connection that the server has not collected yet.
+    // The counters of this connection that the server has not collected yet.
     let own = &context.session.activity.counters;
     title("Stats", out);
     line("total_connections_received", facts.connections, out);
@@ -276,7 +280,7 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     );
 }
 
-/// Writes the fields about bytes read and written.
+/// Writes the fields about network traffic.
 fn traffic(facts: &Facts, out: &mut String) {
     line("total_net_input_bytes", facts.input_bytes, out);
     line("total_net_output_bytes", facts.output_bytes, out);
@@ -336,7 +340,7 @@ fn replication(context: &Context<'_>, out: &mut String) {
     );
 }
 
-/// Writes the CPU section. The kernel counts processor time in hundredths of a second.
+/// Writes the CPU section. The kernel reports processor time in hundredths of a second.
 fn cpu(out: &mut String) {
     title("CPU", out);
     let process = Times::read("/proc/self/stat");
@@ -350,20 +354,20 @@ fn cpu(out: &mut String) {
     line("used_cpu_user_main_thread", main.seconds(11), out);
 }
 
-/// The fields of a process or thread in a `stat` file of `/proc`.
+/// The fields of a `stat` file in `/proc`, which describes a process or a thread.
 struct Times(Vec<String>);
 
 impl Times {
     fn read(path: &str) -> Times {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        // Skip the second field, the program's name: it may contain anything, but ends with the
-        // last parenthesis.
+        // Skip up to the end of the second field, the program's name in parentheses. The name can
+        // contain any character, but the last parenthesis in the file ends it.
         let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
         Times(rest.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Returns the field at `index`, counted from the program's name, in seconds. The kernel counts
-    /// in ticks of 10 ms.
+    /// Returns the time field at `index` in seconds. Indexes start after the program's name, and
+    /// the kernel reports time in ticks of 10 ms.
     fn seconds(&self, index: usize) -> String {
         let field = self.0.get(index);
         let ticks = field.and_then(|text| text.parse::<f64>().ok());
@@ -385,12 +389,12 @@ fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the mean time to live of a database's expiring keys in milliseconds, estimated from a
-/// sample. Keys are stored in hash order, so the first keys are a random sample. Returns 0 if the
-/// sample contains no expiring key. O(1).
+/// Returns the mean time to live in milliseconds of a database's keys with a deadline, estimated
+/// from a sample. Keys are stored in hash order, so the first keys are a random sample. Returns 0
+/// if the sample contains no key with a deadline. Takes O(1) time.
 fn average_ttl(context: &Context<'_>, database: usize) -> Result<u64, Failure> {
-    /// The number of keys per scan, the maximum number of scans, and the number of expiring keys
-    /// that suffices.
+    /// The number of keys per scan. Scanning stops after `GOES` scans, or when `ENOUGH` keys with a
+    /// deadline have been found.
     const AT_ONCE: u64 = 64;
     const GOES: usize = 32;
     const ENOUGH: u64 = 64;

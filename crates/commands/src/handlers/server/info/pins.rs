@@ -1,5 +1,5 @@
-//! The INFO section about long values that are read in place (R7): which process reads them, how
-//! long, and how much memory they pin.
+//! Writes the INFO section about long values that are being read in place (R7): which process reads
+//! each value, for how long, and how much memory the value pins.
 
 use super::fields::{line, title};
 use crate::context::Context;
