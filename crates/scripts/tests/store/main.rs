@@ -65,7 +65,10 @@ fn a_script_over_its_time_limit_is_rolled_back() {
     let Tree::Error(text) = reply else {
         panic!("{reply:?}");
     };
-    assert!(text.contains("ran longer than its limit of 50 ms"), "{text}");
+    assert!(
+        text.contains("ran longer than its limit of 50 ms"),
+        "{text}"
+    );
     assert_eq!(client.run(&["GET", "k"]), bulk("before"));
     assert_eq!(client.run(&["EXISTS", "other"]), Tree::Integer(0));
     // The next script must run normally.
@@ -81,7 +84,10 @@ fn the_time_limit_covers_all_restarts_of_a_script() {
         let script = format!("for i = 1, tonumber(ARGV[1]) do end {script} return 'done'");
         match client.run(&["EVAL", &script, "1", "key:1", &loops.to_string()]) {
             Tree::Error(text) => {
-                assert!(text.contains("ran longer than its limit of 50 ms"), "{text}");
+                assert!(
+                    text.contains("ran longer than its limit of 50 ms"),
+                    "{text}"
+                );
                 false
             }
             reply => {
