@@ -1,57 +1,60 @@
-//! Errors of the engine.
+//! The error type of the engine.
 
 use std::fmt;
 use std::path::Path;
 
 use undercroft_memory::{self as memory, Fault};
 
-/// The reason why an operation on keys failed. A failed operation changes nothing.
+/// The reason why an operation on keys failed. A failed operation changes no key.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The key holds a value of a different type.
+    /// The key holds a value of a type that the operation does not support.
     WrongType,
     /// The resulting string exceeds the maximum length.
     TooLong,
     /// The value is not an integer in the range of `i64`.
     NotAnInteger,
-    /// The sum does not fit in an `i64`.
+    /// The result of an increment does not fit in an `i64`.
     Overflow,
-    /// A row is not a valid item of the value that it is added to.
+    /// An item is not valid for the value that it is added to, such as a row with wrong columns.
     WrongItem,
-    /// The operation requires a feed that is sorted by value and this feed is not, or vice versa.
+    /// The operation requires a feed that is sorted by value, but this feed keeps its items in
+    /// insertion order, or the reverse.
     WrongOrder,
     /// The resulting score is not a number (NaN).
     NotANumber,
     /// The store has reached its `maxmemory`, and no key can be evicted.
     MaxMemory,
-    /// The transaction has not locked the shard of the key. This error occurs only inside
-    /// [`Store::transact`](crate::Store::transact), which then runs again with all shards locked.
+    /// The transaction has not locked the shard of this key. This error occurs only inside
+    /// [`Store::transact`](crate::Store::transact), which then rolls back and runs again with all
+    /// shards locked.
     OutsideTransaction,
-    /// A change within the transaction failed and was not undone, so the transaction cannot commit.
+    /// A failed change within the transaction could not be undone, so the transaction cannot
+    /// commit.
     Spoiled,
-    /// The name of a store is invalid.
+    /// The name of a store is invalid. The field explains why.
     Name(Box<str>),
-    /// The terms that the store was created with differ from the requested terms.
+    /// The caller requested terms that differ from the terms that the store was created with.
     Terms(Box<str>),
-    /// An error of the store itself, boxed to keep `Result` small.
+    /// An error of the memory layer, boxed to keep `Result` small.
     Memory(Box<memory::Error>),
 }
 
 impl Error {
-    /// Returns the error of a call that a signal handler interrupted.
+    /// Returns the error of a call that was interrupted by a signal handler.
     pub fn interrupted() -> Error {
         memory::Error::Interrupted.into()
     }
 
-    /// Returns the error of a call on a store whose file was removed or replaced.
+    /// Returns the error for a store whose file was removed or replaced.
     pub fn of_removal(path: &Path) -> Error {
         let path = path.into();
         memory::Error::Removed { path }.into()
     }
 
-    /// Whether the operation can be retried later: another process holds a lock, or the wait for
-    /// the lock was interrupted.
+    /// Whether the caller can retry the operation: another process held a lock, or a signal
+    /// interrupted the wait for the lock.
     pub fn is_wait(&self) -> bool {
         matches!(
             self,
@@ -60,8 +63,9 @@ impl Error {
         )
     }
 
-    /// Whether another process holds a lock. A caller that can do other work first may ignore this
-    /// error, but never an interruption, for which only [`is_wait`](Self::is_wait) is true.
+    /// Whether another process held a lock that the operation needed. A caller with other work may
+    /// ignore this error, but never an interruption by a signal, for which only
+    /// [`is_wait`](Self::is_wait) is true.
     pub fn is_busy(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Busy { .. }))
     }
@@ -71,12 +75,12 @@ impl Error {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::OutOfMemory))
     }
 
-    /// Whether the store was refused because the machine stopped before the store was synced.
+    /// Whether opening failed because the machine stopped before the store was synced to disk.
     pub fn is_unclean(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Unclean { .. }))
     }
 
-    /// Whether the operation needs to write, but the store is mapped read-only.
+    /// Whether the operation had to write to a store that is mapped read-only.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::ReadOnly))
     }

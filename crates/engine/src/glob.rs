@@ -1,30 +1,30 @@
 //! Glob matching for KEYS, SCAN MATCH, CONFIG GET and COMMAND LIST, compatible with
-//! `stringmatchlen` of Redis 7.0.
+//! `stringmatchlen` in Redis 7.0.
 //!
-//! `?` matches one byte, `*` any number of bytes, `[ab-c]` and `[^ab-c]` one byte of a class, and a
-//! backslash makes the next byte literal. The part after the last `*` has a fixed length, so it is
-//! compared only with the end of the string. For earlier stars, only the most recent one is ever
-//! retried, without recursion. The work is therefore at most the pattern length times the string
-//! length, and a step budget stops a match that costs too much.
+//! `?` matches one byte, `*` matches any number of bytes, `[ab-c]` and `[^ab-c]` match one byte of
+//! a class, and a backslash makes the next byte literal. The part after the last `*` has a fixed
+//! length, so it is compared only with the end of the string. Of the earlier stars, only the most
+//! recent star is ever retried, without recursion. The number of steps is therefore at most the
+//! pattern length times the string length, and a step budget stops a match that costs too much.
 //!
-//! Redis' corner cases are kept, because clients see them: an empty string matches only the empty
-//! pattern (not even `*`), an unterminated class ends with the pattern, and the ends of a range
-//! compare as signed bytes.
+//! Redis' corner cases are kept, because clients depend on them: an empty string matches only the
+//! empty pattern (not even `*`), an unterminated class ends with the pattern, and the ends of a
+//! range compare as signed bytes.
 
-/// The number of pattern elements that [`matches()`] tries against one string before it gives up: a
-/// few milliseconds of work.
+/// The number of pattern elements that [`matches()`] tries against one string before it gives up,
+/// after a few milliseconds.
 pub const STEP_BUDGET: u64 = 1 << 20;
 
-/// The error of a match that takes too many steps.
+/// The error that [`matches()`] returns when a match takes too many steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooComplex;
 
-/// Whether upper-case and lower-case ASCII letters compare as equal.
+/// Whether matching distinguishes upper-case from lower-case ASCII letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// Letters of different case differ, as in key names.
+    /// Case matters, as in key names.
     Sensitive,
-    /// Letters of different case are equal, as in names of commands and parameters.
+    /// Case is ignored, as in the names of commands and parameters.
     Insensitive,
 }
 
@@ -37,17 +37,17 @@ impl Case {
     }
 }
 
-/// Whether `pattern` matches the whole `string`.
+/// Returns whether `pattern` matches the entire `string`.
 ///
 /// # Errors
-/// Returns [`TooComplex`] after [`STEP_BUDGET`] steps plus one for each byte of the pattern and the
-/// string, so that a single pass always completes.
+/// Returns [`TooComplex`] after [`STEP_BUDGET`] steps plus one step for each byte of the pattern
+/// and the string. A single pass over both always fits in this budget.
 pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooComplex> {
     let mut budget =
         STEP_BUDGET.saturating_add((pattern.len() as u64).saturating_add(string.len() as u64));
     let mut rest = pattern;
     let mut at = 0;
-    // The pattern after the most recent star, and the position in the string to retry it at.
+    // The pattern after the most recent star, and the position in the string at which to retry it.
     let mut star: Option<(&[u8], usize)> = None;
     while at < string.len() {
         if let [b'*', behind @ ..] = rest {
@@ -59,8 +59,8 @@ pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooCom
                 star = Some((rest, at + 1));
                 continue;
             };
-            // After the last star, the pattern has a fixed length, so it can only match the end of
-            // the string.
+            // Without another star, the rest of the pattern has a fixed length, so it can match
+            // only the end of the string.
             match string.len().checked_sub(length) {
                 Some(end) if end >= at => (at, star) = (end, None),
                 _ => return Ok(false),
@@ -81,9 +81,9 @@ pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooCom
             star = Some((retry, next + 1));
         }
     }
-    // The whole string is consumed. Every element except a star needs a byte, and retrying an
-    // earlier star leaves even fewer bytes, so the rest of the pattern decides. Trailing stars
-    // count only if a byte was consumed.
+    // The entire string is consumed. Retrying an earlier star would leave fewer bytes for the same
+    // elements, so only the rest of the pattern decides. Trailing stars match only if the string is
+    // not empty.
     let stars = if string.is_empty() {
         0
     } else {
@@ -92,22 +92,22 @@ pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooCom
     Ok(rest.len() == stars)
 }
 
-/// Returns the number of bytes that a pattern matches, or `None` if it contains a star.
+/// Returns the number of bytes that a pattern matches, or `None` if the pattern contains a star.
 fn fixed_length(mut pattern: &[u8]) -> Option<usize> {
     let mut length = 0;
     while !pattern.is_empty() {
         if pattern[0] == b'*' {
             return None;
         }
-        // The length of an element does not depend on the byte that it is tried on.
+        // The byte and the case are irrelevant to the length of an element.
         pattern = element(pattern, 0, Case::Sensitive).2;
         length += 1;
     }
     Some(length)
 }
 
-/// Tries the first element of `pattern`, which is not a star, on one byte. Returns whether it
-/// matched, its cost in steps, and the rest of the pattern.
+/// Tries the first element of `pattern`, which must not be a star, on one byte. Returns whether the
+/// element matched, its cost in steps, and the rest of the pattern.
 fn element(pattern: &[u8], byte: u8, case: Case) -> (bool, u64, &[u8]) {
     match pattern {
         [] => (false, 1, pattern),
@@ -122,8 +122,8 @@ fn element(pattern: &[u8], byte: u8, case: Case) -> (bool, u64, &[u8]) {
     }
 }
 
-/// Tries a class, whose opening bracket is already consumed, on one byte. Returns whether it
-/// matched and the rest of the pattern.
+/// Tries a class, whose opening bracket is already consumed, on one byte. Returns whether the class
+/// matched, and the rest of the pattern.
 fn class_matches(class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
     let (negated, mut rest) = match class {
         [b'^', rest @ ..] => (true, rest),
@@ -155,8 +155,8 @@ fn class_matches(class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
     (matched != negated, rest)
 }
 
-/// Whether a byte lies between two ends given in either order, compared as a C `signed char` on
-/// x86-64.
+/// Returns whether a byte lies between two ends, which may be in either order. Bytes compare as a C
+/// `signed char` on x86-64.
 fn in_range(start: u8, end: u8, byte: u8, case: Case) -> bool {
     let (low, high) = if (start as i8) <= (end as i8) {
         (start, end)
@@ -192,7 +192,7 @@ mod tests {
         assert!(check("a*b[cd]?", "abbcx") && !check("a*b[cd]?", "abbxx"));
         assert!(check("*a*b", "abab") && !check("*a*b", "b") && !check("ab*b", "ab"));
         assert!(check("a*\\*", "ab*") && !check("a*\\*", "abc") && check("a*[b", "axb"));
-        // A long pattern after the last star is still tried only once.
+        // Even a long pattern after the last star is tried only once.
         let pattern = [b"*".to_vec(), vec![b'a'; 50_000], b"b".to_vec()].concat();
         let found = matches(&pattern, &vec![b'a'; 100_000], Case::Sensitive);
         assert_eq!(found, Ok(false));

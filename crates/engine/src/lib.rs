@@ -2,33 +2,33 @@
 //!
 //! A [`Store`] is one open store file. Its typed calls, such as [`Store::get`] and [`Store::set`],
 //! are the hot path of embedded clients. [`Store::read`] and [`Store::write`] give commands
-//! consistent access to several keys at once, through a [`Reader`] or a [`Writer`]. Commands go
-//! through an [`Access`], which is either the store itself or a transaction over many commands
+//! consistent access to several keys, through a [`Reader`] or a [`Writer`]. Commands use an
+//! [`Access`], which is either the store itself or a transaction over many commands
 //! ([`Store::transact`]).
 //!
 //! [`Store::publish`] sends messages to the [`Subscriber`](messages::Subscriber)s of all processes.
 //!
-//! Types are grouped in one module per subject ([`lists`], [`streams`], [`waiting`], ...). A call
-//! on a value starts with the name of its type and is defined in the folder of that type:
+//! Each subject has a module with its types ([`lists`], [`streams`], [`waiting`], ...). A call on a
+//! value starts with the name of the value's type and is defined in the folder of that type:
 //! `list_push` in `types/list`, `stream_add` in `types/stream`. Calls without a type prefix work on
 //! strings (`types/string`) or on keys of any type (`transaction`, `keyspace`).
 //!
 //! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads through views that may
-//! be torn, writes through logged transactions, and never sees a pointer.
+//! be torn by concurrent writes, writes through logged transactions, and never uses raw pointers.
 //!
 //! `docs/architecture.md` shows how these modules are layered:
 //!
 //! - `channel`: bounded message queues that survive the death of a consumer holding a message.
-//! - `error`: the errors of the engine.
+//! - `error`: the error type of the engine.
 //! - `glob`: pattern matching compatible with Redis' `stringmatchlen`.
-//! - `handle`: the handle of an open store: clock, settings, access times of keys.
+//! - `handle`: the handle of an open store, with its clock, settings, and access times of keys.
 //! - `keyspace`: operations that work on keys of any type.
 //! - `lease`: leases, so that only one process computes a missing cached value.
 //! - `messages`: publish/subscribe and notifications.
-//! - `random`: random numbers for commands that pick elements at random.
+//! - `random`: random numbers for commands that pick random elements.
 //! - `rdb_form`: the parts of the RDB format that all types share.
 //! - `scripts`: scripts and function libraries, shared by all processes of a store.
-//! - `store`: opening and naming a store, and operations that span all modules.
+//! - `store`: opening and naming a store, and operations that involve all modules.
 //! - `structures`: the building blocks of keys and values in the file.
 //! - `transaction`: changing keys, and the work that follows a commit.
 //! - `types`: the value types.
@@ -97,7 +97,7 @@ pub mod events {
     pub use crate::handle::events::{EventClasses, KeyEvent};
 }
 
-/// Eviction policies: which keys are evicted when the memory limit is reached.
+/// Eviction policies, which decide which keys are evicted when the store reaches its memory limit.
 pub mod eviction {
     pub use crate::handle::eviction_policy::{Eviction, EvictionChange, EvictionPolicy};
 }
@@ -115,7 +115,8 @@ pub mod hashes {
     pub use crate::types::hash::{Hash, Parts};
 }
 
-/// Leases, with which only one process computes a missing cached value: `Store::take_lease`.
+/// Leases, which ensure that only one process computes a missing cached value; see
+/// `Store::take_lease`.
 pub mod leases {
     pub use crate::lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
 }
@@ -125,7 +126,7 @@ pub mod lists {
     pub use crate::types::list::{End, Inserted, Positions};
 }
 
-/// Types for sets. The calls on sets are `combine_sets` and those that start with `set_`.
+/// Types for sets. The calls on sets are `combine_sets` and all calls that start with `set_`.
 pub mod sets {
     pub use crate::types::set::{NewMembers, Set, SetOperation};
 }
@@ -147,7 +148,7 @@ pub mod streams {
     };
 }
 
-/// Types for strings. The calls on strings have no type prefix: `Store::get`, `Writer::append`.
+/// Types for strings. The calls on strings, such as `Store::get`, have no type prefix.
 pub mod strings {
     pub use crate::types::string::bits::{BitOperation, BitString};
     pub use crate::types::string::hot::{Condition, SetOptions, TextBuffer};

@@ -1,15 +1,14 @@
-//! Random numbers for commands that pick elements at random.
+//! Random numbers for commands that pick random elements.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Returns an unpredictable seed. Every `RandomState` has its own random keys, so no generator
-/// state has to be kept.
+/// Returns an unpredictable seed, taken from the random keys that every new `RandomState` has.
 pub fn chance() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// A generator of random numbers (Sebastiano Vigna's SplitMix64): uniform and fast, but not
+/// A random number generator (Sebastiano Vigna's SplitMix64) that is uniform and fast, but not
 /// cryptographically secure.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -29,22 +28,22 @@ impl Random {
         word ^ word >> 31
     }
 
-    /// Returns a uniform number below `end`, or 0 if `end` is 0. The bias is below 2^-32 if `end`
-    /// is below 2^32.
+    /// Returns a uniformly distributed number below `end`, or 0 if `end` is 0. For an `end` below
+    /// 2^32, the bias is below 2^-32.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next_word()) * u128::from(end)) >> 64) as u64
     }
 
-    /// Chooses random positions in a sequence of `length` elements. A positive `count` gives that
-    /// many distinct positions in ascending order, or all positions if there are fewer. A negative
-    /// `count` gives `-count` independent choices, or none if the sequence is empty.
+    /// Chooses random positions in a sequence of `length` elements. A positive `count` selects up
+    /// to `count` distinct positions, in ascending order. A negative `count` selects `-count`
+    /// independent positions, or none if the sequence is empty.
     pub fn choose(&mut self, count: i64, length: usize) -> Vec<usize> {
         let below = |random: &mut Random, end: usize| random.below(end as u64) as usize;
         if count < 0 {
             let wanted = if length == 0 { 0 } else { count.unsigned_abs() };
             return (0..wanted).map(|_| below(self, length)).collect();
         }
-        // Selection sampling: take each position with probability `left` / (remaining positions).
+        // Selection sampling: choose each position with probability `left` / (remaining positions).
         let mut left = usize::try_from(count).unwrap_or(usize::MAX).min(length);
         let mut chosen = Vec::with_capacity(left);
         for place in 0..length {
@@ -57,8 +56,8 @@ impl Random {
     }
 }
 
-/// A sequence of random numbers that threads share. Two threads that draw at the same time may get
-/// the same number.
+/// A sequence of random numbers that threads share. Threads that draw simultaneously may get equal
+/// numbers.
 #[derive(Debug)]
 pub(crate) struct Chance(AtomicU64);
 
@@ -71,7 +70,7 @@ impl Chance {
         self.0.store(seed, Ordering::Relaxed);
     }
 
-    /// Returns the next random number.
+    /// Returns the next random number of the sequence.
     pub(crate) fn next(&self) -> u64 {
         let seed = self.0.load(Ordering::Relaxed).wrapping_add(1);
         self.0.store(seed, Ordering::Relaxed);

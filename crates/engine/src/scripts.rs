@@ -1,13 +1,13 @@
-//! Scripts and function libraries, whose texts all processes of a store share.
+//! The texts of scripts and function libraries, shared by all processes of a store.
 //!
-//! The texts are stored in separate dictionaries without keys that clients can see, so neither
-//! FLUSHALL nor eviction removes them. A process caches the texts that it has read and looks them
-//! up again only after a change ([`Access::text_changes`]).
+//! The texts are stored in separate dictionaries that clients cannot see, so neither FLUSHALL nor
+//! eviction removes them. A process caches each text that it reads, and reads the text again only
+//! after a change ([`Access::text_changes`]).
 //!
 //! A long-running script reports itself periodically in one word of the store
-//! ([`Store::see_script`]). A client in any process that is blocked by the script can then see the
-//! reason and ask the script to stop. The report expires, so nothing needs to be cleared after the
-//! death of the process.
+//! ([`Store::see_script`]). A client that is blocked by the script, in any process, can then see
+//! the reason and ask the script to stop. The report expires by itself, so nothing needs to be
+//! cleared when the script's process dies.
 
 use undercroft_memory::{Setting, ShardSet, coarse_milliseconds};
 
@@ -17,25 +17,26 @@ use crate::structures::roots::{LIBRARIES, SCRIPTS};
 use crate::transaction::access::Access;
 use crate::transaction::writer::{Expiry, Writer};
 
-/// The key of the libraries' version: an 8-byte count of changes. No library has an empty name, so
-/// this key is unambiguous.
+/// The key of the library version, an 8-byte count of changes. The key is unambiguous, because the
+/// name of a library is never empty.
 const VERSION: &[u8] = b"";
 
-/// The first byte of a library's record, followed by its 8-byte mark and its text. No text starts
-/// with this byte.
+/// The first byte of a library record. The library's 8-byte mark (a number that identifies its
+/// loading) and its text follow. The text of a library never starts with this byte.
 const MARKED: u8 = 0;
 
 /// The name and the text of a script or a library.
 pub type NamedText = (Vec<u8>, Vec<u8>);
 
-/// A function library as the store keeps it.
+/// A function library as stored in the store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredLibrary {
     /// The name of the library.
     pub name: Vec<u8>,
     /// The source text of the library.
     pub text: Vec<u8>,
-    /// A number that differs for each loading of a library, even if the text is the same.
+    /// A number that identifies one loading of the library: loading the same text again gives a
+    /// different number.
     pub mark: u64,
 }
 
@@ -64,27 +65,27 @@ impl SharedTexts {
     }
 }
 
-/// The number of texts of one kind, and the memory that they use.
+/// The number of shared texts of one kind, and the memory that they use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedMemory {
     /// The number of texts.
     pub texts: u64,
-    /// The number of bytes that the texts use, estimated from a sample if there are many.
+    /// The number of bytes that the texts use. If there are many texts, an estimate from a sample.
     pub bytes: u64,
 }
 
-/// The state of a long-running script.
+/// The reported state of a long-running script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunningScript {
     /// Whether the script has changed a key.
     pub has_written: bool,
-    /// Whether the script is a function (FCALL) and not an EVAL script.
+    /// Whether the script was started by FCALL rather than EVAL.
     pub is_function: bool,
 }
 
 impl Store {
-    /// Reports a long-running script to all processes. Call this every few hundred milliseconds
-    /// while the script runs, because the report expires.
+    /// Reports a long-running script to all processes. The report expires, so call this every few
+    /// hundred milliseconds while the script runs.
     ///
     /// # Errors
     /// Fails if the store is not writable.
@@ -112,7 +113,7 @@ impl Store {
     }
 
     /// Returns how often running scripts were told to stop. A script stops if this count has grown
-    /// since it started.
+    /// since the script started.
     pub fn killed_scripts(&self) -> u64 {
         self.segment.setting(Setting::ScriptsKilled)
     }
@@ -153,7 +154,7 @@ impl Store {
             .map(drop)
     }
 
-    /// Tells running scripts to stop, unless they have already changed a key.
+    /// Tells all running scripts to stop. A script that has already changed a key ignores this.
     ///
     /// # Errors
     /// Fails if the store is not writable.
@@ -168,13 +169,13 @@ impl<'a> Access<'a> {
         self.store
     }
 
-    /// Returns the number of texts of a kind and the memory that they use, estimated from a sample
-    /// of up to a few hundred texts. O(1).
+    /// Returns the number of texts of a kind and the memory that they use, which is estimated from
+    /// a sample of up to a few hundred texts. O(1).
     ///
     /// # Errors
     /// Fails if a lock cannot be acquired.
     pub fn shared_memory(&self, texts: SharedTexts) -> Result<SharedMemory, Error> {
-        /// The number of texts in one scan step, and the maximum number of steps.
+        /// The number of texts that one scan step reads, and the maximum number of steps.
         const AT_ONCE: u64 = 64;
         const GOES: usize = 8;
         let dictionary = texts.dictionary();
@@ -196,7 +197,7 @@ impl<'a> Access<'a> {
             }
         }
         let all = u128::from(bytes) * u128::from(records) / u128::from(seen.max(1));
-        // The version is stored as a record, too, but is not a library.
+        // The library version is stored as a record, but is not a library.
         let version = u64::from(texts == SharedTexts::Libraries && records > 0);
         Ok(SharedMemory {
             texts: records - version,
@@ -204,13 +205,13 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Returns a counter that grows when texts of a kind are deleted. For libraries, it also grows
-    /// when a library changes.
+    /// Returns a counter that grows when texts of this kind are deleted. For libraries, the counter
+    /// also grows when a library is added or replaced.
     pub fn text_changes(&self, texts: SharedTexts) -> u64 {
         self.store.segment.setting(texts.setting())
     }
 
-    /// Appends a text to `out`. Returns whether the text exists. O(length).
+    /// Appends a shared text to `out`. Returns whether the text exists. O(length).
     ///
     /// # Errors
     /// Fails if a lock cannot be acquired.
@@ -244,7 +245,7 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Deletes the texts of all scripts. O(1), plus the cost of freeing them as in
+    /// Deletes the texts of all scripts. O(1), plus the cost of freeing them as described at
     /// [`Store::flush`].
     ///
     /// # Errors
@@ -254,10 +255,9 @@ impl<'a> Access<'a> {
         self.flush_and(&[SCRIPTS], wait, count).map(drop)
     }
 
-    /// Changes libraries in one transaction: deletes the `forgotten` names, then stores the `kept`
-    /// libraries, each given as name, text and [mark](StoredLibrary::mark). Changes nothing if the
-    /// version of the libraries is no longer `version`. Returns whether the version matched.
-    /// O(bytes).
+    /// Changes libraries in one transaction: deletes the `forgotten` libraries, then stores the
+    /// `kept` libraries, each given as name, text and [mark](StoredLibrary::mark). If the version
+    /// of the libraries is no longer `version`, changes nothing and returns false. O(bytes).
     ///
     /// # Errors
     /// Fails if a lock cannot be acquired or the store is out of memory.
@@ -288,7 +288,7 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Returns all libraries, sorted by name, and their version for
+    /// Returns all libraries, sorted by name, and the version to pass to
     /// [`change_libraries`](Self::change_libraries). O(bytes).
     ///
     /// # Errors
@@ -320,12 +320,12 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Counts a change of the texts, before and after the commit.
+/// Increments the change counter of the texts, which processes check before they use a cached text.
 fn count_change(writer: &mut Writer<'_, '_>, texts: SharedTexts) -> Result<(), Error> {
     Ok(writer.transaction.count_up(texts.setting())?)
 }
 
-/// Splits a library's record into its mark and its text. Older builds stored only the text.
+/// Splits a library record into its mark and its text. Older builds stored only the text.
 fn parse_record(record: Vec<u8>) -> (u64, Vec<u8>) {
     match &record[..] {
         [MARKED, rest @ ..] if let Some((mark, text)) = rest.split_first_chunk() => {

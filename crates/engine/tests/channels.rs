@@ -1,5 +1,5 @@
-//! Channels: the guarantees to producers and consumers, which are threads of this process with
-//! separate handles.
+//! Tests what channels guarantee to producers and consumers, which are threads with separate
+//! handles.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use undercroft_engine::waiting::{Answer, Look, Looked, Take, WaitOutcome, Waiter
 use undercroft_engine::{Ranges, Store};
 use undercroft_testkit::fresh;
 
-/// A timeout that ends a wait only if a test fails.
+/// A timeout that expires only if a test fails.
 const LONG: Duration = Duration::from_secs(60);
 
 fn wanted<'w>(keys: &'w [&'w [u8]; 2], look: Look) -> Wanted<'w> {
@@ -52,8 +52,8 @@ fn change_wakes_the_first_waiter_whose_next_call_wakes_the_second() {
     );
     assert_eq!(receive(&store, &jobs), Received::Some);
     assert_eq!(waiters.answered(true).expect("a list"), tickets[1..2]);
-    // This client left after it was woken but before it took anything, so the next client is woken
-    // instead.
+    // This client leaves after it was woken but before it pops anything, so the next client is
+    // woken instead.
     waiters.give_up(tickets[1]);
     assert_eq!(waiters.answered(true).expect("a list"), tickets[2..]);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Changes of every kind while the store is being copied. The copy contains the state from before
-//! the change, and a death in the middle of a change or of a copy damages neither.
+//! Tests changes of every kind during a copy of the store. The copy must contain the state from
+//! before the change, and a death in the middle of a change or a copy must damage neither.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +12,12 @@ use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected};
 
-/// The content of a copy: type, expiry and items by database and key. A set's items may come in any
-/// order.
+/// The content of a copy: for each database and key, the type, the expiry and the items. The items
+/// of a set are in no particular order.
 type Shown = BTreeMap<(usize, Vec<u8>), (u8, Option<u64>, Vec<Vec<u8>>)>;
 
-/// Copies a store and calls `between` before each page. Returns the copy's content and its number
-/// of pages.
+/// Copies a store, calling `between` before each page. Returns the content of the copy and its
+/// number of pages.
 fn copy(store: &Store, mut between: impl FnMut(u64)) -> Result<(Shown, u64), Error> {
     let (mut shown, mut pages) = (Shown::new(), 0);
     let mut next = || {
@@ -34,7 +34,7 @@ fn copy(store: &Store, mut between: impl FnMut(u64)) -> Result<(Shown, u64), Err
     Ok((shown, pages))
 }
 
-/// Creates a directory with the store to which a scenario's change is made.
+/// Creates a directory with the store on which a scenario makes its change.
 fn prepare(scenario: &Scenario) -> tempfile::TempDir {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let store = state::create(&directory.path().join("base"));
@@ -42,7 +42,7 @@ fn prepare(scenario: &Scenario) -> tempfile::TempDir {
     directory
 }
 
-/// Opens a fresh copy of the prepared store's file.
+/// Opens a new copy of the file of the prepared store.
 fn open_fresh(directory: &Path) -> Store {
     let path = directory.join("store");
     let _ = std::fs::remove_file(&path);
@@ -60,7 +60,8 @@ fn copy_contains_the_state_before_any_concurrent_change() {
         let directory = prepare(scenario);
         let store = open_fresh(directory.path());
         let (expected, pages) = copy(&store, |_| ()).expect("a sound store");
-        // A store without pages offers no place between two pages for a change.
+        // A store without pages is copied without a pause between pages, so no change can be made
+        // during the copy.
         let places = [0, random.u64(0..pages.max(1)), pages.saturating_sub(1)];
         for place in places.into_iter().take(pages.min(3) as usize) {
             let store = open_fresh(directory.path());
@@ -88,10 +89,10 @@ fn copy_contains_the_state_before_any_concurrent_change() {
     assert!(changes > 100 && changed > changes, "{changes}, {changed}");
 }
 
-/// Leaves the prepared store with an active copy whose copier died after the copy began. Returns
-/// false if the store has no page to copy.
+/// Leaves the prepared store with an active copy whose copying process died after the copy began.
+/// Returns false if the store has no page to copy.
 fn die_while_copying(directory: &Path) -> bool {
-    // All runs take the same steps, so the copy begins after the same number of steps each time.
+    // All runs take the same steps, so the copy always begins after the same number of steps.
     let begin = |store: &Store, steps: u64| {
         let (start, mut begun) = (steps_taken(), None);
         let died = die_after(steps, || {
@@ -128,10 +129,10 @@ fn death_during_a_change_and_an_abandoned_copy_leaves_the_old_or_new_state() {
         on += 1;
         let file = std::fs::File::open(&path).expect("just made");
         let image = Image::read(&file).expect("an image");
-        // The memory that an arena takes depends on the free memory, so compute the expected result
-        // during a copy, too.
+        // The size of an arena (a separate memory area) depends on the free memory, so compute the
+        // expected result during a copy, too.
         let expected = Expected::of(scenario, &path);
-        // Each run checks a random part of the steps; several runs cover all steps.
+        // Each run checks a random part of the steps. Several runs together cover all steps.
         let mut steps = random.u64(0..4);
         loop {
             std::fs::remove_file(&path).expect("made before");
@@ -165,7 +166,7 @@ fn death_during_a_change_and_an_abandoned_copy_leaves_the_old_or_new_state() {
     );
 }
 
-/// Reads the word of the file that says whether a copy is active.
+/// Reads the word of the file that indicates whether a copy is active.
 fn copy_state(path: &Path) -> u64 {
     use std::os::unix::fs::FileExt;
     let mut word = [0; 8];

@@ -1,6 +1,6 @@
-//! Death at every undo-log step of every kind of change to keys. A thread dies after the N-th
-//! recovery-relevant store instruction, for N = 0, 1, 2, ... until the change completes. Another
-//! handle then recovers and checks the store.
+//! Tests a death at every undo log step of every kind of change to keys. A thread dies after the
+//! N-th store instruction that matters for recovery, for N = 0, 1, 2, ... until the change
+//! completes. Another handle then recovers and checks the store.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use undercroft_testkit::image::Image;
 use undercroft_testkit::scenario::{Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome};
 
-/// Numbers of deaths, by the state they left.
+/// The number of deaths, grouped by the state that they left.
 #[derive(Clone, Copy, Default)]
 struct Count {
     old: u64,
@@ -45,7 +45,7 @@ fn prepare(scenario: &Scenario) -> Prepared {
 }
 
 /// Makes a thread die after `steps` steps of the change. Returns false if the change completed
-/// first.
+/// before that.
 fn die(scenario: &Scenario, path: &Path, steps: u64) -> bool {
     let store = state::open(path).expect("a whole store");
     let died = die_after(steps, || (scenario.act)(&store)).is_none();
@@ -94,7 +94,7 @@ fn death_at_every_undo_log_step() {
     let counts = on_every_core(&scenarios, |scenario| die_at_every_step(scenario));
     let mut total = 0;
     for (scenario, count) in scenarios.iter().zip(&counts) {
-        // Do not count the last run, which completed.
+        // The last run completed without a death, so do not count it.
         let deaths = count.old + count.between + count.new - 1;
         println!(
             "{:52} {deaths:>6} {:>6} {:>7} {:>6}",
@@ -123,7 +123,7 @@ fn death_at_every_undo_log_step() {
     );
 }
 
-/// Returns the results of `work` for all items, in order. A thread on each core takes one item
+/// Returns the results of `work` for all items, in order. A thread on each core processes one item
 /// after the other.
 fn on_every_core<T: Sync, R: Send + Sync>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
@@ -146,7 +146,7 @@ fn on_every_core<T: Sync, R: Send + Sync>(items: &[T], work: impl Fn(&T) -> R + 
         .collect()
 }
 
-/// The recovering process dies as well, at every step of its recovery.
+/// The recovering process also dies, at every step of its recovery.
 #[test]
 fn second_death_at_every_step_of_the_recovery() {
     choose_names();

@@ -1,4 +1,4 @@
-//! Leases: exactly one client holds the lease of a key, even with deaths, late holders and
+//! Tests that exactly one client holds the lease of a key, despite deaths, late holders and
 //! concurrent attempts.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use undercroft_engine::{Error, Expiry, Random, Store};
 use undercroft_testkit::fresh;
 
 const TERM: Duration = Duration::from_secs(10);
-/// A timeout that ends a wait only if a test fails.
+/// A timeout that expires only if a test fails.
 const LONG: Duration = Duration::from_secs(60);
 
 fn take(store: &Store, number: u64) -> Option<(Lease, Option<Vec<u8>>)> {
@@ -85,7 +85,7 @@ fn late_holder_loses_its_lease_to_exactly_one_client_and_stores_nothing() {
                     store.set_boot_time(after);
                     barrier.wait();
                     let heir = take(&store, 20 + number);
-                    // Every thread tries before any thread exits.
+                    // Wait until every thread has tried to take the lease, before any thread exits.
                     barrier.wait();
                     let is_heir = heir.is_some();
                     if let Some((lease, _)) = heir {
@@ -149,8 +149,8 @@ fn lease_of_a_server_client_is_respected_until_it_expires() {
     let name = lease_key(b"key");
     store.set(0, &name, b"0123456789abcdef").expect("room");
     assert!(take(&store, 1).is_none());
-    // A lease that has the format of a process' lease but names no process counts as the lease of a
-    // dead process.
+    // A lease in the format of a process's lease that names no existing process counts as the lease
+    // of a dead process.
     store
         .set(0, &name, &[b"@", &b"f"[..].repeat(48)[..]].concat())
         .expect("room");
@@ -170,7 +170,7 @@ fn clock_step_never_allows_a_second_holder() {
         first.delete(0, &[b"key"]).expect("room");
     }
     second.set_time(0);
-    // A holder whose own system clock was stepped can still store in time.
+    // A holder whose system clock was stepped can still store a value before its term ends.
     let lease = taken(&first, 1);
     first.set_time(first.now() + hour);
     assert!(set(&first, b"made", &lease));
@@ -205,8 +205,8 @@ fn values_of_every_size_are_stored() {
     check(&store);
 }
 
-/// Three processes take, lose, store and release leases of a few keys in random order, compared
-/// with a naive model.
+/// Three processes take, lose, store and release leases of a few keys in random order. The results
+/// are compared with a naive model.
 #[test]
 fn random_changes_match_the_model() {
     let seed = std::env::var("SEED")
@@ -223,7 +223,7 @@ fn random_changes_match_the_model() {
         store
     };
     let mut stores = [open(now), open(now), open(now)];
-    // For each key: its value, and its lease with the holder and the end of the term.
+    // For each key, its value, and its lease with the holder and the end of the term.
     let mut values: HashMap<u8, Vec<u8>> = HashMap::new();
     let mut leases: HashMap<u8, (usize, Lease, u64)> = HashMap::new();
     let mut all: Vec<(u8, usize, Lease)> = Vec::new();
@@ -248,7 +248,7 @@ fn random_changes_match_the_model() {
                 }
             }
             3..=5 => {
-                // Choose among the leases ever taken, most of which have ended.
+                // Choose one of the most recently taken leases, most of which have ended.
                 let recent = all.len().saturating_sub(6);
                 let Some((key, holder, lease)) = all.get(recent + random.below(6) as usize) else {
                     continue;
@@ -273,11 +273,11 @@ fn random_changes_match_the_model() {
                 stores.iter().for_each(|store| store.set_boot_time(now));
             }
             _ if random.below(4) == 0 => {
-                // The process dies, and a new process takes its place.
+                // The process dies, and a new process replaces it.
                 stores[who] = open(now);
                 leases.retain(|_, (holder, _, _)| *holder != who);
-                // A process found alive counts as alive for a moment, so wait until its death is
-                // noticed.
+                // A process that was found alive counts as alive for a moment, so wait until its
+                // death has been noticed.
                 for (store, key) in stores
                     .iter()
                     .flat_map(|store| (0..4).map(move |key| (store, key)))

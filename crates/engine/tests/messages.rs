@@ -1,4 +1,4 @@
-//! Messages between handles of one store, each of which acts as a separate process: compares
+//! Tests messages between handles of one store, each of which acts as a separate process. Compares
 //! receivers with naive lists, and covers receivers that are lapped or die.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,8 +17,8 @@ fn sound(store: &Store) {
     );
 }
 
-/// A received message: topic, channel, payload, whether the channel itself is subscribed to, and
-/// the matching patterns.
+/// A received message: the topic, the channel, the payload, whether the receiver is subscribed to
+/// the channel itself, and the matching patterns.
 type Got = (Topic, Vec<u8>, Vec<u8>, bool, Vec<Vec<u8>>);
 
 fn receive(subscriber: &mut Subscriber<&Store>) -> Option<Result<Got, u64>> {
@@ -44,7 +44,7 @@ fn receives(subscriber: &mut Subscriber<&Store>, channel: &[u8], payload: &[u8])
     assert_eq!((&got.1[..], &got.2[..]), (channel, payload));
 }
 
-/// The model of a receiver: its subscriptions and a naive list of messages.
+/// The model of a receiver: its subscriptions, and a naive list of the messages for it.
 #[derive(Default)]
 struct Model {
     counts: BTreeMap<(usize, Vec<u8>), u64>,
@@ -92,8 +92,8 @@ fn receivers_match_naive_lists() {
                         if topic == Topic::Pattern {
                             model.patterns.retain(|known| known != name);
                         }
-                        // The canceled subscription no longer receives the messages that the
-                        // receiver has not taken yet.
+                        // The canceled subscription no longer covers the messages that the receiver
+                        // has not read yet.
                         for got in &mut model.queue {
                             if topic == Topic::Pattern {
                                 got.4.retain(|pattern| pattern != name);
@@ -234,7 +234,7 @@ fn lapped_subscriber_learns_how_many_messages_it_lost() {
     assert_eq!(receive(&mut slow), Some(Err(500)));
     assert_eq!(receive(&mut slow), None);
     assert_eq!(receive(&mut all), Some(Err(501)));
-    // None of the overwritten messages was for this subscriber.
+    // The overwritten messages were not for this subscriber.
     assert_eq!(receive(&mut quiet), None);
     publish(b"quiet", b"last");
     receives(&mut quiet, b"quiet", b"last");
@@ -258,7 +258,7 @@ fn dead_receivers_are_not_counted_and_are_removed() {
     assert_eq!(store.publish(Topic::Channel, b"c", b"1").expect("room"), 3);
     std::mem::forget(dying);
     victim.abandon();
-    // A process found alive counts as alive for a few more milliseconds.
+    // A process that was found alive counts as alive for a few more milliseconds.
     while store.receivers(Topic::Channel, b"c").expect("a read") != 1 {
         std::thread::yield_now();
     }
@@ -357,10 +357,10 @@ fn message_of_a_transaction_is_sent_at_its_commit_or_never() {
     receives(&mut subscriber, b"c", b"n");
 }
 
-/// Size in bytes of the ring of these stores.
+/// The size in bytes of the message ring of these stores.
 const RING: usize = 256 << 10;
 
-/// Returns a message of this length, whose bytes depend on their positions.
+/// Returns a message of the given length in which each byte depends on its position.
 fn long(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 7 % 251) as u8).collect()
 }
@@ -398,7 +398,7 @@ fn message_longer_than_the_ring_is_received_and_its_memory_is_freed() {
     }
     assert!(receive(&mut subscriber).is_none());
     sound(&publisher);
-    // A long message without receivers takes no memory.
+    // A long message without receivers occupies no memory in the store.
     let used = publisher.used_memory();
     assert_eq!(
         publisher
@@ -407,7 +407,7 @@ fn message_longer_than_the_ring_is_received_and_its_memory_is_freed() {
         0
     );
     assert_eq!(publisher.used_memory(), used);
-    // A parcel is not a key that clients see.
+    // A parcel (a stored long message) is not a key that clients can see.
     assert_eq!(publisher.flush_all(true).expect("flushed"), 0);
     publisher.set_time(100_000);
     publisher.upkeep_all().expect("upkeep");
@@ -440,7 +440,8 @@ fn long_message_of_a_transaction_is_sent_at_its_commit_or_never() {
     let body = long(RING / 2);
     let before = store.used_memory();
     for commits in [false, true] {
-        // The transaction has not locked the shard of the parcel's name.
+        // The transaction has not locked the shard in which the parcel (the stored long message)
+        // will be.
         let done = store.transact(undercroft_memory::ShardSet::one(0), |running| {
             let access = running.access();
             assert_eq!(access.publish(Topic::Channel, b"c", &body)?, 1);

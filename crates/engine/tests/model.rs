@@ -1,5 +1,5 @@
-//! Compares keys and strings with a naive model: random operations, followed after each run by a
-//! comparison of the whole data set and a structural check.
+//! Compares keys and strings with a naive model. Each run of random operations is followed by a
+//! comparison of all data and a structural check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ struct Value {
     expiry: Option<u64>,
 }
 
-/// The naive model: a map for each database, and the time.
+/// The naive model: a map for each database, and the current time.
 #[derive(Default)]
 struct Model {
     databases: [BTreeMap<Vec<u8>, Value>; 2],
@@ -106,7 +106,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn name(key: u16) -> Vec<u8> {
-    // Some keys are long, and one exceeds the length that an entry's header can store.
+    // Some keys are long, and the length of one key does not fit in an entry's header.
     match key % 20 {
         7 => format!("{key}-{}", "k".repeat(3000)).into_bytes(),
         13 if key == 33 => vec![b'x'; 70_000],
@@ -418,10 +418,10 @@ proptest! {
     }
 }
 
-/// Tests SCAN's guarantee: a key that exists from start to end is returned, even if the table grows
-/// and shrinks meanwhile.
+/// Tests SCAN's guarantee: a key that exists during the entire scan is returned, even if the table
+/// grows and shrinks during the scan.
 #[test]
-fn scan_sees_every_key_that_stays() {
+fn scan_returns_every_key_that_exists_throughout() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let options = Options {
         capacity: Some(256 << 20),
@@ -456,7 +456,7 @@ fn scan_sees_every_key_that_stays() {
                 break;
             }
             calls += 1;
-            // Grow the table in even rounds and shrink it in odd ones, in the middle of the scan.
+            // In the middle of the scan, grow the table in even rounds and shrink it in odd rounds.
             for _ in 0..200 {
                 if round % 2 == 0 && calls < 50 {
                     store

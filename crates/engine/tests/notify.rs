@@ -1,4 +1,5 @@
-//! Keyspace notifications between handles of one store, each of which acts as a separate process.
+//! Tests keyspace notifications between handles of one store, each of which acts as a separate
+//! process.
 
 use undercroft_engine::events::EventClasses;
 use undercroft_engine::eviction::{Eviction, EvictionPolicy};
@@ -8,7 +9,7 @@ use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Ranges, Scratch, Store};
 use undercroft_testkit::fresh;
 
-/// Runs a test with a store that publishes events of these classes, and a subscriber with a
+/// Runs a test with a store that publishes events of the given classes, and a subscriber with a
 /// separate handle.
 fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) {
     let directory = fresh::directory();
@@ -19,7 +20,7 @@ fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) 
     subscriber
         .subscribe(Topic::Pattern, &[b"__key*__:*"])
         .expect("room");
-    // One handle sets the classes, and all handles follow.
+    // Set the classes through another handle, because the setting applies to all handles.
     other
         .tell_events(EventClasses::from_letters(classes.as_bytes()))
         .expect("writable");
@@ -29,14 +30,15 @@ fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) 
     assert_eq!(problems, Vec::<String>::new());
 }
 
-/// A subscriber that listens while a transaction runs.
+/// A subscriber that receives messages while a transaction runs.
 struct Listening<'l, 's>(&'l mut Subscriber<&'s Store>);
 
 impl Scratch for Listening<'_, '_> {
     fn clear(&mut self) {}
 }
 
-/// Returns the channels and payloads received since the last call, without their constant parts.
+/// Returns the channels and payloads received since the last call, without the constant parts of
+/// channel names.
 fn heard(subscriber: &mut Subscriber<&Store>) -> Vec<String> {
     let mut heard = Vec::new();
     while let Some(event) = subscriber.try_next().expect("a sound ring") {
@@ -86,7 +88,7 @@ fn typed_calls_publish_the_same_events_as_commands() {
                 "event@3__:del k"
             ]
         );
-        // An event of a class that is not enabled.
+        // This change has an event of a class that is not enabled.
         store.set_add(0, b"s", b"x", 10).expect("room");
     });
 }
@@ -98,7 +100,7 @@ fn every_removal_of_an_expired_key_publishes_an_event() {
             store.set_with(0, name, b"v", until(2000)).expect("room");
         }
         store.set_time(3000);
-        // A read leaves the removal to the code that runs the command.
+        // A read leaves the removal of an expired key to the code that runs the command.
         let mut out = Vec::new();
         let found = store.access().get(0, b"met", &mut out);
         assert!(!found.expect("readable"));
@@ -106,7 +108,7 @@ fn every_removal_of_an_expired_key_publishes_an_event() {
         store.remove_met().expect("no process holds a lock");
         assert_eq!(heard(subscriber), ["event@0__:expired met"]);
         store.increment(0, b"written", 1).expect("room");
-        // The insertion of the new key may have swept the other expired key as well.
+        // Inserting the new key may have also swept the other expired key.
         while store.keys(0) > 1 {
             store.sweep(100).expect("no process holds a lock");
         }
@@ -153,7 +155,7 @@ fn rolled_back_changes_publish_no_event() {
                     running.access().set(0, undone.bytes(), b"v")?;
                     running.roll_back_to(&savepoint)?;
                     running.access().increment(0, kept.bytes(), 1)?;
-                    // No event is published before the commit.
+                    // Events are not published before the commit.
                     assert_eq!(heard(listening.0), Vec::<String>::new());
                     Ok::<_, Error>(())
                 },

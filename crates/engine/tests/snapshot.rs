@@ -1,4 +1,5 @@
-//! The snapshot returns every live key exactly once, whatever the state of its dictionary.
+//! Tests that a snapshot contains every unexpired key exactly once, regardless of the state of the
+//! dictionary.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +48,7 @@ fn every_key_appears_once_while_tables_grow_and_shrink() {
             .set_with(database, &key, &value, options)
             .expect("room");
         expected.insert((database, key), (expiry, value));
-        // Take some snapshots between the insertions, in the middle of a resize.
+        // Take a snapshot after some insertions, when a resize may be in progress.
         if number % 499 == 0 {
             store.set_time(START + u64::from(number) / 2);
             let now = store.now();

@@ -1,5 +1,5 @@
-//! Compares streams with a naive twin: entries, ranges, trimming, groups and their pending entries,
-//! from a few entries to thousands. Also covers the memory that streams use and free.
+//! Compares streams with a naive model: entries, ranges, trimming, groups and their pending
+//! entries, from a few entries to thousands. Also tests the memory that streams use and free.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use undercroft_testkit::fresh;
 
 type Texts = Vec<Vec<u8>>;
 
-/// A group of the twin: the last id delivered, and for each pending entry the consumer and the
+/// A group in the model: the last id delivered, and for each pending entry the consumer and the
 /// number of deliveries.
 #[derive(Default)]
 struct Group {
@@ -62,7 +62,7 @@ fn check(store: &Store) {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// Returns field names that mostly repeat, with values of every kind.
+/// Returns field names, which often repeat, with values of every kind.
 fn texts(random: &mut fastrand::Rng) -> Texts {
     let value = |random: &mut fastrand::Rng| match random.u32(0..12) {
         0 => Vec::new(),
@@ -94,7 +94,7 @@ fn texts(random: &mut fastrand::Rng) -> Texts {
     pairs.collect()
 }
 
-/// Returns short numbers, mostly of one length, so that entries have the same layout.
+/// Returns short numbers of mostly equal length, so that entries have the same layout.
 fn readings(random: &mut fastrand::Rng) -> Texts {
     let number = |random: &mut fastrand::Rng| match random.u32(0..40) {
         0 => random.u32(0..100_000),
@@ -131,7 +131,7 @@ fn add(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
     }
 }
 
-/// Returns a random id, usually of an existing entry.
+/// Returns a random id, usually the id of an existing entry.
 fn some_id(twin: &Twin, random: &mut fastrand::Rng) -> StreamId {
     let place = random.usize(0..twin.entries.len() + 1);
     let there = twin.entries.keys().nth(place).copied();
@@ -379,7 +379,7 @@ fn random_changes_match_a_naive_twin() {
     }
     let all: Vec<(StreamId, Texts)> = twin.entries.clone().into_iter().collect();
     assert_eq!(range(&store, IdRange::ALL), all);
-    // Convert through the flat list and back, and through Redis' format.
+    // Convert the stream to the flat list and to Redis' format, and back.
     let key = store.key(b"k");
     let items = || {
         let items = store.read(store.shards_of([&key]), |reader| {
@@ -407,8 +407,8 @@ fn random_changes_match_a_naive_twin() {
 #[test]
 fn continued_reads_return_the_current_entries() {
     let mut random = random();
-    // Two streams with the same ids and mostly the same entries: a position reached in one must not
-    // be used in the other.
+    // Uses two streams with the same ids and mostly the same entries. A position reached in one
+    // stream must not be used in the other stream.
     let mut both: Vec<_> = (0..2)
         .map(|_| (fresh::store(1), Twin::default(), StreamId::MIN))
         .collect();
@@ -416,8 +416,7 @@ fn continued_reads_return_the_current_entries() {
         let ((_, store), twin, last) = &mut both[random.usize(0..2)];
         match random.u32(0..40) {
             0..12 => {
-                // Add the same entries to both streams, as long as neither stream is changed
-                // otherwise.
+                // Add equal entries to both streams, until one stream is changed in another way.
                 let mut same = fastrand::Rng::with_seed(step / 64);
                 for _ in 0..random.usize(1..4) {
                     add(store, twin, &mut same);
@@ -474,7 +473,7 @@ fn repeated_field_names_take_almost_no_memory() {
         bytes([b"a", b"b", b"c"]),
         bytes([&[b'a'; 40], &[b'b'; 40], &[b'c'; 40]]),
     );
-    // 16 bytes per entry: an id and three numbers.
+    // Allow 16 bytes for each entry: an id and three numbers.
     assert!(short < 2000 * 16, "{short}");
     assert!(long < short + 2000 * 3, "{long} and {short}");
 }
@@ -528,7 +527,7 @@ fn wait(waiters: &mut Waiters<&Store>, texts: &[&[u8]], take: Take) -> Ticket {
     }
 }
 
-/// Returns the ids of the entries that a client was given, if its wait is over.
+/// If the client's wait is over, returns the ids of the entries that the client received.
 fn given(waiters: &mut Waiters<&Store>, ticket: Ticket) -> Option<Vec<StreamId>> {
     match waiters.finish(ticket).expect("no lock is held")? {
         Answer::Taken(taken) => Some(StreamEntries::of_texts(&taken.items).ids().to_vec()),
@@ -608,7 +607,7 @@ fn entries_go_to_all_readers_but_only_to_the_first_of_a_group() {
 fn all_readers_get_long_entries_regardless_of_other_waiters() {
     let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
-    // Two handles, so that the readers use two seats.
+    // Use two handles, so that the readers sleep on two seats (futex slots of processes).
     let mut waiters = [Waiters::new(&store), Waiters::new(&other)];
     let long = vec![b'v'; 3000];
     let (old, new) = (id(0).to_bytes(), id(9).to_bytes());
@@ -651,8 +650,8 @@ fn answer_to_a_dead_reader_is_freed() {
     let (dying, store) = (place.open(), place.open());
     let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
     wait(&mut dead, &[b"k", &id(0).to_bytes()], READ);
-    // Make this handle take a process entry before the other dies, so that it does not reuse the
-    // dead one's.
+    // Make this handle claim its entry in the process table before the other handle dies, so that
+    // it does not reuse the dead process's entry.
     store.set(0, b"other", b"").expect("room");
     dying.abandon();
     add_one(&store, 1);
@@ -673,7 +672,7 @@ fn entry_given_to_a_departed_client_is_pending() {
     let mut waiters = Waiters::new(&store);
     wait(&mut waiters, &[b"k", b"g", b"one"], DELIVER);
     add_one(&store, 2);
-    // The client was given the entry but never takes it out of its mailbox.
+    // The client was given the entry but never reads it from its mailbox (its record in the store).
     drop(waiters);
     let pending = write(&store, |writer, key| {
         let stream = writer.stream(0, key)?.expect("the key exists");

@@ -1,6 +1,6 @@
-//! Reads keys in the middle of every kind of change to them (R9). At each step of the change, as if
-//! its process were stopped there, writable and read-only handles must find the old state or, after
-//! the commit, the new one.
+//! Reads keys in the middle of every kind of change (R9). At each step of the change, as if its
+//! process had stopped at that step, writable and read-only handles must find the old state or,
+//! after the commit, the new state.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,19 +14,20 @@ use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Content, Expected, NOW};
 
-/// For changes that consist of several transactions, one read in this many is compared with the
+/// For changes that consist of several transactions, one in this many reads is compared with the
 /// result of a recovery.
 const RECOVERED: u64 = 13;
 
-/// Number of reads during one change, unless the full test run is requested.
+/// The number of reads during one change, unless the full test run is requested.
 const LOOKS: u64 = 60;
 
-/// The results of the reads during one scenario.
+/// The results of all reads during one scenario.
 #[derive(Default)]
 struct Looks {
     old: u64,
     new: u64,
-    /// The newest state seen: 0 is before the change, 1 between its transactions, 2 after it.
+    /// The newest state seen so far: 0 is before the change, 1 is between its transactions, and 2
+    /// is after the change.
     newest: usize,
     wrong: Option<String>,
 }
@@ -34,12 +35,12 @@ struct Looks {
 fn reader(path: &std::path::Path, write: bool) -> Store {
     let store = Store::open(path, write).expect("a whole store");
     store.set_time(NOW);
-    // A read that has to wait for a lock fails at once.
+    // Make a read that would have to wait for a lock fail immediately.
     store.set_patience(Duration::ZERO);
     store
 }
 
-/// Returns the content that a recovery makes of the store's current state.
+/// Returns the content that the store would have after a recovery from its current state.
 fn recovered(path: &std::path::Path) -> Content {
     let copy = path.with_extension("copy");
     copy_store(path, &copy).expect("room for a copy");
@@ -61,7 +62,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
     let file = std::fs::File::open(&base).expect("just made");
     let image = Image::read(&file).expect("an image");
     image.write_to(&path).expect("room for a copy");
-    // Count the steps of the change on a copy.
+    // Count the steps of the change in a copy of the store.
     let copy = path.with_extension("copy");
     image.write_to(&copy).expect("room for a copy");
     let twin = state::open(&copy).expect("a whole store");
@@ -83,7 +84,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
     on_step(Some(Box::new(move || {
         step += 1;
         let mut seen = seen.borrow_mut();
-        // Always check the last steps, which are around the commit.
+        // Always check the last steps, because the commit is among them.
         if seen.wrong.is_some() || step % every != 0 && step + 30 < steps {
             return;
         }
@@ -91,7 +92,8 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
         let reader = &readers[(looked % 2) as usize];
         let found = match state::content_of(reader) {
             Ok(found) => found,
-            // Mailboxes of this shard must be recovered first, which needs its lock.
+            // The items of dead clients in this shard must be recovered first, which requires its
+            // lock.
             Err(error) if scenario.handed => {
                 assert!(error.is_busy() || !reader.writable(), "{error}");
                 return;
@@ -104,7 +106,7 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
         let between = expected.between.as_ref();
         let states = [Some(&expected.before), between, Some(&expected.after)];
         let is = |of: usize| states[of].is_some_and(|state| state.content == found);
-        // Assume the oldest state that matches: some states have the same content.
+        // Several states can have equal contents, so assume the oldest state that matches.
         let which = (seen.newest..3).find(|&of| is(of));
         match which {
             Some(which) => seen.newest = which,
@@ -113,8 +115,8 @@ fn look_everywhere(scenario: &'static Scenario, random: &mut fastrand::Rng) -> L
         }
         seen.old += u64::from(is(0));
         seen.new += u64::from(is(2));
-        // In a copy, all waiting clients are dead, and recovery returns the items in their
-        // mailboxes.
+        // In a copy, all waiting clients are dead, so recovery returns the items that they had not
+        // read yet.
         let is_told = many && !scenario.handed && looked % RECOVERED == first;
         if is_told && found != recovered(&path) {
             seen.wrong = Some(format!("step {step}: not what a recovery leaves"));
@@ -148,9 +150,9 @@ fn reader_finds_the_old_or_the_new_state_at_every_step_of_every_change() {
     );
 }
 
-/// A writer that replaces a string may check the pins before a reader pins the string, and then
-/// frees the block at its commit. So a string found through an undo log must never be read in place
-/// (R7).
+/// A writer that replaces a string may check for pins before a reader pins the string, and then
+/// frees the block when it commits. A string found through an undo log must therefore never be read
+/// in place (R7).
 #[test]
 fn string_pinned_during_its_replacement_stays_unchanged() {
     const LENGTH: usize = 100_000;
@@ -184,7 +186,7 @@ fn string_pinned_during_its_replacement_stays_unchanged() {
                 set.expect("room");
             }
             _ => {
-                // Replace the string in one transaction by a new one in a different block.
+                // Replace the string in a single transaction by a string in a different block.
                 let key = writer.key(b"key");
                 let set = writer.write(writer.shards_of([&key]), |writer| {
                     writer.remove(0, &key)?;
@@ -194,7 +196,7 @@ fn string_pinned_during_its_replacement_stays_unchanged() {
             }
         }
         on_step(None);
-        // Reuse the freed memory.
+        // Write other values, which reuse the freed memory.
         for other in 0..8_u8 {
             let name = [b'o', other];
             writer.set(0, &name, &value(100 + other)).expect("room");
@@ -215,10 +217,10 @@ fn string_pinned_during_its_replacement_stays_unchanged() {
     }
 }
 
-/// A process caches the function libraries under the count of their changes. At each step of a
-/// change, as if its process were stopped there, a reader may find the old libraries under the new
-/// count. After the commit, or after a death at that step and a recovery, the count must differ
-/// again.
+/// A process caches the function libraries together with the count of their changes. At each step
+/// of a change, as if its process had stopped at that step, a reader may find the old libraries
+/// with the new count. After the commit, or after a death at that step and a recovery, the count
+/// must therefore have changed again.
 #[test]
 fn libraries_cached_during_a_change_are_stale_after_it() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");

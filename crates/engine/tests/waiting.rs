@@ -1,4 +1,4 @@
-//! Clients that wait for keys: order, deaths, several keys, and other types.
+//! Tests clients that wait for keys: their order, deaths, several keys, and keys of other types.
 
 use std::thread;
 use std::time::Duration;
@@ -138,8 +138,8 @@ fn moved_item_goes_to_the_waiter_at_the_destination() {
         from: End::Left,
         to: End::Right,
     };
-    // Try all pairs of eight keys, so that the destination's shard is sometimes below the source's
-    // and sometimes above.
+    // Try all pairs of eight keys, so that the destination's shard is below the source's shard in
+    // some pairs and above it in others.
     let keys: Vec<String> = (0..8).map(|number| format!("key:{number}")).collect();
     let mut waiters = Waiters::new(&store);
     for from in &keys {
@@ -221,8 +221,8 @@ fn waiter_outlasts_a_key_of_another_type() {
     check(&store);
 }
 
-/// Many clients wait for entries ahead of one that reads with a group. Then the key expires, so no
-/// writer serves the queue.
+/// Many clients wait for entries ahead of a client that reads with a group. The key then expires,
+/// so no writer serves the queue.
 #[test]
 fn group_reader_learns_that_its_stream_has_expired() {
     let place = fresh::place(8);
@@ -275,7 +275,7 @@ fn items_given_to_a_dead_client_return_to_their_place() {
         push(&pusher, b"k", &[b"1", b"2", b"3", b"4"]);
         assert_eq!(items(&pusher, b"k").len(), 1);
         dying.abandon();
-        // A fresh handle has no cached liveness of the dead process.
+        // Open a new handle, which has no cached liveness of the dead process.
         let store = place.open();
         let mut waiters = Waiters::new(&store);
         let answer = match waiters.begin(&wanted(&[b"k"], LEFT)).expect("room") {
@@ -307,7 +307,7 @@ fn items_given_to_dead_clients_return_in_order() {
             push(&pusher, b"k", &pushed);
             assert_eq!(items(&pusher, b"k").len(), 1);
             dying.abandon();
-            // A fresh handle has no cached liveness of the dead process.
+            // Open a new handle, which has no cached liveness of the dead process.
             let store = place.open();
             if by_upkeep {
                 store.free_all_of_the_dead().expect("no lock is held");
@@ -331,10 +331,10 @@ fn item_returns_once_its_key_holds_a_list_again() {
     push(&other, b"k", &[b"item"]);
     other.set(0, b"k", b"text").expect("room");
     waiters.give_up(ticket);
-    // The seat no longer lists the ticket.
+    // The wait has been removed from the list of answered waits.
     assert_eq!(waiters.answered(false).expect("a list"), []);
     other.delete(0, &[b"k"]).expect("room");
-    // A fresh handle, which has not just checked the mailboxes of this shard.
+    // Use a new handle, which has not just checked this shard for items of dead clients.
     assert_eq!(items(&place.open(), b"k"), [b"item"]);
     drop(waiters);
     check(&store);
@@ -498,7 +498,7 @@ fn wait_ends_when_the_file_is_gone() {
                 "{listened}"
             );
         });
-        // A wait in an event loop ends, too.
+        // A wait in an event loop also ends.
         while waiters.answered(true).expect("a list").is_empty() {
             thread::yield_now();
         }
@@ -510,8 +510,8 @@ fn wait_ends_when_the_file_is_gone() {
     }
 }
 
-/// Creates `clients` clients and as many subscribers, each waiting for separate keys or channels,
-/// and makes their process die.
+/// Creates `clients` clients and an equal number of subscribers, which wait for separate keys and
+/// channels, and makes their process die.
 fn leave_much(place: &Place, clients: u64) {
     let dying = place.open();
     let mut waiters = std::mem::ManuallyDrop::new(Waiters::new(&dying));
@@ -541,7 +541,7 @@ fn waits_of_dead_processes_are_freed_when_memory_is_needed() {
         waiting > used / 2 && waiting < used * 2,
         "{waiting} of {used}"
     );
-    // The store is full but has no keys.
+    // The store is full but contains no keys.
     store.set_max_memory(used / 2).expect("it may write");
     store.check_memory_for(usize::MAX).expect("room");
     assert!(store.used_memory() <= used / 2);
@@ -568,14 +568,14 @@ fn waits_of_dead_processes_are_freed_in_steps() {
     while store.used_memory() > 0 {
         steps += 1;
         let freed = store.free_some_of_the_dead().expect("no lock is held");
-        // At most the 64 names examined, plus the rest of the last chain.
+        // A step frees at most the 64 names that it examines, plus the rest of the last chain.
         assert!(freed.left <= 100, "{freed:?}");
         assert!(steps < 1000, "{} bytes are left", store.used_memory());
     }
     // There are 2,400 channels and 40 clients, and a step examines 64 names.
     assert!(steps > 2400 / 100, "{steps}");
     leave_much(&place, 40);
-    // A fresh handle has no cached liveness of the dead process.
+    // Open a new handle, which has no cached liveness of the dead process.
     let store = place.open();
     assert!(store.free_all_of_the_dead().expect("no lock is held") >= 2400);
     assert_eq!(store.used_memory(), 0);
@@ -583,14 +583,14 @@ fn waits_of_dead_processes_are_freed_in_steps() {
 }
 
 #[test]
-fn flushed_items_do_not_come_back() {
+fn items_of_a_flushed_key_do_not_return() {
     let place = fresh::place(8);
     for databases in [&[0][..], &[1], &[0, 1]] {
         let (dying, store) = (place.open(), place.open());
         let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
         wait(&mut dead, &[b"k"], LEFT);
         push(&store, b"k", &[b"item"]);
-        // The client is alive, but has not taken the item yet.
+        // The client is alive but has not read the item yet.
         store.flush(databases, true).expect("room");
         dying.abandon();
         let store = place.open();

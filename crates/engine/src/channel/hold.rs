@@ -1,4 +1,4 @@
-//! Messages that consumers hold until they are done with them.
+//! Messages that a consumer holds until it has processed them.
 
 use undercroft_memory::{SeatName, removing};
 
@@ -10,14 +10,14 @@ use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::{AddRule, Scored};
 
-/// Returns a consumer's name in the store: `@`, followed by the name of a seat of its process as 16
-/// hexadecimal digits.
+/// Returns a consumer's name in the store: `@`, followed by the name of one of its process's seats
+/// (futex slots in the store) as 16 hexadecimal digits.
 fn name_of(seat: SeatName) -> Vec<u8> {
     format!("@{:016x}", seat.bits()).into_bytes()
 }
 
-/// Returns the seat that a consumer's name contains, or `None` if the consumer is a client of a
-/// server.
+/// Returns the seat (a process's futex slot) that a consumer's name contains, or `None` for a
+/// consumer that is a client of a server.
 fn seat_of(name: &[u8]) -> Option<SeatName> {
     let digits = name
         .strip_prefix(b"@")
@@ -29,16 +29,16 @@ fn seat_of(name: &[u8]) -> Option<SeatName> {
 }
 
 impl Channel {
-    /// Returns the key of the list of messages that a consumer holds.
+    /// Returns the key of the list that stores a consumer's held messages.
     fn held_by(&self, consumer: &[u8]) -> Vec<u8> {
         [&self.held, consumer].concat()
     }
 }
 
 impl Store {
-    /// Takes up to `count` messages out of a channel like [`receive`](Self::receive), and records
-    /// that this process holds them under the returned consumer name. If the process dies, the
-    /// messages [go back](Self::recall). O(messages).
+    /// Removes up to `count` messages from a channel like [`receive`](Self::receive), and records
+    /// that this process holds them under the returned consumer name. If the process dies,
+    /// [`recall`](Self::recall) returns the messages to the channel. O(messages).
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
@@ -99,9 +99,9 @@ impl Store {
         Ok((received, consumer))
     }
 
-    /// Ends a consumer's hold of a message. With `goes_back`, the message returns to the front of
-    /// the channel; otherwise it is gone. Returns whether the consumer still held the message:
-    /// false if it was given to another consumer. O(messages that the consumer holds).
+    /// Ends a consumer's hold of a message. If `goes_back` is true, returns the message to the
+    /// front of the channel; otherwise deletes it. Returns false if the consumer no longer held the
+    /// message, because another process had recalled it. O(messages that the consumer holds).
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
@@ -130,9 +130,9 @@ impl Store {
     }
 
     /// Returns the messages held by dead consumers to the front of a channel, in the order in which
-    /// each consumer took them. A client of a server counts as dead when its time is up. Returns
-    /// the number of messages. O(1) if no consumer has held a message, otherwise O(consumers +
-    /// returned messages).
+    /// each consumer received them. A client of a server counts as dead once its hold has timed
+    /// out. Returns the number of recalled messages. O(1) if no consumer has held a message,
+    /// otherwise O(consumers + recalled messages).
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
@@ -150,8 +150,8 @@ impl Store {
         let now = self.now() as f64;
         let mut back = 0;
         for (consumer, until) in known.iter() {
-            // Check without a lock (W9): a dead process stays dead, and an expired time is checked
-            // again under the lock.
+            // Check liveness without a lock (W9): a dead process stays dead. A time that has
+            // expired is checked again under the lock.
             let lives = match seat_of(consumer) {
                 Some(seat) => self.segment.seat_lives_now(seat),
                 None => until >= now,
@@ -180,7 +180,7 @@ impl Store {
             };
             if score != Some(until) {
                 // Another process has already recalled these messages, or the consumer has extended
-                // its time.
+                // its hold.
                 return Ok(0);
             }
             let mut all = Ranges::new();

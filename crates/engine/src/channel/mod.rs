@@ -1,18 +1,19 @@
 //! Channels: bounded queues of messages between processes. Only `lib.rs` uses this module.
 //!
-//! The messages are a list. Producers push at one end and consumers pop at the other. Each does so
-//! in a transaction that checks the length of the list and whether the key that marks the channel
-//! as closed exists. A client that finds the channel full or empty waits for the list to change
-//! ([`Look`]) and retries, so no message is ever handed to a client that may be dead.
+//! The messages of a channel are a list. Producers push at one end and consumers pop at the other
+//! end, each in a transaction that checks the length of the list and whether the channel is closed
+//! (a separate key marks that). A client that finds the channel full or empty waits for the list to
+//! change ([`Look`]) and retries, so no message is ever handed to a client that may be dead.
 //!
-//! A consumer can take a message and *hold* it. The same transaction moves the message to a list of
-//! that consumer and adds the consumer to a sorted set. When the consumer is done, it removes the
-//! message. If the consumer dies, another process [returns](Store::recall) its messages to the
-//! channel. A process that uses this store directly is named by one of its seats, so that every
-//! process can check whether it is alive. A client of a server is named by a number, with the time
-//! until which it counts as alive.
+//! A consumer can receive a message and *hold* it. The receiving transaction moves the message to a
+//! list of the consumer's held messages, and adds the consumer to a sorted set. After processing
+//! the message, the consumer deletes it. If the consumer dies, another process
+//! [returns](Store::recall) its held messages to the channel. A consumer that uses the store
+//! directly is identified by one of its process's seats (futex slots in the store), so that every
+//! process can check whether it is alive. A consumer that is a client of a server is identified by
+//! a number, and counts as alive until a time that is stored with the number.
 //!
-//! - `hold`: messages that consumers hold.
+//! - `hold`: messages that a consumer holds until it has processed them.
 
 mod hold;
 
@@ -26,23 +27,23 @@ use crate::transaction::writer::Expiry;
 use crate::types::list::End;
 use crate::waiting::{Look, Looked};
 
-/// The keys of a channel, all in one slot of a Redis Cluster.
+/// A channel's keys, which all map to the same Redis Cluster slot.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    /// The list of messages.
+    /// The key of the list of messages.
     items: Vec<u8>,
-    /// A string that exists once the channel is closed.
+    /// The key of a string that exists once the channel is closed.
     closed: Vec<u8>,
-    /// The sorted set of the consumers that may hold messages.
+    /// The key of the sorted set of the consumers that may hold messages.
     consumers: Vec<u8>,
-    /// The prefix of the keys of held messages; a consumer's name follows.
+    /// The prefix of the keys of held messages. The name of a consumer follows the prefix.
     held: Vec<u8>,
 }
 
-/// The result of sending messages.
+/// The result of sending messages to a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// This many messages were added, at least one; there was no room for more.
+    /// The number of messages that were added, at least 1. Any remaining messages did not fit.
     Some(usize),
     /// No message was added, because the channel is full.
     Full,
@@ -50,21 +51,21 @@ pub enum Sent {
     Closed,
 }
 
-/// The result of receiving messages.
+/// The result of receiving messages from a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// At least one message was received.
     Some,
     /// No message was received, because the channel is empty.
     Empty,
-    /// No message was received and none will come, because the channel is closed and empty.
+    /// No message was received and none will arrive, because the channel is closed and empty.
     Closed,
-    /// No message was received, because the message at this index, counted from 0, was not
-    /// accepted.
+    /// No message was received, because the caller did not accept the message at this index,
+    /// counted from 0.
     Refused(usize),
 }
 
-/// Why a channel's transaction is rolled back.
+/// The reason why a channel transaction is rolled back.
 enum Undone {
     Full,
     Refused(usize),
@@ -78,7 +79,7 @@ impl From<Error> for Undone {
 }
 
 impl Channel {
-    /// Returns the channel with this name.
+    /// Returns the channel with the given name.
     pub fn new(name: &[u8]) -> Channel {
         let items = [b"undercroft:channel:{", name, b"}"].concat();
         let with = |what: &[u8]| [&items, what].concat();
@@ -90,18 +91,19 @@ impl Channel {
         }
     }
 
-    /// Returns the keys that decide whether a client keeps waiting (see [`Look`]): the list of
-    /// messages, and the key that marks the channel as closed.
+    /// Returns the keys that a waiting client watches (see [`Look`]): the list of messages, and the
+    /// key that marks the channel as closed.
     pub fn looked_at(&self) -> [&[u8]; 2] {
         [&self.items, &self.closed]
     }
 }
 
 impl Store {
-    /// Adds messages to a channel, in order, until the channel holds `most` messages. O(messages).
+    /// Adds messages to a channel, in order, until the channel contains `most` messages.
+    /// O(messages).
     ///
     /// # Errors
-    /// Returns the errors of [`write`](Self::write), for example if there is no memory.
+    /// Returns the errors of [`write`](Self::write), for example if the store is out of memory.
     ///
     /// ```
     /// # use undercroft_engine::{Options, Ranges, Store};
@@ -133,8 +135,8 @@ impl Store {
                 return Ok(Sent::Closed);
             }
             if let [_] = values {
-                // Push first and check the length afterwards, to save a lookup: a full channel is
-                // rare, and the push is rolled back.
+                // Push before checking the length, which saves a lookup. If the channel turns out
+                // to be full, which is rare, the push is rolled back.
                 let length = writer.list_push(database, &items, End::Right, values, false)?;
                 return match length <= most {
                     true => Ok(Sent::Some(1)),
@@ -160,8 +162,8 @@ impl Store {
         }
     }
 
-    /// Returns the outcome of a failed `send`. On a closed channel, an out-of-memory error becomes
-    /// `Sent::Closed`.
+    /// Converts the error of a failed `send`: returns `Sent::Closed` if the store is full and the
+    /// channel is closed, and otherwise `error`.
     #[cold]
     fn closed_or(&self, database: usize, channel: &Channel, error: Error) -> Result<Sent, Error> {
         let is_full = error.is_out_of_memory() || matches!(error, Error::MaxMemory);
@@ -171,8 +173,8 @@ impl Store {
         }
     }
 
-    /// Takes up to `count` messages out of a channel and fills `out` with them. If `accepts`
-    /// refuses one of them, all stay in the channel. O(messages).
+    /// Removes up to `count` messages from a channel and fills `out` with them. If `accepts`
+    /// rejects a message, all messages stay in the channel. O(messages).
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
@@ -208,8 +210,8 @@ impl Store {
     /// Closes a channel for all processes and wakes all clients that wait for a message or for
     /// room. O(1).
     ///
-    /// Closing succeeds in a full store, as removals do. Consumers take the remaining messages and
-    /// then learn that the channel is closed.
+    /// Closing succeeds even in a full store, as removals do. Consumers receive the remaining
+    /// messages before they learn that the channel is closed.
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
@@ -223,7 +225,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns whether nothing was received because the channel is empty or because it is closed.
+    /// Returns `Received::Closed` or `Received::Empty`, depending on whether the channel is closed.
     fn nothing_there(&self, database: usize, channel: &Channel) -> Result<Received, Error> {
         Ok(match self.look_at_channel(database, channel, Look::Item)? {
             Looked::Closed => Received::Closed,
@@ -232,7 +234,7 @@ impl Store {
     }
 
     /// Like [`look_at_channel`](Self::look_at_channel), but never waits for a lock. Returns
-    /// `Nothing` if the state cannot be read now, so the caller must check again soon.
+    /// `Nothing` if the channel cannot be read now; the caller must then check again soon.
     pub fn glance_at_channel(&self, database: usize, channel: &Channel, look: Look) -> Looked {
         let keys = channel.looked_at();
         let hashed = keys.map(|key| self.key(key));
@@ -242,8 +244,8 @@ impl Store {
         found.and_then(Result::ok).unwrap_or(Looked::Nothing)
     }
 
-    /// Returns whether a channel has what `look` demands, a message or room for one, and whether
-    /// the channel is closed. O(1).
+    /// Returns whether a channel meets the condition `look` (it has a message, or room for one),
+    /// and whether the channel is closed. O(1).
     ///
     /// # Errors
     /// Returns the errors of [`read`](Self::read).

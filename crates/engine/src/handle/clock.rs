@@ -1,4 +1,4 @@
-//! The clock for expiry, which tests can set.
+//! The clock on which expiry is based. Tests can set it.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use undercroft_memory::{boot_milliseconds, unix_milliseconds};
 
 thread_local! {
-    /// The frozen time of this thread, or [`RUNS`] or [`STOPS`].
+    /// The frozen time of this thread, or [`RUNS`] or [`STOPS`] if the clock is not frozen.
     static FROZEN: Cell<u64> = const { Cell::new(RUNS) };
 }
 
-/// The clock is running.
+/// Indicates that the clock is running.
 const RUNS: u64 = 0;
-/// The clock freezes when it is read next.
+/// Indicates that the clock freezes at the next read.
 const STOPS: u64 = u64::MAX;
 
-/// A guard that freezes the clock for the current thread, starting when the clock is first read.
+/// A guard that freezes the clock for the current thread, from the first read of the clock on.
 #[must_use]
 pub struct Frozen {
-    /// Whether an outer guard exists, which outlives this one.
+    /// Whether an outer guard, which outlives this guard, keeps the clock frozen.
     is_inner: bool,
-    /// Keeps the guard on the thread that created it.
+    /// Prevents the guard from being sent to another thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -33,11 +33,11 @@ impl Drop for Frozen {
     }
 }
 
-/// The Unix time in milliseconds: the system time, or a time that a test has set.
+/// The clock for expiry, in Unix milliseconds: the system clock, or a time that a test has set.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     fixed: AtomicU64,
-    /// The time since boot that a test has set, or 0.
+    /// The milliseconds since boot that a test has set, or 0.
     fixed_boot: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Clock {
         }
     }
 
-    /// Returns the milliseconds since boot: the system's, or a time that a test has set.
+    /// Returns the milliseconds since boot, either the actual time or a time that a test has set.
     pub(crate) fn boot(&self) -> u64 {
         match self.fixed_boot.load(Ordering::Relaxed) {
             0 => boot_milliseconds(),
@@ -73,9 +73,8 @@ impl Clock {
         now
     }
 
-    /// Freezes the clock for this thread, starting when it is first read. All commands of a
-    /// transaction then see the same time, and the many transactions that never ask for the time
-    /// pay nothing.
+    /// Freezes the clock for this thread, from the first read of the clock on. All commands of a
+    /// transaction then see the same time, and transactions that never read the clock pay nothing.
     pub(crate) fn freeze(&self) -> Frozen {
         let is_inner = FROZEN.get() != RUNS;
         if !is_inner {
@@ -87,7 +86,7 @@ impl Clock {
         }
     }
 
-    /// Returns the time that a test has set.
+    /// Returns the time that a test has set, if any.
     #[inline(always)]
     pub(crate) fn fixed(&self) -> Option<u64> {
         match self.fixed.load(Ordering::Relaxed) {

@@ -1,19 +1,20 @@
-//! Keyspace events, and the setting that selects which events are published. All processes of the
-//! store follow it (M3).
+//! Keyspace events, and the setting that selects which events are published. The setting applies to
+//! all processes of the store (M3).
 
 use undercroft_memory::Setting;
 
 use crate::error::Error;
 use crate::handle::store::Store;
 
-/// A set of event classes.
+/// A set of keyspace event classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventClasses(u64);
 
 impl EventClasses {
-    /// The letters of the classes in `notify-keyspace-events`, in the order of their bits.
+    /// The letters of the event classes in `notify-keyspace-events`, in the order of the classes'
+    /// bits.
     const LETTERS: &[u8] = b"KEg$lshzxetdmn";
-    /// The letters that `A` stands for.
+    /// The letters that the letter `A` abbreviates.
     const ALL: &[u8] = b"g$lshzxetd";
 
     pub(crate) const fn of(letter: u8) -> u64 {
@@ -24,7 +25,7 @@ impl EventClasses {
         1 << bit
     }
 
-    /// Returns the classes whose letters occur in `text`. Other bytes are ignored.
+    /// Returns the event classes whose letters occur in `text`. Ignores all other bytes.
     pub fn from_letters(text: &[u8]) -> EventClasses {
         let class = |letter: &u8| match letter {
             b'A' => Self::from_letters(Self::ALL).0,
@@ -37,7 +38,7 @@ impl EventClasses {
         )
     }
 
-    /// Returns the letters of the classes.
+    /// Returns the letters of the event classes.
     pub fn letters(self) -> String {
         let letters = Self::LETTERS.iter().enumerate();
         letters
@@ -50,7 +51,7 @@ impl EventClasses {
         self.0 & class != 0
     }
 
-    /// Whether the class of `event` is in the set.
+    /// Returns whether the set contains the class of `event`.
     pub(crate) fn tell_of(self, event: KeyEvent) -> bool {
         self.has(event.class())
     }
@@ -58,14 +59,14 @@ impl EventClasses {
 
 macro_rules! events {
     ($($event:ident $class:literal $name:literal,)*) => {
-        /// An event of a key, named as in Redis.
+        /// A keyspace event, named as in Redis.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum KeyEvent {
             $(#[doc = concat!("`", $name, "`")] $event,)*
         }
 
         impl KeyEvent {
-            /// Returns the name of the event.
+            /// Returns the name of the event, as published to clients.
             pub fn name(self) -> &'static str {
                 match self {
                     $(KeyEvent::$event => $name,)*
@@ -155,13 +156,13 @@ events! {
 }
 
 impl Store {
-    /// Returns the classes of events that are published.
+    /// Returns the classes of the keyspace events that are published.
     #[inline(always)]
     pub fn told_events(&self) -> EventClasses {
         EventClasses(self.segment.setting(Setting::ToldEvents))
     }
 
-    /// Sets which events all processes publish from now on.
+    /// Sets the classes of keyspace events that all processes publish from now on.
     pub fn tell_events(&self, classes: EventClasses) -> Result<(), Error> {
         Ok(self.segment.set_setting(Setting::ToldEvents, classes.0)?)
     }

@@ -1,16 +1,16 @@
-//! Eviction policies, which select the keys to evict at the memory limit. They are settings of the
-//! store that all processes follow.
+//! Eviction policies, which select the keys to evict when the store reaches its memory limit. The
+//! policy is a setting that all processes of the store share.
 
 use undercroft_memory::Setting;
 
 use crate::error::Error;
 use crate::handle::store::Store;
 
-/// The policy that selects the keys to evict at the memory limit.
+/// The policy that selects the keys to evict when the store reaches its memory limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum EvictionPolicy {
-    /// Evict nothing: writes fail instead.
+    /// Evict no keys: writes fail instead.
     #[default]
     NoEviction = 0,
     /// Evict the least recently used keys.
@@ -19,11 +19,11 @@ pub enum EvictionPolicy {
     AllKeysLfu = 2,
     /// Evict random keys.
     AllKeysRandom = 3,
-    /// Evict the least recently used keys with an expiry.
+    /// Of the keys with an expiry, evict the least recently used keys.
     VolatileLru = 4,
-    /// Evict the least frequently used keys with an expiry.
+    /// Of the keys with an expiry, evict the least frequently used keys.
     VolatileLfu = 5,
-    /// Evict random keys with an expiry.
+    /// Of the keys with an expiry, evict random keys.
     VolatileRandom = 6,
     /// Evict the keys that expire soonest.
     VolatileTtl = 7,
@@ -32,18 +32,18 @@ pub enum EvictionPolicy {
 /// The criterion by which keys are ranked for eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// The time since the last use.
+    /// The time since the key's last use.
     Idle,
-    /// The number of uses.
+    /// The number of uses of the key.
     Frequency,
-    /// The time of expiry.
+    /// The time at which the key expires.
     Deadline,
-    /// No ranking.
+    /// Keys are not ranked.
     None,
 }
 
 impl EvictionPolicy {
-    /// All policies.
+    /// All eviction policies.
     pub const ALL: [EvictionPolicy; 8] = [
         EvictionPolicy::NoEviction,
         EvictionPolicy::AllKeysLru,
@@ -55,7 +55,7 @@ impl EvictionPolicy {
         EvictionPolicy::VolatileTtl,
     ];
 
-    /// Returns the name of the policy in `maxmemory-policy`.
+    /// Returns the name of the policy, as used for `maxmemory-policy`.
     pub fn name(self) -> &'static str {
         match self {
             EvictionPolicy::NoEviction => "noeviction",
@@ -69,17 +69,18 @@ impl EvictionPolicy {
         }
     }
 
-    /// Returns the policy with this name.
+    /// Returns the policy with the given name, if it exists.
     pub fn from_name(name: &str) -> Option<EvictionPolicy> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Whether the policy counts uses instead of recording the time of the last use.
+    /// Returns whether the policy counts the uses of a key rather than recording the time of its
+    /// last use.
     pub fn is_lfu(self) -> bool {
         Self::counts_uses(self as u64)
     }
 
-    /// Like [`is_lfu`](Self::is_lfu), for the number of a policy in the store.
+    /// Like [`is_lfu`](Self::is_lfu), for a policy given as the number that is stored in the store.
     #[inline(always)]
     pub(crate) fn counts_uses(number: u64) -> bool {
         number == EvictionPolicy::AllKeysLfu as u64 || number == EvictionPolicy::VolatileLfu as u64
@@ -113,10 +114,10 @@ pub struct Eviction {
     pub policy: EvictionPolicy,
     /// The number of keys sampled for each evicted key (default 5).
     pub samples: u64,
-    /// How slowly the use counters grow (default 10).
+    /// How slowly the use counters grow (default 10): the larger, the slower.
     pub lfu_log_factor: u64,
-    /// The number of minutes after which the counter of an unused key drops by one (default 1). 0
-    /// means that counters never drop.
+    /// The number of minutes without a use after which a key's use counter drops by one (default
+    /// 1). If 0, counters never drop.
     pub lfu_decay_time: u64,
 }
 
@@ -131,7 +132,7 @@ impl Default for Eviction {
     }
 }
 
-/// A change of one value of an [`Eviction`]. Numbers must be below 2^63.
+/// A change of one eviction setting. Numbers must be below 2^63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionChange {
     /// Changes [`Eviction::policy`].
@@ -161,7 +162,7 @@ impl Store {
     }
 
     /// Changes the eviction settings for all processes. Numbers must be below 2^63. After a switch
-    /// between LRU and LFU policies, the recorded uses of the keys need some time to adjust.
+    /// between an LRU and an LFU policy, the recorded uses of keys take some time to adjust.
     pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
         self.change_eviction(EvictionChange::Samples(eviction.samples))?;
         self.change_eviction(EvictionChange::LfuLogFactor(eviction.lfu_log_factor))?;
@@ -169,10 +170,10 @@ impl Store {
         self.change_eviction(EvictionChange::Policy(eviction.policy))
     }
 
-    /// Changes one eviction setting for all processes. Concurrent changes of other settings by
-    /// other processes are kept.
+    /// Changes one eviction setting for all processes. A concurrent change of another setting is
+    /// not lost.
     pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
-        // A stored 0 means the default value, so numbers are stored plus one.
+        // A stored 0 stands for the default, so numbers are stored incremented by one.
         let (setting, value) = match change {
             EvictionChange::Policy(policy) => (Setting::EvictionPolicy, policy as u64),
             EvictionChange::Samples(samples) => (Setting::EvictionSamples, samples + 1),

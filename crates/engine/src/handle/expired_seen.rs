@@ -1,10 +1,10 @@
-//! Expired keys that reads have found, for a caller that can remove them.
+//! Expired keys that this thread's reads found, for a caller that can remove them.
 //!
 //! Readers never write (R6), so an expired key that is only read stays in the store until a writer
-//! or the sweep finds it. Redis removes such a key at once, which clients can observe through
+//! or a sweep finds it. Redis removes such a key immediately, which clients can observe through
 //! DBSIZE. Each thread therefore remembers the expired keys that its reads found, and they are
 //! removed after the command has replied. A writer removes the expired keys that it finds. If its
-//! change is rolled back, those keys exist again and are remembered, too.
+//! change is rolled back, those keys exist again, so they are also remembered.
 
 use std::cell::Cell;
 
@@ -12,30 +12,30 @@ use undercroft_memory::{ThreadCached, View};
 
 use crate::structures::entry::Entry;
 
-/// The maximum number of keys remembered. Further keys are left to the sweep.
+/// The maximum number of remembered keys. Sweeps remove any further expired keys.
 const KEYS_MAX: usize = 1024;
 /// The maximum length in bytes of a remembered key.
 const KEY_LENGTH_MAX: u64 = 64 * 1024;
 
 thread_local! {
-    /// The database and name of each key. An entry may be stale, so every key is looked up again
-    /// before it is removed.
+    /// The database and the name of each remembered key. An entry can be stale, so every key is
+    /// looked up again before it is removed.
     static MET: Cell<Vec<(usize, Vec<u8>)>> = const { Cell::new(Vec::new()) };
-    /// Whether any key is remembered.
+    /// Whether this thread remembers any key.
     static HAS_MET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Remembers a key that a read found expired.
+/// Remembers a key that a read found expired, so that it can be removed later.
 #[cold]
 pub(crate) fn remember(view: &View<'_>, database: usize, entry: &Entry) {
     let mut key = Vec::new();
-    // After a torn read, appending the key may fail. Then there is nothing to remember.
+    // After a torn read, appending the key can fail. In that case, remember nothing.
     if entry.key_length() <= KEY_LENGTH_MAX && entry.append_key(view, &mut key).is_ok() {
         remember_key(database, key);
     }
 }
 
-/// Remembers an expired key whose removal was rolled back.
+/// Remembers an expired key that exists again, because its removal was rolled back.
 #[cold]
 pub(crate) fn remember_key(database: usize, key: Vec<u8>) {
     let mut met = MET.take_cached();
@@ -47,13 +47,13 @@ pub(crate) fn remember_key(database: usize, key: Vec<u8>) {
     HAS_MET.set(true);
 }
 
-/// Whether this thread remembers expired keys that may still exist.
+/// Returns whether this thread remembers expired keys that may still exist.
 #[inline]
 pub(crate) fn has_any() -> bool {
     HAS_MET.get()
 }
 
-/// Takes the keys that this thread remembers.
+/// Returns the expired keys that this thread remembers, and forgets them.
 pub(crate) fn take() -> Vec<(usize, Vec<u8>)> {
     HAS_MET.set(false);
     MET.take_cached()

@@ -1,5 +1,4 @@
-//! Information about the store's file and the processes that use it, and the settings that belong
-//! to them.
+//! Information about the store's file and the processes that use it, and the related settings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +16,8 @@ impl Store {
             .sum()
     }
 
-    /// Returns the limit for [`used_memory`](Self::used_memory) in bytes. 0 means no limit.
+    /// Returns the memory limit in bytes, which applies to [`used_memory`](Self::used_memory). 0
+    /// means no limit.
     pub fn max_memory(&self) -> u64 {
         self.segment.max_memory()
     }
@@ -27,12 +27,12 @@ impl Store {
         Ok(self.segment.set_max_memory(bytes)?)
     }
 
-    /// Returns the sizes of the store.
+    /// Returns statistics about the store's memory.
     pub fn statistics(&self) -> Statistics {
         self.segment.statistics()
     }
 
-    /// Returns the live processes that have written to the store.
+    /// Returns the live processes that have joined the store to write.
     pub fn members(&self) -> Vec<Member> {
         self.segment.members()
     }
@@ -45,59 +45,59 @@ impl Store {
         Ok(self.segment.users()?)
     }
 
-    /// Returns the locks that are held at this moment.
+    /// Returns the locks that processes hold right now.
     pub fn held_locks(&self) -> Vec<HeldLock> {
         self.segment.held_locks()
     }
 
-    /// Recovers the shards that dead writers left inconsistent now, without waiting for their next
+    /// Recovers all shards that dead writers left inconsistent, rather than at the shards' next
     /// use.
     pub fn recover(&self) -> Result<(), Error> {
         Ok(self.segment.recover()?)
     }
 
-    /// Writes everything to the disk. Until the next change, the store can then be opened after a
+    /// Writes the entire store to disk. Until the next change, the store can then be opened after a
     /// power failure or on another machine.
     ///
     /// # Errors
-    /// Fails if other processes keep changing the store meanwhile.
+    /// Fails if other processes keep changing the store during the sync.
     pub fn sync(&self) -> Result<(), Error> {
         Ok(self.segment.sync()?)
     }
 
-    /// Makes this process exit with a message on standard error, instead of being killed by SIGBUS,
-    /// if the store's file is truncated while it is mapped. This is meant for programs that use one
-    /// store at a time, not for libraries.
+    /// If the store's file is truncated while it is mapped, makes this process print a message to
+    /// standard error and exit, rather than be killed by SIGBUS. This is meant for programs that
+    /// use a single store, not for libraries.
     pub fn tell_when_lost(&self) {
         self.segment.tell_when_lost();
     }
 
-    /// Whether everything that was written to the store is on the disk.
+    /// Returns whether all changes to the store have been synced to disk.
     pub fn is_synced(&self) -> bool {
         self.segment.is_synced()
     }
 
-    /// Whether the path is already known to no longer name the store's file. Does not check the
-    /// path itself.
+    /// Returns whether the path was found to name a different file or no file. Uses the result of
+    /// the last check rather than checking the path.
     #[inline(always)]
     pub fn is_lost(&self) -> bool {
         self.segment.is_lost()
     }
 
     /// Checks at most once a second whether the path still names the store's file.
-    /// [`is_lost`](Self::is_lost) returns the result. Other calls only read the coarse clock.
+    /// [`is_lost`](Self::is_lost) returns the result. Calls in between only read the coarse clock.
     #[inline]
     pub fn look_for_file(&self) {
         self.segment.look_for_file(coarse_milliseconds());
     }
 
-    /// Whether the store's file was removed or replaced while in use.
+    /// Returns whether the store's file was removed or replaced while mapped.
     pub fn removed(&self) -> bool {
         self.segment.removed()
     }
 
-    /// Returns the error with which all writes fail if the store's file was removed or replaced
-    /// while in use.
+    /// Returns the error with which all writes fail, if the store's file was removed or replaced
+    /// while mapped.
     pub fn removal(&self) -> Option<Error> {
         self.removed().then(|| Error::of_removal(self.path()))
     }
@@ -107,19 +107,19 @@ impl Store {
         self.segment.path()
     }
 
-    /// Whether this handle can write to the store.
+    /// Returns whether this handle can write to the store.
     pub fn writable(&self) -> bool {
         self.segment.writable()
     }
 
-    /// Sets how long to wait for a lock whose owner makes no progress before
-    /// [`undercroft_memory::Error::Busy`] is returned (default 5 s).
+    /// Sets how long to wait for a lock whose owner makes no progress (default 5 s). After this
+    /// time, the call returns [`undercroft_memory::Error::Busy`].
     pub fn set_patience(&self, patience: Duration) {
         self.segment.set_patience(patience);
     }
 
-    /// Returns the patience that [`set_patience`](Self::set_patience) has set, or less if the
-    /// thread's patience is [limited](crate::limit_patience).
+    /// Returns the lock timeout set by [`set_patience`](Self::set_patience), or less if this
+    /// thread's timeout is [limited](crate::limit_patience).
     pub fn patience(&self) -> Duration {
         self.segment.patience()
     }
@@ -129,19 +129,19 @@ impl Store {
         self.segment.set_wait_hook(hook);
     }
 
-    /// Whether a signal has arrived that may interrupt this thread's operation; see
+    /// Returns whether a signal has arrived that may interrupt this thread's operation; see
     /// [`WaitHook::is_signalled`].
     pub fn is_signalled(&self) -> bool {
         self.segment.is_signalled()
     }
 
-    /// Runs a script that holds locks; see [`WaitHook::script`].
+    /// Runs a script while the thread holds locks; see [`WaitHook::script`].
     pub fn run_script(&self, run: &mut dyn FnMut()) {
         self.segment.run_script(run);
     }
 
-    /// Runs pending signal handlers, and returns whether one of them interrupts this thread's
-    /// operation. The thread must hold no lock; see [`WaitHook::interrupted`].
+    /// Runs pending signal handlers. Returns whether a handler interrupts this thread's operation.
+    /// The thread must not hold a lock; see [`WaitHook::interrupted`].
     pub fn is_interrupted(&self) -> bool {
         self.segment.is_interrupted()
     }
@@ -153,7 +153,8 @@ impl Store {
         self.segment.interrupt_reads(hook);
     }
 
-    /// Abandons this process' membership as if the process had been killed. For tests.
+    /// Abandons this process's entry in the process table, as if the process had been killed. Only
+    /// for tests.
     pub fn abandon(&self) {
         self.segment.abandon();
     }

@@ -3,14 +3,14 @@
 //!
 //! - `clock`: the clock for expiry, which tests can set.
 //! - `events`: keyspace events, and which of them are published.
-//! - `eviction_policy`: which keys are evicted at the memory limit.
-//! - `expired_seen`: expired keys that reads of this thread have found.
+//! - `eviction_policy`: the policy that selects the keys to evict at the memory limit.
+//! - `expired_seen`: expired keys that this thread's reads found.
 //! - `file`: information about the store's file and the processes that use it.
 //! - `parts`: state that higher modules keep in a handle.
 //! - `reader`: read access to keys.
 //! - `recency`: when keys were last used, or how often.
 //! - `store`: the handle itself.
-//! - `warm`: prefetching keys into the processor's caches.
+//! - `warm`: prefetching keys into the CPU caches.
 
 pub(crate) mod clock;
 pub(crate) mod events;

@@ -1,4 +1,4 @@
-//! Read access to the keys of a store.
+//! Read access to the keys of a store, through a consistent view.
 
 use undercroft_memory::View;
 
@@ -10,32 +10,32 @@ use crate::structures::entry::Entry;
 use crate::structures::key::Key;
 use crate::structures::roots::Root;
 
-/// Read access to keys in their state at one moment.
+/// Read access to a consistent view of the store's keys.
 pub struct Reader<'r, 's> {
     pub(crate) store: &'r Store,
     pub(crate) view: &'r View<'s>,
 }
 
 impl<'s> Reader<'_, 's> {
-    /// Returns the view for reading entries.
+    /// Returns the view through which entries are read.
     #[inline(always)]
     pub fn view(&self) -> &View<'s> {
         self.view
     }
 
-    /// Hashes a key.
+    /// Hashes the bytes of a key, for use in lookups.
     #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.store.key(bytes)
     }
 
-    /// Returns the Unix time in milliseconds that expiry is based on.
+    /// Returns the Unix time in milliseconds with which expiry times are compared.
     #[inline]
     pub fn now(&self) -> u64 {
         self.store.now()
     }
 
-    /// Prefetches the next keys of a walk over many keys; see [`Store::warm_ahead`].
+    /// Prefetches the next of many keys into the CPU caches; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);

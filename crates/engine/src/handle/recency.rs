@@ -17,26 +17,26 @@ use crate::structures::key::Key;
 /// The length of a tick in milliseconds. Ticks are short enough to rank the keys of a small, busy
 /// store, and 32 bits of ticks last for eight years.
 const TICK: u64 = 64;
-/// The counter of a new key. It is above 0, so that the key is not evicted before it can be used
+/// The initial counter of a new key, above 0 so that the key is not evicted before it can be used
 /// again.
 const INITIAL: u32 = 5;
-/// The bits of the counter.
+/// The bits of a hint that contain the counter.
 const COUNTER: u32 = 0xff;
-/// The bits of the minute, which are above those of the counter.
+/// The bits of the minute, before it is shifted to its place above the counter.
 const MINUTES: u64 = 0xffff;
 /// The flag of a key that was just inserted. The use that inserted the key is not counted.
 const NEW: u32 = 1 << 24;
-/// A minute in milliseconds.
+/// The length of a minute in milliseconds.
 const MINUTE: u64 = 60_000;
 
 impl Store {
-    /// Returns the time in milliseconds of a clock that is only used to compare uses.
+    /// Returns the time in milliseconds by which the uses of keys are compared, and only those.
     #[inline(always)]
     fn use_clock(&self) -> u64 {
         self.clock.fixed().unwrap_or_else(coarse_milliseconds)
     }
 
-    /// Whether the hints of keys count uses instead of recording the time of the last use.
+    /// Returns whether the hints of keys count uses rather than record the time of the last use.
     #[inline(always)]
     pub(crate) fn counts_uses(&self) -> bool {
         EvictionPolicy::counts_uses(self.segment.setting(Setting::EvictionPolicy))
@@ -49,8 +49,8 @@ impl Store {
             return self.count_use(key.shard, key.hash);
         }
         let now = self.use_clock();
-        // Check for a removed store only when the tick in the hint has changed, so that further
-        // uses within the same tick cost nothing.
+        // Check whether the store's file was removed only if the key's access time changes, so that
+        // further uses of the key within the same tick cost nothing.
         if self
             .segment
             .set_hint(key.shard, key.hash, (now / TICK) as u32)
@@ -70,7 +70,8 @@ impl Store {
         self.segment.set_hint(key.shard, key.hash, ticks);
     }
 
-    /// Records that a key was inserted. Its hint may still be that of a different key.
+    /// Records that a key was inserted, and overwrites the hint (its access time or use counter)
+    /// that a different key may have left.
     #[inline(always)]
     pub(crate) fn touch_inserted(&self, shard: usize, hash: u64) {
         if self.counts_uses() {
@@ -83,7 +84,7 @@ impl Store {
         ((self.use_clock() / MINUTE) & MINUTES) as u32
     }
 
-    /// Counts a use of the key with this hash.
+    /// Counts a use of the key with the given hash.
     #[cold]
     pub(crate) fn count_use(&self, shard: usize, hash: u64) {
         let hint = self.segment.hint(shard, hash);
@@ -98,7 +99,8 @@ impl Store {
         self.look_for_file();
     }
 
-    /// Whether a use increments the counter. The larger the counter, the less likely.
+    /// Returns whether a use increments the counter, which is random: the larger the counter, the
+    /// less likely.
     fn grows(&self, counter: u32) -> bool {
         if counter >= COUNTER {
             return false;
@@ -106,12 +108,12 @@ impl Store {
         let factor = self.eviction().lfu_log_factor;
         let above = f64::from(counter.saturating_sub(INITIAL));
         let chance = 1.0 / (above * factor as f64 + 1.0);
-        // 53 random bits as a number in the range 0 to 1, excluding 1.
+        // 53 random bits as a number from 0 (inclusive) to 1 (exclusive).
         let random = (self.chance.next() >> 11) as f64 / (1_u64 << 53) as f64;
         random < chance
     }
 
-    /// Returns the counter of a hint after decay.
+    /// Returns the use counter that a hint contains, reduced for the minutes without a use.
     fn decayed(&self, hint: u32) -> u32 {
         let period = self.eviction().lfu_decay_time;
         let elapsed = u64::from(self.minute()).wrapping_sub(u64::from(hint >> 8)) & MINUTES;
@@ -125,23 +127,23 @@ impl Store {
         self.touch(key);
     }
 
-    /// Returns the approximate number of seconds since the last use of a key. Keys may share a hint
-    /// (R6), and the result is meaningless if uses are counted.
+    /// Returns the approximate number of seconds since the last use of a key. The result is inexact
+    /// because keys can share a hint (R6), and meaningless if uses are counted.
     pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
-        // The elapsed time may exceed the difference by up to one tick. Round up, so that a key is
-        // reported idle for 1 s after exactly 1 s.
+        // The elapsed time can exceed the difference by up to one tick. Round up, so that a key is
+        // reported as idle for 1 s after exactly 1 s.
         (self.idle_ticks(key) * TICK + TICK - 1) / 1000
     }
 
     pub(crate) fn idle_ticks(&self, key: &Key<'_>) -> u64 {
         let now = (self.use_clock() / TICK) as u32;
         let hint = self.segment.hint(key.shard, key.hash);
-        // A hint from before a reboot may be in the future.
+        // An access time that was recorded before a reboot can lie in the future.
         u64::from(now.saturating_sub(hint))
     }
 
-    /// Sets the time since the last use of a key in seconds, as RESTORE with IDLETIME does. It is
-    /// as approximate as [`idle_seconds`](Store::idle_seconds).
+    /// Sets the time since the last use of a key in seconds, as RESTORE with IDLETIME does. The
+    /// value is approximate, as for [`idle_seconds`](Store::idle_seconds).
     pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
         let used = self
             .use_clock()
@@ -150,8 +152,8 @@ impl Store {
             .set_hint(key.shard, key.hash, (used / TICK) as u32);
     }
 
-    /// Returns the use counter of a key: the logarithmic counter of OBJECT FREQ, from 0 to 255.
-    /// Keys may share a counter (R6), and the result is meaningless if uses are not counted.
+    /// Returns the logarithmic use counter of a key, from 0 to 255, as OBJECT FREQ does. The result
+    /// is inexact because keys can share a counter (R6), and meaningless if uses are not counted.
     pub fn frequency(&self, key: &Key<'_>) -> u8 {
         self.decayed(self.segment.hint(key.shard, key.hash)) as u8
     }

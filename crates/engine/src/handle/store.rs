@@ -1,4 +1,4 @@
-//! The handle of a store: the state of this process, as opposed to the state in the file.
+//! The handle of a store: the state that this process keeps, as opposed to the state in the file.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -10,37 +10,38 @@ use crate::random::Chance;
 use crate::structures::key::{Key, hash};
 use crate::structures::prefetch::TOGETHER;
 
-/// A store that is mapped into this process. Threads can share a handle freely.
+/// A store that is mapped into this process. Threads can share a handle.
 ///
-/// Each module adds methods to this type. For example, `types/list` adds those for lists.
+/// Each module adds methods to this type. For example, `types/list` adds the methods for lists.
 pub struct Store {
     pub(crate) segment: Segment,
     pub(crate) clock: Clock,
     shard_mask: usize,
-    /// Random numbers for eviction and for counting uses.
+    /// The random number generator for eviction and for counting uses.
     pub(crate) chance: Chance,
-    /// The Unix time in milliseconds until which expired keys are not removed, or 0 to remove them.
+    /// The Unix time in milliseconds before which expired keys are not removed, or 0 to always
+    /// remove them.
     pub(crate) expired_stay: AtomicU64,
-    /// Whether a timer of this process runs the steps of upkeep.
+    /// Whether a timer in this process runs the steps of upkeep, rather than this process's writes.
     kept_by_timer: AtomicBool,
-    /// The modules with a backlog, one bit each.
+    /// The modules with unfinished work, one bit for each module.
     backlog: AtomicU8,
-    /// Whether changes are reported to a follower.
+    /// Whether changes of keys are reported to a follower.
     pub(crate) is_followed: AtomicBool,
     parts: Parts,
 }
 
-/// A module that may have unfinished work after a commit, because a lock was held.
+/// A module that can have unfinished work after a commit, because a lock was held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backlog {
-    /// Messages to send, and subscriptions to withdraw.
+    /// Messages that must still be sent, and subscriptions that must still be withdrawn.
     Messages = 1,
-    /// Queues of waiting clients to serve, and waits to end.
+    /// Queues of waiting clients that must still be served, and waits that must still be ended.
     Waiting = 2,
 }
 
 impl Store {
-    /// Creates a handle for a segment, with the state of the higher modules.
+    /// Creates a handle for a segment, with the state that the higher modules keep in a handle.
     pub(crate) fn with_parts(segment: Segment, parts: Parts) -> Store {
         Store {
             shard_mask: segment.shards() - 1,
@@ -55,20 +56,21 @@ impl Store {
         }
     }
 
-    /// Returns the state that a higher module keeps in this handle. Not for hot paths.
+    /// Returns the state of type `P` that a higher module keeps in this handle. Too slow for hot
+    /// paths.
     pub(crate) fn part<P: 'static>(&self) -> &P {
         self.parts.get()
     }
 
-    /// Whether there is unfinished work from earlier commits, which
-    /// [`settle_waits`](Self::settle_waits) retries. Costs one load.
+    /// Returns whether earlier commits left unfinished work, which
+    /// [`settle_waits`](Self::settle_waits) retries. The cost is one atomic load.
     #[inline(always)]
     pub fn has_backlog(&self) -> bool {
         self.backlog.load(Ordering::Acquire) != 0
     }
 
-    /// Records whether a module has unfinished work. Call this under the lock that protects that
-    /// work.
+    /// Records whether a module has unfinished work. The caller must hold the lock that protects
+    /// that work.
     pub(crate) fn note_backlog(&self, module: Backlog, is_left: bool) {
         match is_left {
             true => self.backlog.fetch_or(module as u8, Ordering::Release),
@@ -76,7 +78,7 @@ impl Store {
         };
     }
 
-    /// Hashes a key.
+    /// Hashes the bytes of a key, for use in lookups.
     #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         let hash = hash(self.segment.hash_key(), bytes);
@@ -87,7 +89,7 @@ impl Store {
         }
     }
 
-    /// Returns a key of an internal dictionary in the given shard.
+    /// Returns the key `name` of an internal dictionary, placed in the given shard.
     pub(crate) fn hidden_key<'k>(&self, shard: usize, name: &'k [u8]) -> Key<'k> {
         Key {
             shard,
@@ -95,7 +97,7 @@ impl Store {
         }
     }
 
-    /// Hashes many keys. The names are scattered in memory, so they are prefetched.
+    /// Hashes many keys, and prefetches their names, which are scattered in memory.
     pub fn hash_all<'k: 'n, 'n>(
         &self,
         names: impl IntoIterator<Item = &'n &'k [u8], IntoIter: Clone>,
@@ -111,7 +113,7 @@ impl Store {
         hashed.collect()
     }
 
-    /// Returns the shard of a key with this hash.
+    /// Returns the shard of the keys with the given hash.
     #[inline(always)]
     pub(crate) fn shard_of(&self, hash: u64) -> usize {
         (hash >> 58) as usize & self.shard_mask
@@ -132,36 +134,37 @@ impl Store {
         self.segment.shards()
     }
 
-    /// Returns the Unix time in milliseconds that expiry is based on.
+    /// Returns the Unix time in milliseconds with which expiry times are compared.
     #[inline]
     pub fn now(&self) -> u64 {
         self.clock.now()
     }
 
-    /// Returns the milliseconds since boot that leases are based on.
+    /// Returns the milliseconds since boot with which the terms of leases are compared.
     pub(crate) fn boot_now(&self) -> u64 {
         self.clock.boot()
     }
 
-    /// Sets the clock for leases in this process. 0 returns to the system clock. For tests.
+    /// Sets this process's clock for leases, in milliseconds since boot. 0 restores the system
+    /// clock. Only for tests.
     pub fn set_boot_time(&self, milliseconds: u64) {
         self.clock.set_boot(milliseconds);
     }
 
-    /// Leaves the steps of upkeep (M8) to a timer of this process, which calls
-    /// [`upkeep`](Self::upkeep). Without a timer, writes of this process run them.
+    /// Leaves the steps of upkeep (M8) to a timer in this process that calls
+    /// [`upkeep`](Self::upkeep). Without a timer, this process's writes run the steps.
     pub fn leave_upkeep_to_a_timer(&self) {
         self.kept_by_timer.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writes run steps of upkeep. If a test has set the time, they do not, because the
-    /// test controls upkeep.
+    /// Returns whether writes run steps of upkeep. They do not if a test has set the time, because
+    /// the test then controls upkeep.
     pub(crate) fn keeps_itself(&self) -> bool {
         !self.kept_by_timer.load(Ordering::Relaxed) && self.clock.fixed().is_none()
     }
 
-    /// Sets the clock for expiry in this process, and stops upkeep by writes. 0 returns to the
-    /// system clock. For tests.
+    /// Sets this process's clock for expiry, in Unix milliseconds, and stops upkeep by writes. 0
+    /// restores the system clock. Only for tests.
     pub fn set_time(&self, milliseconds: u64) {
         self.clock.set(milliseconds);
     }

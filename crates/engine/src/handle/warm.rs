@@ -1,4 +1,4 @@
-//! Prefetching keys into the processor's caches.
+//! Prefetching keys into the CPU caches.
 
 use smallvec::SmallVec;
 use undercroft_memory::Offset;
@@ -9,14 +9,14 @@ use crate::structures::key::Key;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::roots::Root;
 
-/// The size in bytes from which an entry extends into a second cache line, wherever it starts.
+/// The minimum size in bytes of an entry that always extends into a second cache line.
 const NEXT_LINE: u64 = 64;
 
 impl Store {
-    /// Prefetches keys, so that commands soon find them in the processor's caches. A single command
-    /// waits for memory several times in a row: for the bucket, the entry and the hint. Prefetching
-    /// overlaps these waits for many keys. It changes nothing, reports nothing, and never blocks.
-    /// O(keys).
+    /// Prefetches keys into the CPU caches, for commands that will soon use them. A single command
+    /// waits for memory several times in a row: for the bucket, for the entry and for the hint (the
+    /// key's access time). Prefetching many keys overlaps these waits. It changes nothing, reports
+    /// no errors, and never blocks. O(keys).
     pub fn warm(&self, database: usize, keys: &[&[u8]]) {
         for keys in keys.chunks(TOGETHER) {
             let keys: SmallVec<[Key<'_>; TOGETHER]> =
@@ -25,8 +25,9 @@ impl Store {
         }
     }
 
-    /// Prefetches for a walk over many keys. Call this at each position: at the start of a group it
-    /// prefetches that group, so that the keys are still cached when the walk reaches them.
+    /// Prefetches the next group of keys during a walk over many keys. Call this at each position
+    /// of the walk. At the start of a group, it prefetches the entire group, which is small enough
+    /// to stay in the cache until the walk reaches its keys.
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         if position.is_multiple_of(TOGETHER) && keys.len() > 1 {
@@ -35,7 +36,7 @@ impl Store {
         }
     }
 
-    /// Prefetches the bucket and the hint of a key. Returns the bucket.
+    /// Prefetches the bucket of a key and its hint (the access time). Returns the bucket.
     #[inline(always)]
     pub(crate) fn warm_home(&self, database: usize, key: &Key<'_>) -> Offset {
         self.segment.prefetch_hint(key.shard, key.hash);
@@ -43,7 +44,8 @@ impl Store {
     }
 
     fn warm_group(&self, database: usize, keys: &[Key<'_>]) {
-        // Prefetch without loading, because a stalled load also stalls the instructions after it.
+        // Prefetch the bucket without loading it, because a stalled load also stalls the
+        // instructions after it.
         let homes: SmallVec<[Offset; TOGETHER]> = keys
             .iter()
             .map(|key| self.warm_home(database, key))
@@ -58,7 +60,7 @@ impl Store {
     fn prefetch_home(&self, database: usize, key: &Key<'_>) -> Offset {
         let mut found = 0;
         self.segment.glance(|view| {
-            // Ignore errors here, because the commands report a damaged store.
+            // Ignore errors: the commands that follow report a damaged store.
             found = home(view, root(database, key), key).unwrap_or(0);
             view.prefetch(found);
         });

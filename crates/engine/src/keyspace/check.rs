@@ -1,4 +1,4 @@
-//! The engine's part of the structural check: every dictionary and every entry.
+//! The engine's part of the structural check, which checks every dictionary and every entry.
 
 use undercroft_memory::{Offset, Report};
 
@@ -14,7 +14,7 @@ use crate::transaction::message::Topic;
 use crate::upkeep::dying::{Dying, Left};
 use crate::upkeep::graveyard;
 
-/// The context for checking the keys of a dictionary.
+/// The context for checking the keys of one dictionary.
 struct Keys<'s> {
     store: &'s Store,
     /// Whether the keys may be in any shard, regardless of their hash.
@@ -22,8 +22,8 @@ struct Keys<'s> {
 }
 
 impl Store {
-    /// Checks every structure of the store, with all writers blocked. Problems are listed in the
-    /// report, and an error is returned only if the check cannot start.
+    /// Checks every structure of the store, with all writers blocked. Lists problems in the report,
+    /// and returns an error only if the check cannot start.
     pub fn check(&self) -> Result<Report, Error> {
         let report = self.segment.check(|shard, view, reach, report| {
             let mut check = Check {
@@ -129,8 +129,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Checks the blocks that are left of a structure that is being freed. `record` is the block
-    /// that refers to the structure.
+    /// Checks the remaining blocks of a structure that is being freed. `record` is the block that
+    /// refers to the structure.
     fn left(&self, check: &mut Check<'_>, record: Offset, left: Left) {
         (check.reach)(record);
         match left {
@@ -141,7 +141,8 @@ impl Keys<'_> {
                         Dying::Elements => {
                             check.table(&mut element, table, first, false, &mut [0; 2]);
                         }
-                        // Trees and parts have no tables, so only the keys of a database get here.
+                        // Trees and collection parts have no tables, so this branch is reached only
+                        // for the keys of a database.
                         Dying::Keys | Dying::Tree(_) | Dying::Parts => {
                             let item =
                                 &mut |check: &mut Check<'_>,

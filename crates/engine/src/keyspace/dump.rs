@@ -1,4 +1,4 @@
-//! Values of any type in the RDB format, for DUMP and RESTORE.
+//! Converts values of any type to and from the RDB format, for DUMP and RESTORE.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,7 +8,7 @@ use crate::structures::bulk::Draft;
 use crate::structures::ranges::Ranges;
 use crate::types::value_type::{Encoding, ValueType};
 
-/// Returns the payload of a value with the given items, in the format of
+/// Returns the DUMP payload of a value whose items are given in the format of
 /// [`Entry::append_items`](crate::Entry::append_items). O(value).
 pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8> {
     let mut out = Output::default();
@@ -16,12 +16,12 @@ pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8
     seal(out.into_bytes())
 }
 
-/// Returns the type and the items of the value in a payload. Each string may have at most `limit`
-/// bytes.
+/// Decodes a payload and returns the type and the items of its value. Each string in the value may
+/// have at most `limit` bytes.
 ///
 /// # Errors
-/// Returns a [`RestoreError`] if the payload is invalid. A collection that is empty or contains an
-/// element twice is bad data.
+/// Returns a [`RestoreError`] if the payload is invalid. A collection that is empty or contains a
+/// duplicate element is invalid.
 pub fn restore(payload: &[u8], limit: usize) -> Result<(ValueType, Ranges), RestoreError> {
     let body = verify(payload)?;
     value(body, limit).ok_or(RestoreError::BadFormat)
@@ -44,8 +44,8 @@ fn value(body: &[u8], limit: usize) -> Option<(ValueType, Ranges)> {
     (sound && unique).then_some((value_type, items))
 }
 
-/// Whether all `count` texts are different. The hash is keyed randomly, so that a crafted payload
-/// cannot force collisions.
+/// Returns whether all `count` texts are different. The hash is keyed randomly, so that a crafted
+/// payload cannot force collisions.
 fn differ<'t>(texts: impl Iterator<Item = &'t [u8]>, count: usize) -> bool {
     let random = RandomState::new();
     let mut seen = Draft::new([random.hash_one(0), random.hash_one(1)], count);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn example_payload_of_the_redis_manual_round_trips() {
-        // The payload in Redis' manual for DUMP after SET mykey 10.
+        // The example payload from the DUMP page of the Redis manual, for the value 10.
         let payload = b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb";
         assert_eq!(dump_string(b"10"), payload);
         assert_eq!(restore_string(payload, LIMIT).as_deref(), Ok(&b"10"[..]));
@@ -128,7 +128,7 @@ mod tests {
         for _ in 0..20_000 {
             let mut body: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
             body.insert(0, 0);
-            // Random data may be accepted or refused, but must not panic.
+            // Random data may be accepted or rejected, but must not cause a panic.
             assert!(seal(&body).is_ok_and(|value| value.len() <= 1 << 20) || seal(&body) == bad);
         }
     }

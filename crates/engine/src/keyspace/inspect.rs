@@ -1,4 +1,4 @@
-//! Statistics about keys that commands report: memory usage and counts.
+//! Statistics about keys that commands report: memory usage and key counts.
 
 use undercroft_memory::View;
 
@@ -9,19 +9,19 @@ use crate::structures::entry::{Entry, Form};
 use crate::structures::roots::{EXPIRES, KEYS, Root};
 use crate::transaction::access::Access;
 
-/// The share of a bucket in bytes for each key, if buckets are two thirds full.
+/// Each key's share of its bucket in bytes, for buckets that are two thirds full.
 const BUCKET_SHARE: u64 = 14;
 
 impl Entry {
     /// Returns the total memory usage of the key in bytes: its block, the separate block of its
-    /// value, its elements, and its share of a bucket. The size of the elements of a hash, a set or
-    /// a sorted set is estimated from about `samples` of them, or computed from all elements if
-    /// `samples` is 0. A collection of about 64 KiB or more has a separate arena of known size, so
-    /// the time depends on neither its length nor `samples`.
+    /// value, its elements, and its share of a bucket. The size of the elements of a hash, set or
+    /// sorted set is estimated from about `samples` elements, or computed from all elements if
+    /// `samples` is 0. A collection of about 64 KiB or more has its own arena (a separate memory
+    /// area) of known size, so the time depends neither on its length nor on `samples`.
     pub fn memory_usage(&self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
         let value = match self.header.form() {
-            // A string that has grown has spare room at its end, so use the size of the block and
-            // not the length of the string.
+            // A string that has grown has spare room at its end, so count the entire block and not
+            // only the length of the string.
             Some(Form::Block) => view.block_bytes(view.word(self.value_at())?)?,
             Some(Form::Object) => self.object()?.memory_usage(view, self, samples)?,
             _ => 0,
@@ -34,7 +34,7 @@ impl Entry {
 }
 
 impl Access<'_> {
-    /// Returns the number of keys in a database at one moment; see [`Store::count_keys`].
+    /// Returns the number of keys in a database; see [`Store::count_keys`].
     pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
         self.sum(database, KEYS)
     }
@@ -44,8 +44,8 @@ impl Access<'_> {
         self.sum(database, EXPIRES)
     }
 
-    /// Returns the size in bytes of the hash tables of a database, without overflow buckets.
-    /// O(number of shards).
+    /// Returns the size in bytes of a database's hash tables, without overflow buckets. O(number of
+    /// shards).
     pub fn table_bytes(&self, database: usize) -> Result<u64, Error> {
         let shards = self.all_shards();
         self.read(shards, |reader| {
@@ -68,8 +68,8 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Returns the number of keys in a database at one moment, including expired keys that have not
-    /// been removed yet. O(number of shards).
+    /// Returns the number of keys in a database, counted in all shards at the same moment. Includes
+    /// expired keys that have not been removed yet. O(number of shards).
     pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
         self.access().count_keys(database)
     }
@@ -109,11 +109,11 @@ mod tests {
         assert!(tables(0) >= 64 && tables(0) % 64 == 0, "{}", tables(0));
         assert_eq!(tables(1), 0);
 
-        // The clock starts at boot, which may have been less than 100 seconds ago.
+        // The coarse clock starts at boot, which may have been less than 100 seconds ago.
         let age = (coarse_milliseconds() / 1000).min(100);
         store.set_idle_seconds(&small, age);
         let idle = store.idle_seconds(&small);
-        // Hints count ticks, and a second is not a multiple of a tick.
+        // Access times are stored in clock ticks, and a second is not a multiple of a tick.
         assert!((age.saturating_sub(1)..age + 60).contains(&idle), "{idle}");
     }
 

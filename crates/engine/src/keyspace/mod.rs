@@ -4,11 +4,11 @@
 //! - `check`: the structural check of every dictionary and every entry.
 //! - `dump`: values of any type in the RDB format.
 //! - `inspect`: statistics about keys that commands report.
-//! - `parts`: large collections read in parts, without locks.
+//! - `parts`: reading large collections in parts, without locks.
 //! - `scan`: SCAN, and the walks that build on it.
-//! - `snapshot`: all keys at one moment, for an export.
+//! - `snapshot`: a consistent snapshot of all keys, for an export.
 //! - `torn_tests`: tests of each structure with torn words.
-//! - `warm`: prefetching keys into the processor's caches.
+//! - `warm`: prefetching elements of collections into the CPU caches.
 
 mod check;
 pub(crate) mod dump;

@@ -1,10 +1,10 @@
-//! Large collections read in parts (W9). No part holds a lock, and each part is so short that a
-//! conflicting write rarely makes it retry.
+//! Reads large collections in parts (W9). Reading a part holds no lock, and each part is so short
+//! that a conflicting write rarely forces a retry.
 //!
-//! The keys are watched during the reads. If none of them has changed by the last part, all parts
-//! belong to one state, which existed at that moment. A command may then work on the items without
-//! a lock for as long as it takes. A command that stores the result checks under its locks that the
-//! keys are still unchanged.
+//! The keys are watched during the reads. If no key has changed by the last part, all parts belong
+//! to one consistent state. A command can then process the items without a lock for as long as it
+//! needs. A command that stores its result checks under its locks that the keys are still
+//! unchanged.
 
 use std::time::Duration;
 
@@ -23,29 +23,30 @@ use crate::types::set::SetOperation;
 use crate::types::sorted::{Bounds, Limit};
 use crate::types::value_type::ValueType;
 
-/// The number of items, over all keys, from which collections are read in parts. Fewer items are
-/// read at once.
+/// The total number of items in all keys from which collections are read in parts. Fewer items are
+/// read in a single step.
 const MANY: u64 = 10_000;
 /// The number of items in a part.
 const PART: u64 = 512;
-/// The maximum time to wait for the locks for watching the keys.
+/// The maximum time to wait for the locks that starting to watch the keys requires.
 const MOMENT: Duration = Duration::from_millis(1);
-/// The number of attempts if other clients change the keys during the reads.
+/// The number of attempts if other clients keep changing the keys during the reads.
 const ATTEMPTS: u32 = 2;
 
-/// The items of several keys at one moment.
+/// The items of several keys, read from one consistent state.
 pub struct Gathered {
     watches: Vec<Watch>,
-    /// The type and the items of each key. The members of a set are in any order, each once.
+    /// The type and the items of each key. The members of a set are distinct and in no particular
+    /// order.
     pub collections: Vec<(ValueType, Ranges)>,
 }
 
-/// The start of the next part, or `None` after the last part.
+/// The position at which the next part starts, or `None` after the last part.
 type Next = Option<u64>;
 
 impl Reader<'_, '_> {
-    /// Returns the type and the number of items of a list, a set or a sorted set. Returns a list
-    /// with 0 items if the key does not exist, and `None` for other types.
+    /// Returns the type and the number of items of a list, set or sorted set. A missing key counts
+    /// as a list of 0 items. Returns `None` for a key of another type.
     fn size_of_collection(
         &self,
         database: usize,
@@ -106,9 +107,9 @@ impl Reader<'_, '_> {
 }
 
 impl Access<'_> {
-    /// Reads the items of lists, sets and sorted sets in parts. Returns `None` if reading in parts
-    /// does not pay or fails: few items, a running transaction, a key with another type, a
-    /// read-only store, a held lock, or keys that other clients keep changing.
+    /// Reads the items of lists, sets and sorted sets in parts. Returns `None` if the caller must
+    /// read them directly: there are few items, a transaction is running, a key has another type,
+    /// the store is read-only, a lock is held, or other clients keep changing the keys.
     ///
     /// # Errors
     /// Fails if reading the keys or [watching](Self::watch) them fails.
@@ -157,14 +158,15 @@ impl Access<'_> {
         Ok(None)
     }
 
-    /// Starts watching keys. Gives up early if a lock is held, because the lock would also delay
-    /// the rest of the command.
+    /// Starts watching keys. Gives up after a millisecond if a lock is held, because the lock would
+    /// also delay the rest of the command.
     fn watch_soon(&self, database: usize, keys: &[Key<'_>]) -> Result<Vec<Watch>, Error> {
         let _limited = limit_patience(MOMENT);
         self.watch(database, keys.iter().map(|key| key.bytes))
     }
 
-    /// Reads all parts of a collection. Returns `None` if the collection has become much longer.
+    /// Reads all parts of a collection. Returns `None` if the collection has become much longer
+    /// since its size was read.
     fn gather_one(
         &self,
         database: usize,
@@ -179,7 +181,7 @@ impl Access<'_> {
             part.iter().for_each(|item| items.push(item));
             match next {
                 None => return Ok(Some(items)),
-                // The walk over a set may visit members twice during a resize.
+                // A walk over a set can visit members twice during a resize.
                 Some(_) if items.len() as u64 > size * 3 + MANY => return Ok(None),
                 Some(next) => position = next,
             }
@@ -197,7 +199,8 @@ impl Gathered {
         Ok(true)
     }
 
-    /// Whether the keys are still unchanged. The transaction of `writer` must hold their locks.
+    /// Returns whether the keys are still unchanged. The transaction of `writer` must have locked
+    /// the shards of these keys.
     ///
     /// # Errors
     /// Fails if reading the keys fails.
@@ -210,8 +213,8 @@ impl Gathered {
         Ok(true)
     }
 
-    /// Combines the collections as sets. Returns the members in the order in which they are stored
-    /// fastest, or `None` if a collection is not a set.
+    /// Combines the collections as sets. Returns the members in the order in which they can be
+    /// stored fastest, or `None` if a collection is not a set.
     pub fn combine(&self, store: &Store, operation: SetOperation) -> Option<Ranges> {
         let is_set = |(value_type, items): &(ValueType, Ranges)| {
             // A missing key counts as an empty set.
@@ -226,7 +229,7 @@ impl Gathered {
             return Some(in_order_of_buckets(secret, &store.each_once(&sets)));
         }
         if operation == SetOperation::Intersection {
-            // Start with the smallest set, which has the fewest members to look up in the other
+            // Start with the smallest set, so that the fewest members are looked up in the other
             // sets.
             sets.sort_by_key(|set| set.len());
         }
@@ -255,7 +258,7 @@ impl Gathered {
 }
 
 impl Store {
-    /// Returns all items of `collections`, without duplicates.
+    /// Returns the items of all `collections`, without duplicates.
     fn each_once(&self, collections: &[&Ranges]) -> Ranges {
         let all = collections.iter().map(|items| items.len()).sum();
         let mut draft = Draft::new(self.segment.hash_key(), all);

@@ -1,9 +1,9 @@
-//! SCAN, and the walks that build on it.
+//! SCAN, and the walks over all keys that build on it.
 //!
-//! The cursor consists of a shard and a bucket number that counts up in reversed bits, from the
-//! highest bit to the lowest. The buckets that a bucket splits into share its low bits. So a walk
-//! visits every key that exists during the entire walk, even if tables are resized between calls.
-//! The method is by Pieter Noordhuis, from `dictScan` in Redis.
+//! The cursor consists of a shard and a bucket number that counts in reversed bit order, from the
+//! highest bit to the lowest. When a table grows, the buckets that replace a bucket share its low
+//! bits. A walk therefore visits every key that exists during the entire walk, even if tables are
+//! resized between calls. The method is by Pieter Noordhuis, from `dictScan` in Redis.
 
 use std::collections::HashSet;
 
@@ -21,15 +21,16 @@ use crate::structures::roots::{KEYS, Root};
 use crate::structures::walk::{BUCKET_BITS, scan_bucket};
 use crate::transaction::access::Access;
 
-/// The maximum number of buckets that one call visits per requested key, as in Redis.
+/// The maximum number of buckets that one call visits for each requested key, as in Redis.
 const EMPTY_FACTOR: u64 = 10;
-/// The maximum number of buckets that a walk visits in one read.
+/// The maximum number of buckets that a walk visits in one unlocked read.
 const BUCKETS: u64 = 64;
 
 impl Store {
-    /// Visits the next part of a database, about `count` keys. A walk starts with cursor 0 and ends
-    /// when 0 is returned. Calls `visit` with each key for which `pick` returns a value, and with
-    /// that value. A key that exists during the entire walk is visited at least once.
+    /// Visits the next part of a database, about `count` keys, and returns the next cursor. A walk
+    /// starts with cursor 0 and is complete when 0 is returned. Passes each key for which `pick`
+    /// returns a value to `visit`, together with that value. A key that exists during the entire
+    /// walk is visited at least once.
     pub fn scan<T>(
         &self,
         database: usize,
@@ -42,7 +43,7 @@ impl Store {
     }
 
     /// Returns all keys of a database for which `pick` returns true. A key that exists during the
-    /// entire walk is returned exactly once. O(keys).
+    /// entire walk is returned exactly once. O(number of keys).
     pub fn keys_where(
         &self,
         database: usize,
@@ -51,7 +52,7 @@ impl Store {
         self.access().keys_where(database, pick)
     }
 
-    /// Returns the key of a database that `random` selects, or `None` if the database is empty.
+    /// Returns the key that the random number `random` selects, or `None` if the database is empty.
     /// Keys in full buckets are slightly less likely to be selected.
     pub fn random_key(&self, database: usize, random: u64) -> Result<Option<Vec<u8>>, Error> {
         self.access().random_key(database, random)
@@ -94,7 +95,7 @@ impl Access<'_> {
                 };
                 let (mut next, mut entries, mut buckets) = (position, 0, 0);
                 loop {
-                    // R3: torn buckets may contain anything.
+                    // Torn buckets can contain anything, so revalidate the view (R3).
                     view.recheck()?;
                     next = scan_bucket(view, root, next, |at| {
                         entries += 1;
@@ -130,7 +131,7 @@ impl Access<'_> {
         Ok((shard as u64) << BUCKET_BITS | position)
     }
 
-    /// Returns all keys of a database that `pick` accepts; see [`Store::keys_where`].
+    /// Returns all keys of a database for which `pick` returns true; see [`Store::keys_where`].
     pub fn keys_where(
         &self,
         database: usize,
@@ -158,7 +159,7 @@ impl Access<'_> {
                     break;
                 }
             }
-            // A walk visits a key twice only if the table was resized.
+            // A walk visits a key twice only if a table was resized.
             if is_resized {
                 keep_first(&mut keys, first);
             }
@@ -172,8 +173,8 @@ impl Access<'_> {
         if total == 0 {
             return Ok(None);
         }
-        // Choose a shard weighted by its number of keys, then a random bucket, and walk on from
-        // there.
+        // Choose a shard weighted by its number of keys, then a random bucket in that shard, and
+        // walk from there to a key.
         let mut left = random % total;
         let mut start = 0;
         for shard in 0..self.shards() {
@@ -211,11 +212,12 @@ impl Access<'_> {
     }
 }
 
-/// The sizes of a dictionary's tables, as far as a walk depends on them.
+/// The sizes of a dictionary's current and new table. A change means that a walk may see a key
+/// twice.
 type Size = Option<(u64, Option<u64>)>;
 
-/// Appends the keys in the next buckets of a walk. Returns the next position, which is 0 at the
-/// end, and the sizes of the tables.
+/// Appends the keys in the next buckets of a walk. Returns the next position, which is 0 at the end
+/// of the walk, and the sizes of the tables.
 fn part_of_walk(
     reader: &Reader<'_, '_>,
     root: Root,
@@ -236,7 +238,7 @@ fn part_of_walk(
         part.push_with(|bytes| entry.append_key(view, bytes))
     };
     for _ in 0..BUCKETS {
-        // R3: torn buckets may contain anything.
+        // Torn buckets can contain anything, so revalidate the view (R3).
         view.recheck()?;
         position = scan_bucket(view, root, position, |at| {
             ahead.put(view, at).map_or(Ok(()), &mut visit)
@@ -249,7 +251,7 @@ fn part_of_walk(
     Ok((position, size))
 }
 
-/// Removes duplicates from the keys from index `first` on.
+/// Removes duplicate keys at or after index `first`.
 fn keep_first(keys: &mut Ranges, first: usize) {
     let mut kept = Ranges::new();
     let mut seen = HashSet::new();
@@ -278,7 +280,7 @@ mod tests {
         }
         let (mut asked, mut added) = (0, 5000);
         let keys = store.keys_where(0, |_| {
-            // Insert between two reads, so that the walk continues in larger tables.
+            // Insert keys between two reads, so that the walk continues in larger tables.
             if asked % 1000 == 0 && added < 65_000 {
                 for number in added..added + 20_000 {
                     store.set(0, &name(number), b"v").expect("set");

@@ -1,4 +1,4 @@
-//! All keys at one moment, for an export.
+//! A consistent snapshot of all keys, for an export.
 
 use undercroft_memory::View;
 
@@ -10,7 +10,7 @@ use crate::structures::roots::{DATABASES, Root};
 use crate::structures::walk::scan_bucket;
 use crate::types::value_type::ValueType;
 
-/// One key in a snapshot.
+/// One key in a snapshot, with its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'i> {
     /// The database of the key.
@@ -19,28 +19,28 @@ pub struct Item<'i> {
     pub key: &'i [u8],
     /// The type of the value.
     pub value_type: ValueType,
-    /// The time when the key expires in Unix milliseconds, if it has an expiry.
+    /// The time when the key expires in Unix milliseconds, or `None` if the key does not expire.
     pub expiry: Option<u64>,
     /// The value as a flat list of items; see [`Entry::append_items`].
     pub items: &'i Ranges,
 }
 
 impl Store {
-    /// Visits every key that has not expired exactly once, all in their state at one moment. Other
-    /// processes keep reading and writing: the used part of the store is first copied to this
-    /// process' memory, and no lock is held while `visit` runs. O(data).
+    /// Visits every unexpired key exactly once, all in their state at one moment. Other processes
+    /// keep reading and writing: the used part of the store is first copied to private memory, and
+    /// no lock is held while `visit` runs. O(data).
     ///
     /// # Errors
-    /// Returns [`Error::Memory`] if the locks cannot be acquired, the store changes faster than it
-    /// can be copied, or an entry is damaged. Also returns any error of `visit`.
+    /// Returns [`Error::Memory`] if the locks cannot be acquired, if the store changes faster than
+    /// it can be copied, or if an entry is damaged. Also returns any error of `visit`.
     pub fn snapshot<E: From<Error>>(
         &self,
         visit: impl FnMut(Item<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.segment.is_alone() {
-            // The mapping is private, so locks block no other process. A private copy of a store
-            // that was changing may have inconsistent page maps, so read the data in place instead
-            // of copying it.
+            // The mapping is private, so locks block no other process. Read the data in place: a
+            // private copy of a store that was changing may have inconsistent page maps, which
+            // copying would need.
             let mut visit = visit;
             let shown = self.read_locked(self.all_shards(), |view| {
                 show(view, self.shards(), self.now(), &mut visit)
@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// Like [`snapshot`](Self::snapshot), but calls `between` after each copied page, with no lock
-    /// held. For tests.
+    /// held. Only for tests.
     #[doc(hidden)]
     pub fn snapshot_interrupted<E: From<Error>>(
         &self,
@@ -64,7 +64,7 @@ impl Store {
     }
 }
 
-/// Visits every key that has not expired by `now`.
+/// Visits every key that has not expired at the time `now`.
 fn show<E: From<Error>>(
     view: &View<'_>,
     shards: usize,
@@ -96,7 +96,7 @@ fn show<E: From<Error>>(
     Ok(())
 }
 
-/// Visits each entry of a dictionary once. The dictionary must not change meanwhile.
+/// Visits each entry of a dictionary once. The dictionary must not change during the walk.
 fn walk<E: From<Error>>(
     view: &View<'_>,
     root: Root,

@@ -1,4 +1,5 @@
-//! Tests of each structure with torn words: any result or error is fine, but no overflow (R3).
+//! Tests that reading a structure with torn words may return any result or error, but never
+//! overflows (R3).
 
 use undercroft_memory::{Options, Pool, ShardSet, View};
 
@@ -9,7 +10,7 @@ use crate::structures::entry::{Entry, Header};
 use crate::types::list::Leaf;
 use crate::types::string::text::Text;
 
-/// Values that a torn word may have.
+/// Values that a torn word can have.
 const ANYTHING: [u64; 7] = [0, 1, 8, 1 << 63, u64::MAX - 7, u64::MAX - 1, u64::MAX];
 
 /// Calls `body` with a view of an empty store.

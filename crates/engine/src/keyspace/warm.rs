@@ -1,4 +1,4 @@
-//! Prefetching elements of collections into the processor's caches.
+//! Prefetching elements of collections into the CPU caches.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Offset, View};
@@ -13,13 +13,13 @@ use crate::transaction::access::Access;
 
 impl Store {
     /// Prefetches fields of hashes and members of sets and sorted sets, as [`warm`](Self::warm)
-    /// does for keys. Each element is given as its collection's key and its name, and the keys
-    /// should be warm already. Only large collections are prefetched. O(elements).
+    /// does for keys. Each element is given as the key of its collection and its name. Prefetch the
+    /// keys first with `warm`. Only elements of large collections are prefetched. O(elements).
     pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
         for some in elements.chunks(TOGETHER) {
             let mut homes: SmallVec<[(Key<'_>, Offset); TOGETHER]> = SmallVec::new();
             self.segment.glance(|view| {
-                // Consecutive elements are often in the same collection.
+                // Consecutive elements are often in the same collection, so reuse the last lookup.
                 let mut last: Option<(&[u8], Option<Elements>)> = None;
                 for &(collection, element) in some {
                     let found = match last {
@@ -56,20 +56,19 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Prefetches keys into the processor's caches; see [`Store::warm`].
+    /// Prefetches keys into the CPU caches; see [`Store::warm`].
     #[inline]
     pub fn warm(&self, database: usize, keys: &[&[u8]]) {
         self.store.warm(database, keys);
     }
 
-    /// Prefetches elements of collections into the processor's caches; see
-    /// [`Store::warm_elements`].
+    /// Prefetches elements of collections into the CPU caches; see [`Store::warm_elements`].
     #[inline]
     pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
         self.store.warm_elements(database, elements);
     }
 
-    /// Prefetches the next of many keys into the processor's caches; see [`Store::warm_ahead`].
+    /// Prefetches the next of many keys into the CPU caches; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);

@@ -5,9 +5,9 @@
 //! | f5 75 63 01 | refresh due from, Unix ms       | microseconds to compute it   | the value |
 //! ```
 //!
-//! All numbers are little-endian. A value that is not refreshed early has no header, unless it
-//! begins with the same four bytes. UTF-8 text never does, because it cannot contain the first of
-//! them.
+//! All numbers are little-endian. A value that is not refreshed early has no header, unless the
+//! value itself begins with the four magic bytes. UTF-8 text never does, because the byte f5 does
+//! not occur in UTF-8.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use std::time::Duration;
 const MAGIC: [u8; 4] = [0xf5, b'u', b'c', 1];
 const FRONT: usize = 16;
 
-/// A cached value, with the time of its next refresh.
+/// The decoded header of a cached value: the position of the value, and when to refresh it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cached {
-    /// Offset of the value in the stored bytes.
+    /// The offset of the value in the stored bytes.
     pub start: usize,
-    /// When a refresh is due, in Unix milliseconds; 0 means never.
+    /// The time when a refresh is due, in Unix milliseconds; 0 means never.
     pub due: u64,
-    /// How long computing the value took, in microseconds.
+    /// The time that computing the value took, in microseconds.
     pub took: u32,
 }
 
 impl Cached {
-    /// Parses the header of stored bytes.
+    /// Decodes the header of a cached value from its stored bytes.
     #[inline]
     pub fn of(stored: &[u8]) -> Cached {
         match stored.split_first_chunk::<FRONT>() {
@@ -50,8 +50,8 @@ impl Cached {
         }
     }
 
-    /// Returns the bytes to store for a value. `due` is the time of its next refresh in Unix
-    /// milliseconds, or 0 for never. `took` is how long computing the value took.
+    /// Returns the bytes to store for a value. `due` is the time of the next refresh in Unix
+    /// milliseconds, or 0 for never. `took` is the time that computing the value took.
     ///
     /// ```
     /// use std::time::Duration;
@@ -75,14 +75,14 @@ impl Cached {
         Cow::Owned(stored)
     }
 
-    /// Returns whether a refresh is due.
+    /// Returns whether the value should be refreshed now.
     ///
-    /// For a refresh exactly when it is due, `haste` is 0. For early refresh, it is a number drawn
-    /// for each call: `beta * -ln(random)` for a uniform `random` in (0, 1]. The refresh is then
-    /// due earlier by `haste` times the time that computing the value took. Among many callers, one
-    /// is likely to refresh the value before any caller finds the refresh overdue. The longer the
-    /// computation, the earlier that refresh starts (Vattani, Chierichetti, Lowenstein: Optimal
-    /// Probabilistic Cache Stampede Prevention, VLDB 2015; `beta` is 1 there).
+    /// A `haste` of 0 means a refresh exactly when it is due. For an early refresh, the caller
+    /// draws `haste` for each call as `beta * -ln(random)`, with a uniform `random` in (0, 1]. The
+    /// refresh is then due earlier by `haste` times the time that computing the value took. Among
+    /// many callers, one is likely to refresh the value before the refresh is overdue, and a value
+    /// that takes longer to compute is refreshed earlier (Vattani, Chierichetti, Lowenstein:
+    /// Optimal Probabilistic Cache Stampede Prevention, VLDB 2015, with a `beta` of 1).
     #[inline]
     pub fn is_due(&self, now: u64, haste: f64) -> bool {
         let ahead = f64::from(self.took) / 1000.0 * haste;
@@ -102,7 +102,7 @@ mod tests {
                 let cached = Cached::of(&stored);
                 assert_eq!(&stored[cached.start..], value);
                 assert_eq!(cached.due, due);
-                // A duration that does not fit is capped at the maximum.
+                // A duration that does not fit in 32 bits is capped at the maximum.
                 assert!(due == 0 || cached.took == u32::MAX);
             }
         }

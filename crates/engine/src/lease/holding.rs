@@ -1,4 +1,4 @@
-//! Taking, holding and releasing a lease, and waiting for one.
+//! Taking, holding and releasing a lease, and waiting until a lease is free.
 
 use std::time::{Duration, Instant};
 
@@ -11,28 +11,31 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::transaction::writer::Expiry;
 
-/// The shortest and the longest pause between two checks in which a waiter asks whether the holder
-/// is alive.
+/// The shortest and the longest pause between a waiter's checks of whether the lease holder is
+/// alive.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LAST_LOOK: Duration = Duration::from_millis(100);
-/// Length in bytes of a process' lease: `@`, then the seat of the process, a number, and the end of
-/// the term by the boot clock, each as 16 hexadecimal digits.
+/// The length in bytes of a lease held by a process: `@`, then the holder's seat (its futex slot in
+/// the store), a number that identifies the lease, and the end of the term by the boot clock, each
+/// as 16 hexadecimal digits.
 const LENGTH: usize = 49;
-/// How long after its term the key of an abandoned lease expires, in milliseconds. The key's expiry
-/// does not define the term itself, because a step of the system clock would shorten it.
+/// The time from the end of a lease's term until its key expires, in milliseconds. The key's expiry
+/// cannot define the term, because a step of the system clock would shorten the term.
 const FORGOTTEN: u64 = 24 * 60 * 60 * 1000;
 
-/// A lease as it is stored. Its holder computes and stores the key's value.
+/// A lease as stored in the store. The lease entitles its holder to compute and store the key's
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease(Vec<u8>);
 
 /// The result of an attempt to take a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leased {
-    /// The caller now holds the lease. The second field is the key's value at that moment.
+    /// The caller now holds the lease. The second field is the key's value when the lease was
+    /// taken.
     Taken(Lease, Option<Vec<u8>>),
-    /// Another client holds the lease. It is a client of a server, or its process was alive a
-    /// moment ago.
+    /// Another client holds the lease: either a client of a server, or a process that was alive
+    /// when last checked.
     Held,
 }
 
@@ -41,29 +44,29 @@ impl Lease {
         Lease(format!("@{:016x}{number:016x}{over:016x}", seat.bits()).into_bytes())
     }
 
-    /// Returns the lease with these bytes.
+    /// Creates a lease from its stored bytes.
     pub fn from_bytes(bytes: &[u8]) -> Lease {
         Lease(bytes.to_vec())
     }
 
-    /// Returns the bytes that are stored.
+    /// Returns the stored bytes of the lease.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns the seat at which waiters sleep and which names the holder's process, or `None` for
-    /// a client of a server.
+    /// Returns the holder's seat (a futex slot), which identifies its process and on which waiters
+    /// sleep. Returns `None` for a client of a server.
     fn seat(&self) -> Option<SeatName> {
         self.number(0).map(SeatName::from_bits)
     }
 
-    /// Returns the end of the term in milliseconds since boot. Returns `None` for a client of a
-    /// server, whose lease ends when its key expires.
+    /// Returns the end of the lease's term in milliseconds since boot. Returns `None` for a client
+    /// of a server, whose lease ends when its key expires.
     fn over(&self) -> Option<u64> {
         self.number(2)
     }
 
-    /// Returns one of the three numbers in the lease.
+    /// Returns the number at position `place` of the lease's three numbers.
     fn number(&self, place: usize) -> Option<u64> {
         let digits = self
             .0
@@ -74,7 +77,7 @@ impl Lease {
     }
 }
 
-/// A string with its expiry time.
+/// A string with its expiry time in Unix milliseconds, if any.
 type Expiring = (Vec<u8>, Option<u64>);
 
 impl Reader<'_, '_> {
@@ -92,14 +95,14 @@ impl Reader<'_, '_> {
 
 impl Store {
     /// Takes the lease of a key's value for a term of at least a millisecond, unless another client
-    /// holds it. The lease of a dead holder is taken over. `number` must differ from that of every
-    /// other lease, for example a random number. Also returns the key's value, which another client
-    /// may have stored in the meantime. O(length of the value). Must not be called within a
-    /// transaction.
+    /// holds the lease. Takes the lease over if its holder is dead. `number`, for example a random
+    /// number, must differ from the number of every other lease. Also returns the key's value,
+    /// which another client may have stored in the meantime. O(length of the value). Must not be
+    /// called within a transaction.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key or the key of the lease holds no string; an error if the
-    /// store is read-only; the errors of [`write`](Self::write).
+    /// Returns [`Error::WrongType`] if the key or the key of the lease holds a value that is not a
+    /// string. Also fails if the store is read-only, and with the errors of [`write`](Self::write).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -128,8 +131,8 @@ impl Store {
         let term = u64::try_from(term.as_millis()).unwrap_or(u64::MAX).max(1);
         let over = self.boot_now().saturating_add(term);
         let lease = Lease::new(self.segment.seat_here(number)?, number, over);
-        // Check the holder and its term without a lock (W9): a dead process stays dead, and an
-        // ended term stays ended.
+        // Check the holder and its term without a lock (W9): a dead process stays dead, and a term
+        // that has ended stays ended.
         let dead = match self.look_at(database, &name)? {
             Some((held, _)) if self.is_held(&held) => return Ok(Leased::Held),
             Some((held, _)) => Some(held),
@@ -150,7 +153,8 @@ impl Store {
     }
 
     /// Stores a value under the caller's lease and releases the lease, in one transaction. Returns
-    /// false and stores nothing if the caller has lost the lease or its term has ended. O(length).
+    /// false and stores nothing if the caller has lost the lease or the lease's term has ended.
+    /// O(length).
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write), for example if the store is out of memory. The
@@ -167,9 +171,9 @@ impl Store {
         self.end_lease(database, key, lease, Some((value, expiry)))
     }
 
-    /// Releases a lease without a value, so that the next client that wants the value computes it.
-    /// Returns whether the caller still held the lease. Does nothing in a forked child, because the
-    /// lease belongs to the parent.
+    /// Releases a lease without storing a value, so that the next client that wants the value
+    /// computes it. Returns whether the caller still held the lease. Does nothing in a forked
+    /// child, because the lease belongs to the parent.
     ///
     /// # Errors
     /// Returns the errors of [`write`](Self::write).
@@ -189,7 +193,8 @@ impl Store {
         if !seat.is_some_and(|seat| self.segment.is_seat_here(seat)) {
             return Ok(false);
         }
-        // Once the term has ended, store nothing, even if no other client has taken the lease over.
+        // After the end of the term, store nothing, even if no other client has taken over the
+        // lease.
         let is_late = self.is_over(lease);
         let value = value.filter(|_| !is_late);
         let name = lease_key(key);
@@ -219,12 +224,12 @@ impl Store {
         Ok(ended && !is_late)
     }
 
-    /// Waits until the lease of a key's value is free or has a new holder, or until its holder is
-    /// dead, for at most `most`. Releases the runtime's own lock while it waits.
+    /// Waits for at most `most`, until the lease of a key's value is free, has a new holder, or its
+    /// holder is dead. Releases the language runtime's lock during the wait.
     ///
     /// # Errors
-    /// [`Error::is_wait`] if a signal handler wants to run; an error within two seconds if the
-    /// store's file is gone (M7).
+    /// Returns an error for which [`Error::is_wait`] is true if a signal handler must run. Fails
+    /// within two seconds if the store's file is removed (M7).
     pub fn wait_for_lease(&self, database: usize, key: &[u8], most: Duration) -> Result<(), Error> {
         let name = lease_key(key);
         let name = self.key(&name);
@@ -232,13 +237,15 @@ impl Store {
         let Some((held, expiry)) = self.look_at(database, &name)? else {
             return Ok(());
         };
-        // A client of a server cannot wake waiters, so sleep at a seat of this process.
+        // A client of a server cannot wake waiters, so block on one of this process's own seats
+        // (its futex slots in the store).
         let seat = match held.seat() {
             Some(seat) => seat,
             None => self.segment.seat_here(0)?,
         };
         let polling = Polling::new(Duration::ZERO);
-        // If constant writes prevent an unlocked read, keep waiting until a later read succeeds.
+        // If constant writes prevent an unlocked read, keep waiting and try again at the next
+        // check.
         let is_over = || self.holds_still(database, &name, &held) == Some(false);
         while self.is_held(&held) {
             let waited = start.elapsed();
@@ -250,8 +257,8 @@ impl Store {
             let term = left_of_term.map_or(LAST_LOOK, |left| {
                 Duration::from_millis(left.saturating_add(1))
             });
-            // Check often at first, to notice a dead holder soon, and less often as the wait gets
-            // longer.
+            // Check often at first, to detect a dead holder quickly, and less often as the wait
+            // gets longer.
             let pause = (waited / 8)
                 .clamp(FIRST_LOOK, LAST_LOOK)
                 .min(term)
@@ -269,8 +276,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns whether a lease's term is running and its holder was alive a moment ago. A client of
-    /// a server counts as alive.
+    /// Returns whether a lease's term is still running and its holder was alive when last checked.
+    /// A client of a server always counts as alive.
     fn is_held(&self, lease: &Lease) -> bool {
         let lives = |seat| self.segment.seat_lives(seat);
         !self.is_over(lease) && lease.seat().is_none_or(lives)

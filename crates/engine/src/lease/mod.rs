@@ -1,24 +1,25 @@
-//! Leases: only one client, among all processes, computes a cached value at a time. Only `lib.rs`
-//! uses this module.
+//! Leases, which ensure that only one client among all processes computes a missing cached value.
+//! Only `lib.rs` uses this module.
 //!
-//! A caller that finds a value missing takes its *lease* for a term. The lease is an ordinary
-//! string at a separate key ([`lease_key`]). It names the process of its holder, so that another
-//! caller takes the lease over as soon as it finds that process dead. A holder that is only stopped
-//! or slow loses the lease when the term ends. The lease contains the end of the term by the boot
-//! clock, which all processes of the machine share and which no step of the system clock changes.
-//! Every transaction that changes a lease compares its contents first, so exactly one client holds
-//! it. A value is stored only while the caller's lease is the one in the store
-//! ([`Store::set_leased`](crate::Store::set_leased)): a holder that lost its lease comes too late.
+//! A caller that finds a value missing takes the *lease* of that value for a limited term. The
+//! lease is an ordinary string at a separate key ([`lease_key`]). It identifies its holder's
+//! process, so that another caller can take the lease over as soon as it finds that process dead. A
+//! holder that is only stopped or slow loses the lease when the term ends. The lease contains the
+//! end of the term by the boot clock, which all processes of the machine share and which steps of
+//! the system clock do not affect. Every transaction that changes a lease first compares its
+//! contents, so exactly one client holds it. A value is stored only if the caller's lease is the
+//! one in the store ([`Store::set_leased`](crate::Store::set_leased)), so a holder that lost its
+//! lease cannot overwrite a newer value.
 //!
-//! Waiters sleep at a seat in the process entry of the holder, which wakes them when it releases
-//! the lease. Correctness does not depend on that wake (M4): waiters also check the lease by
-//! themselves, at first every 10 ms.
+//! Waiters sleep on a seat (a futex slot) in the holder's entry of the process table. The holder
+//! wakes them when it releases the lease. Correctness does not depend on that wake (M4), because
+//! waiters also poll the lease, at first every 10 ms.
 //!
 //! A client of a server takes the same lease with `SET key token NX PX term`. That lease names no
-//! process and ends with its term.
+//! process and lasts until its term ends.
 //!
 //! - `cached`: the header of a value that is refreshed before it expires.
-//! - `holding`: taking, holding and releasing a lease, and waiting for one.
+//! - `holding`: taking, holding and releasing a lease, and waiting until a lease is free.
 
 mod cached;
 mod holding;
@@ -26,7 +27,7 @@ mod holding;
 pub use cached::Cached;
 pub use holding::{Lease, Leased};
 
-/// Returns the key of the lease of a key's value. Both keys lie in one slot of a Redis Cluster.
+/// Returns the key of the lease of a key's value. Both keys map to the same Redis Cluster slot.
 ///
 /// ```
 /// use undercroft_engine::leases::lease_key;
@@ -46,9 +47,9 @@ pub fn lease_key(key: &[u8]) -> Vec<u8> {
 }
 
 /// The script with which a client of a server stores a value under a lease and releases the lease.
-/// KEYS: the key, and the key of the lease. ARGV: the stored lease, the value, and the milliseconds
+/// KEYS are the key and the lease's key. ARGV is the stored lease, the value, and the milliseconds
 /// until the value expires, or 0. Without the last two arguments, the script only releases the
-/// lease. Returns 1, or 0 if the lease has ended.
+/// lease. Returns 1, or 0 if the caller no longer holds the lease.
 pub const LEASE_SCRIPT: &str = "\
 if redis.call('get', KEYS[2]) ~= ARGV[1] then
     return 0

@@ -2,10 +2,11 @@
 //! The folders `waiting` (seats only) and `store` use this module.
 //!
 //! - `notify`: keyspace notifications.
-//! - `parcel`: messages that are too long for a record of the ring.
+//! - `parcel`: messages that are too long for a record of the message ring.
 //! - `publish`: publishing messages.
 //! - `receivers`: the subscribers of all processes.
-//! - `seating`: a seat with its descriptor, at which a waiting thread is woken.
+//! - `seating`: a seat (a futex slot in the store) with its descriptor, on which a waiting thread
+//!   sleeps.
 //! - `subscriber`: receiving messages at the subscriber's own pace.
 //! - `unsent`: messages and unsubscriptions that a lock delayed.
 //! - `subscriptions`: the subscriptions of one subscriber, and the messages that match them.

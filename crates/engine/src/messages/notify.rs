@@ -1,8 +1,8 @@
 //! Keyspace notifications: messages about changes of keys (M3).
 //!
-//! A writer collects the events of its transaction in its outbox. They are published after the
-//! commit, so no subscriber learns of a change that was rolled back. While notifications are off, a
-//! transaction pays one load for them.
+//! A writer collects the events of its transaction in its outbox. The events are published after
+//! the commit, so subscribers never see a change that was rolled back. If notifications are off,
+//! they cost each transaction a single load.
 
 use std::io::Write as _;
 
@@ -11,8 +11,8 @@ use crate::messages::publish::Outgoing;
 use crate::transaction::message::Topic;
 
 impl Outgoing<'_> {
-    /// Publishes a key event on the keyspace and keyevent channels, if the enabled classes include
-    /// them.
+    /// Publishes a key event on the keyspace and keyevent channels, if these channels are among the
+    /// enabled classes.
     pub(crate) fn tell(
         &mut self,
         classes: EventClasses,

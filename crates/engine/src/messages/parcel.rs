@@ -1,9 +1,10 @@
-//! Messages that are too long for a record of the ring (M3).
+//! Messages that are too long for a record of the message ring (M3).
 //!
-//! Such a message is a string with a deadline in a dictionary that no client sees, and the record
-//! in the ring contains its name. The string is called a *parcel*. It is created and freed like any
-//! other string, even if its publisher or receiver dies. A receiver that comes too late for a
-//! parcel learns that a message was lost, like a receiver that the ring has lapped.
+//! Such a message is stored as a *parcel*: a string with an expiry in a dictionary that clients
+//! cannot see. The record in the ring contains the parcel's name. A parcel is created and freed
+//! like any other string, even if its publisher or receiver dies. A receiver that reads the record
+//! after the parcel has expired learns that a message was lost, like a receiver that the ring has
+//! lapped.
 
 use undercroft_memory::ShardSet;
 
@@ -15,9 +16,9 @@ use crate::transaction::writer::Expiry;
 use crate::types::string::hot::{Condition, SetOptions};
 use crate::types::string::write::STRING_MAX;
 
-/// How long a parcel is kept, in milliseconds.
+/// The lifetime of a parcel in milliseconds.
 const KEPT: u64 = 30_000;
-/// Maximum number of names tried for one parcel.
+/// The maximum number of names to try for one parcel.
 const TRIES: u64 = 1 << 16;
 
 /// The name of a parcel: the number of messages published before it, and a counter that
@@ -25,11 +26,12 @@ const TRIES: u64 = 1 << 16;
 pub(crate) type Name = [u8; 16];
 
 impl Access<'_> {
-    /// Stores a message as a parcel and returns the name by which receivers find it. Within a
-    /// transaction, the parcel appears with the commit. O(length).
+    /// Stores a message as a parcel and returns the parcel's name, by which receivers find it.
+    /// Within a transaction, the parcel becomes visible at the commit. O(length).
     ///
     /// # Errors
-    /// Fails if there is no memory, or if the message exceeds the maximum length of a string.
+    /// Fails if the store is out of memory, or if the message exceeds the maximum length of a
+    /// string.
     pub(crate) fn leave_parcel(&self, message: &[u8]) -> Result<Name, Error> {
         if message.len() as u64 > STRING_MAX {
             return Err(Error::TooLong);
@@ -46,7 +48,8 @@ impl Access<'_> {
         Err(Error::Overflow)
     }
 
-    /// Stores a message under a name if the name is free. Returns whether it was free.
+    /// Stores a message under a name, if the name is not in use. Returns whether the message was
+    /// stored.
     fn leave_as(&self, name: &Name, message: &[u8]) -> Result<bool, Error> {
         let expiry = Expiry::At(self.now().saturating_add(KEPT));
         let condition = Condition::IfMissing;
@@ -68,7 +71,7 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Fills `out` with a parcel. Returns whether the parcel still exists.
+    /// Reads a parcel into `out`. Returns whether the parcel still exists.
     pub(crate) fn open_parcel(&self, name: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         self.access().get(PARCELS, name, out)
     }

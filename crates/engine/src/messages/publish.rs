@@ -1,8 +1,8 @@
 //! Publishing messages to the subscribers of all processes.
 //!
-//! The subscribers of a channel are found without a lock, so a message without subscribers costs
-//! about as much as a GET. All other messages go through the ring, and sleeping receivers are
-//! woken.
+//! The subscribers of a channel are found without a lock, so publishing a message without
+//! subscribers costs about as much as a GET. All other messages are written to the message ring,
+//! and sleeping receivers are woken.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,48 +23,49 @@ use crate::transaction::message::MessageKind;
 use crate::transaction::message::Topic;
 use crate::transaction::outbox::Post;
 
-/// Each pattern with the seats subscribed to it.
+/// Every pattern, with the seats (processes' futex slots) that are subscribed to it.
 type List = Arc<[(Vec<u8>, Places)]>;
 
-/// A cache of the patterns that publishers match channels with, kept as a part of the store handle.
+/// A cache of the subscribed patterns, with which publishers match channels. It is kept in the
+/// store handle.
 #[derive(Default)]
 pub(crate) struct Patterns(ForkMutex<KnownPatterns>);
 
-/// The patterns of all subscribers, as of the change counter `changes`.
+/// The patterns of all subscribers, valid while the change counter is `changes`.
 #[derive(Default)]
 struct KnownPatterns {
     changes: u64,
     list: Option<List>,
 }
 
-/// The receivers of a message.
+/// The receivers of a message, and the hash of its channel.
 struct Address {
     hash: u64,
     places: Places,
     receivers: u64,
-    /// Whether some of the places belong to dead processes.
+    /// Whether some of the subscribed seats in `places` belong to dead processes.
     some_dead: bool,
-    /// Whether there are subscribers of the channel itself.
+    /// Whether the channel itself has subscribers.
     direct: bool,
-    /// All patterns, if there are any.
+    /// All subscribed patterns, if any.
     patterns: Option<List>,
 }
 
-/// Sends the messages that follow a commit. Messages that cannot be sent now are sent later, in
-/// order.
+/// Sends the messages of a committed transaction. Messages that cannot be sent now are sent later,
+/// in order.
 pub(crate) struct Outgoing<'s> {
     store: &'s Store,
-    /// Whether earlier messages could not be sent and must go first.
+    /// Whether earlier messages could not be sent and must be sent first.
     held_up: bool,
 }
 
 impl Outgoing<'_> {
-    /// Sends a message. It is lost only if it is too long or if there is no memory for it.
+    /// Sends a message. The message is lost only if it is too long or the store is out of memory.
     pub(crate) fn send(&mut self, topic: Topic, name: &[u8], body: &[u8]) {
         self.send_as(MessageKind::whole(topic), name, body);
     }
 
-    /// Sends a message that a transaction published.
+    /// Sends a message that the transaction published.
     pub(crate) fn send_letter(&mut self, letter: &Letter) {
         self.send_as(letter.kind, &letter.name, &letter.body);
     }
@@ -86,31 +87,31 @@ impl Outgoing<'_> {
 
 impl Store {
     /// Sends a message to a channel or a shard channel. Returns the number of receivers in all
-    /// processes. Receivers of a killed process are still counted for up to 10 milliseconds. Never
+    /// processes, which includes the receivers of a killed process for up to 10 milliseconds. Never
     /// waits for receivers.
     ///
-    /// O(receiving processes + patterns), and a copy of the message.
+    /// O(receiving processes + patterns), plus a copy of the message.
     ///
     /// # Errors
-    /// Fails if there is no memory for a message longer than a quarter of the store's ring, or if
-    /// another publisher was stopped in the middle of a message.
+    /// Fails if the store is out of memory for a message longer than a quarter of the message ring,
+    /// or if another publisher was stopped in the middle of a message.
     #[inline]
     pub fn publish(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<u64, Error> {
         self.access().publish(topic, name, body)
     }
 
-    /// Sends messages to one channel or shard channel, in order. Costs much less than publishing
-    /// each message separately. Messages of other publishers may come between them. Returns the
-    /// number of receivers of each message.
+    /// Sends messages to one channel or shard channel, in order, at a much lower cost than
+    /// publishing each message separately. Messages of other publishers may be interleaved. Returns
+    /// the number of receivers of each message.
     ///
     /// # Errors
-    /// Returns the errors of [`publish`](Self::publish). The first messages may have been sent even
-    /// after an error.
+    /// Returns the errors of [`publish`](Self::publish). The first messages may have been sent
+    /// despite an error.
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         self.access().publish_all(topic, name, bodies)
     }
 
-    /// Sends a message to its receivers at once, without waiting for unsent messages.
+    /// Sends a message to its receivers immediately, ahead of any unsent messages.
     pub(crate) fn publish_now(
         &self,
         kind: MessageKind,
@@ -133,7 +134,8 @@ impl Store {
             let sent = self
                 .segment
                 .append_all(kind.pack(), address.hash, name, bodies);
-            // Wake the receivers even after an error: the first messages may have been sent.
+            // Wake the receivers even after an error, because the first messages may have been
+            // sent.
             self.wake(&address.places);
             sent?;
         }
@@ -143,15 +145,16 @@ impl Store {
         Ok(())
     }
 
-    /// Sends the kept messages in order. Returns false if another thread is sending them.
+    /// Sends the kept messages in order. Returns false if another thread is already sending them.
     ///
     /// # Errors
-    /// Fails if the ring's lock cannot be taken. Messages that were not sent are kept.
+    /// Fails if the lock of the message ring cannot be acquired. Messages that were not sent are
+    /// kept.
     pub(crate) fn send_unsent(&self) -> Result<bool, Error> {
         self.send_kept(|letter| self.publish_now(letter.kind, &letter.name, &letter.body))
     }
 
-    /// Returns a sender for the messages that follow a commit.
+    /// Returns a sender for the messages of a committed transaction.
     pub(crate) fn outgoing(&self) -> Outgoing<'_> {
         Outgoing {
             store: self,
@@ -159,12 +162,13 @@ impl Store {
         }
     }
 
-    /// Returns whether a message fits into a record of the ring.
+    /// Returns whether a message fits into a record of the message ring.
     fn fits(&self, name: &[u8], body: &[u8]) -> bool {
         (name.len() as u64).saturating_add(body.len() as u64) <= self.segment.record_max()
     }
 
-    /// Returns an error if the channel's name alone is too long for a record.
+    /// Returns an error if the channel's name is so long that its record has no room even for the
+    /// name of a parcel (a stored long message).
     fn check_name(&self, name: &[u8]) -> Result<(), Error> {
         if self.fits(name, &parcel::Name::default()) {
             return Ok(());
@@ -174,15 +178,16 @@ impl Store {
         Err(undercroft_memory::Error::MessageTooLong { length, most }.into())
     }
 
-    /// Wakes the receivers that sleep. A seat that appears twice is already awake the second time.
+    /// Wakes the sleeping receivers. Waking a seat (a process's futex slot) twice is harmless and
+    /// cheap.
     #[inline]
     fn wake(&self, places: &Places) {
         self.segment
             .wake_seats(places.iter().map(|(seat, _)| *seat));
     }
 
-    /// Removes subscriptions of dead receivers of a message. If a lock cannot be taken, the next
-    /// publisher removes them.
+    /// Removes the subscriptions of a message's dead receivers. If a lock cannot be acquired,
+    /// leaves them to the next publisher.
     #[cold]
     fn forget(&self, topic: Topic, name: &[u8], direct: bool, patterns: Option<&List>) {
         let _deferred = defer_signals();
@@ -219,7 +224,7 @@ impl Access<'_> {
         Ok(address.receivers)
     }
 
-    /// Sends messages of which some are too long for a record.
+    /// Sends messages of which at least one is too long for a record.
     #[cold]
     fn publish_parcels(
         &self,
@@ -244,7 +249,7 @@ impl Access<'_> {
         Ok(address.receivers)
     }
 
-    /// Sends messages that fit into records, now or after earlier unsent messages.
+    /// Sends messages that all fit into records, after any earlier unsent messages.
     #[inline]
     fn send_all(
         &self,
@@ -266,7 +271,8 @@ impl Access<'_> {
                 }
             }
         } else if store.has_letters() && !store.send_unsent()? {
-            // Another thread is sending the earlier messages, and will send these after them.
+            // Another thread is sending the earlier messages and will also send these messages, in
+            // order.
             for body in bodies {
                 store.send_later(letter(body));
             }
@@ -302,8 +308,8 @@ impl Access<'_> {
         } else {
             None
         };
-        // Count before sending: a receiver that takes the message and exits at once has received
-        // it.
+        // Count before sending, so that a receiver that exits right after receiving the message is
+        // still counted.
         let (receivers, some_dead) = store.count_living(&places);
         Ok(Address {
             hash: key.hash,
@@ -315,8 +321,8 @@ impl Access<'_> {
         })
     }
 
-    /// Returns the number of subscribers of one channel or shard channel, without those of
-    /// patterns. O(processes subscribed to it).
+    /// Returns the number of subscribers of one channel or shard channel, not counting pattern
+    /// subscribers. O(processes subscribed to it).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         let key = self.store.topic_key(topic, name);
         let places = self.read(ShardSet::one(key.shard), |reader| {
@@ -327,8 +333,8 @@ impl Access<'_> {
         Ok(self.store.count_living(&places).0)
     }
 
-    /// Returns the names of a topic that have living subscribers. Also removes subscriptions of
-    /// dead processes, unless a transaction is running. O(names).
+    /// Returns all channels, patterns or shard channels that have living subscribers. Also removes
+    /// subscriptions of dead processes, unless a transaction is running. O(names).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = Vec::new();
         let mut dead = Vec::new();
@@ -341,7 +347,7 @@ impl Access<'_> {
                 names.push(name);
             }
         }
-        // The names are correct even if the cleanup cannot take its lock now.
+        // The returned names are correct even if the cleanup cannot acquire its lock now.
         let _deferred = defer_signals();
         match self.store.forget_dead(topic, &dead) {
             Err(error) if !error.is_wait() => Err(error),
@@ -349,14 +355,14 @@ impl Access<'_> {
         }
     }
 
-    /// Returns the number of names of a topic, including names to which only dead processes were
-    /// subscribed. O(number of shards).
+    /// Returns the number of subscribed channels, patterns or shard channels, including names to
+    /// which only dead processes were subscribed. O(number of shards).
     pub fn topic_count(&self, topic: Topic) -> u64 {
         self.store.keys(topic.database())
     }
 
-    /// Returns every name of a topic with its subscribed seats. A name that exists throughout the
-    /// scan is returned exactly once.
+    /// Returns every name of a topic with the seats (processes' futex slots) that are subscribed to
+    /// it. A name that exists during the entire scan is returned exactly once.
     pub(crate) fn all_places(&self, topic: Topic) -> Result<Vec<(Vec<u8>, Places)>, Error> {
         let mut found = HashMap::new();
         let mut cursor = 0;
@@ -380,10 +386,10 @@ impl Access<'_> {
         }
     }
 
-    /// Returns all patterns, and reads them again if they have changed.
+    /// Returns all patterns from the cache, which is updated first if the patterns have changed.
     fn patterns(&self) -> Result<List, Error> {
         let Some(mut known) = self.store.part::<Patterns>().0.try_lock() else {
-            // Another thread is using the cache, so read the patterns directly.
+            // Another thread is using the cache, so read the patterns from the store.
             return Ok(self.read_patterns()?.1);
         };
         let changes = self.read(ShardSet::one(0), |reader| {
@@ -419,7 +425,7 @@ impl Access<'_> {
                     list.push((pattern, places));
                     Ok(())
                 })?;
-                // A torn walk may never end.
+                // A walk over torn data may never end, so revalidate the view (R3).
                 view.recheck()?;
                 if position == 0 {
                     return Ok((changes, list.into()));
@@ -430,7 +436,7 @@ impl Access<'_> {
 }
 
 /// Returns whether a channel's name matches a pattern. A pattern that takes too many steps matches
-/// nothing.
+/// no name.
 pub(crate) fn is_match(pattern: &[u8], name: &[u8]) -> bool {
     matches(pattern, name, Case::Sensitive).unwrap_or(false)
 }

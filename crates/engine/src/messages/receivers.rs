@@ -1,10 +1,10 @@
 //! The subscribers of all processes (M3).
 //!
-//! They are stored in three dictionaries that no client sees: channels, patterns and shard
-//! channels. The value of a name is a packed list with two words for each subscribed seat: the
-//! seat's name and its number of receivers. The dictionaries change by transactions, as keys do. A
-//! process that dies leaves its entries. They stop counting as soon as the process is dead, and are
-//! removed later by any process that finds them.
+//! Subscribers are stored in three dictionaries that clients cannot see: for channels, patterns and
+//! shard channels. The value of a name is a packed list with two words for each subscribed seat:
+//! the seat's name and its number of receivers. The dictionaries change by transactions, as keys
+//! do. The entries of a process that dies no longer count, and any process that finds them later
+//! removes them.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ use crate::transaction::message::Topic;
 use crate::transaction::writer::{Expiry, Writer};
 use crate::types::string::text::Text;
 
-/// Maximum number of names changed or examined in one transaction.
+/// The maximum number of names that one transaction changes or examines.
 const STEP: usize = 64;
-/// Longer lists, in bytes, are copied only after a recheck that nothing changed (R3).
+/// The maximum length in bytes of a list that is copied without first revalidating the view (R3).
 const SHORT: u64 = 4096;
 
-/// Messages as pairs of a channel and a payload.
+/// Messages, each as a channel and a payload.
 type Letters = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Seats with the number of receivers at each.
+/// Seats (futex slots, each of one process), with the number of receivers at each seat.
 pub(crate) type Places = SmallVec<[(SeatName, u64); 4]>;
 
-/// Appends the seats subscribed to a name.
+/// Appends the seats (processes' futex slots) that are subscribed to a name.
 #[inline]
 pub(crate) fn collect(
     view: &View<'_>,
@@ -51,7 +51,7 @@ pub(crate) fn collect(
     }
 }
 
-/// Appends the seats stored in a name's entry.
+/// Appends the subscribed seats that are stored in the entry of a name.
 pub(crate) fn places_of(view: &View<'_>, entry: &Entry, places: &mut Places) -> Result<(), Error> {
     let Text::Bytes(at, length) = entry.text(view)? else {
         return Ok(());
@@ -75,7 +75,8 @@ fn packed(places: &Places) -> Vec<u8> {
 }
 
 impl Writer<'_, '_> {
-    /// Changes the list of one name, and removes the name if its list becomes empty.
+    /// Changes the list of subscribed seats of a name, and removes the name if the list becomes
+    /// empty.
     fn change_places(
         &mut self,
         topic: Topic,
@@ -103,8 +104,8 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// Returns the hashed key of a name in a topic. All patterns lie in one shard, because each
-    /// message is matched with all of them.
+    /// Returns the hashed key of a channel or pattern name. All patterns are in shard 0, because
+    /// each message is matched with all of them.
     pub(crate) fn topic_key<'k>(&self, topic: Topic, name: &'k [u8]) -> Key<'k> {
         let key = self.key(name);
         match topic {
@@ -113,8 +114,8 @@ impl Store {
         }
     }
 
-    /// Adds to the number of receivers at a seat for each name, or subtracts from it, all in one
-    /// transaction.
+    /// Changes the number of receivers that one seat (a process's futex slot) has for each of
+    /// several names, in one transaction.
     pub(crate) fn enrol(
         &self,
         seat: SeatName,
@@ -126,7 +127,7 @@ impl Store {
         self.write(self.shards_of(&keys), |writer| {
             for (key, (_, change)) in keys.iter().zip(changes) {
                 writer.change_places(topic, key, |places| {
-                    // Remove subscriptions of processes known to be dead along the way.
+                    // Also remove the subscriptions of processes that are known to be dead.
                     places.retain(|(other, _)| !self.segment.seat_is_stale(*other));
                     match places.iter_mut().find(|(other, _)| *other == seat) {
                         Some((_, count)) => *count = count.saturating_add_signed(*change),
@@ -139,7 +140,8 @@ impl Store {
         })
     }
 
-    /// Returns the number of receivers in living processes, and whether some processes are dead.
+    /// Returns the number of receivers in living processes, and whether any of the processes are
+    /// dead.
     pub(crate) fn count_living(&self, places: &Places) -> (u64, bool) {
         let mut receivers = 0_u64;
         let mut some_dead = false;
@@ -157,7 +159,7 @@ impl Store {
         (receivers, some_dead)
     }
 
-    /// Returns the number of receivers of messages to one channel; see
+    /// Returns the number of subscribers of one channel or shard channel; see
     /// [`Access::receivers`](crate::Access::receivers).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         self.access().receivers(topic, name)
@@ -169,7 +171,8 @@ impl Store {
         self.access().topics(topic)
     }
 
-    /// Returns every name of a topic and its number of receivers, including dead ones. For tests.
+    /// Returns every name of a topic and its number of receivers, including receivers in dead
+    /// processes. Only for tests.
     #[doc(hidden)]
     pub fn enrolled(&self, topic: Topic) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
         let all = self.access().all_places(topic)?.into_iter();
@@ -177,13 +180,13 @@ impl Store {
         Ok(all.map(|(name, places)| (name, sum(&places))).collect())
     }
 
-    /// Returns the messages in the ring as channels and payloads, oldest first. Valid only while
-    /// there are no publishers. O(ring). For tests.
+    /// Returns the messages in the message ring as channels and payloads, oldest first. Valid only
+    /// if no publisher is active. O(ring). Only for tests.
     #[doc(hidden)]
     pub fn messages(&self) -> Result<Letters, Error> {
         let tail = self.segment.ring_tail();
         let oldest = tail.saturating_sub(self.segment.ring_size());
-        // The start of the oldest whole record is unknown, so try every position.
+        // The start of the oldest complete record is unknown, so try every position.
         let found = (oldest..=tail)
             .step_by(8)
             .find_map(|start| self.messages_from(start).ok());
@@ -210,7 +213,7 @@ impl Store {
         }
     }
 
-    /// Removes dead processes from the lists of some names.
+    /// Removes the seats of dead processes from the lists of the given names.
     pub(crate) fn forget_dead(&self, topic: Topic, names: &[Vec<u8>]) -> Result<(), Error> {
         for names in names.chunks(STEP) {
             let keys: Vec<Key<'_>> = names
@@ -218,7 +221,7 @@ impl Store {
                 .map(|name| self.topic_key(topic, name))
                 .collect();
             let shards = self.shards_of(&keys);
-            // Check liveness before taking the lock (W9): a dead process stays dead.
+            // Check liveness before acquiring the lock (W9): a dead process stays dead.
             let mut places = self.read(shards, |reader| {
                 let mut places = Places::new();
                 for key in &keys {

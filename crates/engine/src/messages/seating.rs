@@ -1,7 +1,8 @@
-//! A seat with its descriptor, at which a subscriber or a thread with waiting clients is woken.
+//! A seat with its descriptor, on which a subscriber or a thread with waiting clients sleeps until
+//! it is woken. A seat is a futex slot in the store.
 //!
-//! The seat is taken when it is first needed. A forked child takes a new seat, because its copy of
-//! the seat belongs to the parent.
+//! The seat is acquired on first use. A forked child acquires a new seat, because its copy of the
+//! seat belongs to the parent.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -9,7 +10,7 @@ use undercroft_memory::{self as memory, Bell, Seat, SeatName, Segment};
 
 use crate::error::Error;
 
-/// A seat that is taken when it is first needed.
+/// A seat that is acquired on first use.
 #[derive(Default)]
 pub(crate) struct Seating {
     seat: Option<Seat>,
@@ -17,11 +18,11 @@ pub(crate) struct Seating {
 }
 
 impl Seating {
-    /// Returns the seat of this process, and whether the seat is new. Takes a seat if there is none
+    /// Returns the seat, and whether the seat is new. Acquires a seat if this process has none here
     /// yet.
     ///
     /// # Errors
-    /// Fails if the store is read-only, or if 512 seats are already in use in this process.
+    /// Fails if the store is read-only, or if this process already uses 512 seats.
     #[inline]
     pub(crate) fn take(&mut self, segment: &Segment) -> Result<(SeatName, bool), Error> {
         match self.name(segment) {
@@ -34,13 +35,13 @@ impl Seating {
     fn take_another(&mut self, segment: &Segment) -> Result<SeatName, Error> {
         let seat = segment.take_seat()?;
         let name = seat.name();
-        // Only drop the old seat and bell: the seat and the bell's socket name belong to the
-        // process that forked.
+        // Only drop the old seat and bell, because the seat and the name of the bell's socket
+        // belong to the parent process.
         drop((self.bell.take(), self.seat.replace(seat)));
         Ok(name)
     }
 
-    /// Returns the seat, if this process has one.
+    /// Returns the seat, if it has been acquired and belongs to this process.
     #[inline]
     pub(crate) fn name(&self, segment: &Segment) -> Option<SeatName> {
         let seat = self.seat.as_ref();
@@ -48,8 +49,8 @@ impl Seating {
         mine.map(Seat::name)
     }
 
-    /// Returns a descriptor that becomes readable when the [taken](Self::take) seat is woken, and
-    /// also ten times a second.
+    /// Returns a descriptor that becomes readable when the [acquired](Self::take) seat is woken,
+    /// and also ten times a second.
     pub(crate) fn descriptor(&mut self, segment: &Segment) -> Result<BorrowedFd<'_>, Error> {
         if let (None, Some(seat)) = (&self.bell, &self.seat) {
             let bell = segment.bell(seat)?;
@@ -62,8 +63,9 @@ impl Seating {
         }
     }
 
-    /// Arms the descriptor, if there is one, so that the next wake makes it readable. `rung` says
-    /// that it was readable. Returns whether the caller must check once more for what it waits for.
+    /// Arms the descriptor, if it exists, so that the next wake makes it readable. `rung` is
+    /// whether the descriptor was readable. Returns whether the caller must check its condition
+    /// once more.
     pub(crate) fn arm(&self, segment: &Segment, rung: bool) -> bool {
         let (Some(seat), Some(bell)) = (&self.seat, &self.bell) else {
             return false;
@@ -78,14 +80,14 @@ impl Seating {
         rung || !armed
     }
 
-    /// Disarms the descriptor: until it is armed again, wakes do not make it readable.
+    /// Disarms the descriptor, so that wakes do not make it readable until it is armed again.
     pub(crate) fn disarm(&self, segment: &Segment) {
         if let (Some(seat), Some(_)) = (&self.seat, &self.bell) {
             segment.disarm_seat(seat);
         }
     }
 
-    /// Gives the seat back, unless it belongs to the process that forked.
+    /// Releases the seat, unless it belongs to the parent process.
     pub(crate) fn leave(&mut self, segment: &Segment) {
         let (seat, bell) = (self.seat.take(), self.bell.take());
         let Some(seat) = seat.filter(|seat| segment.is_seated(seat)) else {

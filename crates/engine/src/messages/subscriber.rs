@@ -1,4 +1,4 @@
-//! Receiving messages from the ring, at the subscriber's own pace (M3, M4).
+//! Receiving messages from the message ring, at the subscriber's own pace (M3, M4).
 
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
@@ -15,47 +15,48 @@ use crate::messages::unsent::Departure;
 use crate::transaction::message::MessageKind;
 use crate::transaction::message::Topic;
 
-/// Default for the longest time that a thread polls for messages before it sleeps.
+/// The default for the longest time that a thread polls for messages before it sleeps.
 const SPIN: Duration = Duration::from_micros(500);
-/// Maximum number of records for other subscribers that one call skips.
+/// The maximum number of records for other subscribers that one call skips.
 const PASSED_OVER: u32 = 10_000;
-/// Names unsubscribed in one transaction.
+/// The maximum number of names that one transaction unsubscribes.
 const STEP: usize = 64;
 
-/// A received message, valid until the subscriber is asked for the next one.
+/// A received message. It is valid until the next call on the subscriber.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'m> {
-    /// [`Topic::Channel`] or [`Topic::Shard`].
+    /// Whether the message was published to a channel ([`Topic::Channel`]) or a shard channel
+    /// ([`Topic::Shard`]).
     pub topic: Topic,
     /// The channel that the message was published to.
     pub channel: &'m [u8],
-    /// The message itself.
+    /// The body of the message.
     pub payload: &'m [u8],
-    /// Whether the subscriber is subscribed to the channel itself.
+    /// Whether the subscriber is subscribed to the channel by name, and not only by a pattern.
     pub direct: bool,
     /// The subscribed patterns that match the channel, in the order of their subscription.
     pub patterns: &'m [Arc<[u8]>],
 }
 
-/// An event for a subscriber.
+/// An event that a subscriber receives.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'m> {
     /// A message was received.
     Message(Message<'m>),
-    /// This many messages were overwritten before the subscriber read them; it continues with the
-    /// newest. For channel subscriptions the number is exact, unless another channel shares one of
-    /// the 4,096 counters with a subscribed channel. With patterns, it is the number of all
-    /// messages in the store. It is never too low.
+    /// The number of messages that were overwritten before the subscriber read them. The subscriber
+    /// continues with the newest message. For channel subscriptions, the number is exact, unless
+    /// another channel shares one of the 4,096 counters with a subscribed channel. With pattern
+    /// subscriptions, the number includes all messages in the store. It is never too low.
     ///
-    /// In a forked child, the copy of a subscriber first reports the messages published before its
-    /// first call there, which the parent receives.
+    /// In a forked child, the copy of a subscriber first reports the messages that were published
+    /// before its first call in the child. The parent receives them.
     Lost(u64),
 }
 
-/// A receiver of messages, used by one thread at a time.
+/// A receiver of messages, for use by one thread at a time.
 ///
-/// It survives a fork: when the child's copy is first used, it subscribes again as a separate
-/// receiver, and reports how many messages it missed until then.
+/// A subscriber survives a fork: on first use, the child's copy subscribes again as a separate
+/// receiver, and reports how many messages it missed.
 ///
 /// ```
 /// # use undercroft_engine::{Options, Store};
@@ -75,19 +76,21 @@ pub struct Subscriber<S: Deref<Target = Store>> {
     seating: Seating,
     polling: Arc<Polling>,
     reader: RingReader,
-    /// Number of records before the reader's position.
+    /// The number of records before the reader's position in the message ring.
     number: u64,
     subscriptions: Subscriptions,
-    /// Number of subscriptions already stored for a new seat, or `None` if all are stored.
+    /// The number of subscriptions that a forked child has already stored for its new seat, or
+    /// `None` if all are stored.
     enrolled: Option<usize>,
-    /// Messages missed between a fork and the first call in the child, to be reported next.
+    /// The number of messages missed between a fork and the first call in the child, to be reported
+    /// next.
     missed: u64,
     matched: Vec<Arc<[u8]>>,
-    /// The last message, if it was too long for a record.
+    /// The body of the last message, if it was too long for a record.
     parcel: Vec<u8>,
 }
 
-/// The result of [`Subscriber::advance`].
+/// The result of [`Subscriber::advance`], which looks for the next message.
 enum Step {
     Message {
         topic: Topic,
@@ -98,22 +101,23 @@ enum Step {
     Nothing,
 }
 
-/// A subscriber's position, for waiting without borrowing the subscriber.
+/// A snapshot of a subscriber's position, for waiting without borrowing the subscriber.
 #[derive(Clone, Debug)]
 pub struct Waiting {
     seat: SeatName,
-    /// The position in the ring, or `None` without subscriptions.
+    /// The position in the message ring, or `None` without subscriptions.
     position: Option<u64>,
     polling: Arc<Polling>,
     progress: u64,
 }
 
 impl Store {
-    /// Waits until there may be an event for a subscriber. Returns false if there was none within
-    /// the timeout.
+    /// Waits until there may be an event for a subscriber. Returns false if the timeout expires
+    /// first.
     ///
     /// # Errors
-    /// [`Error::is_wait`] if a signal handler of the language runtime wants to run.
+    /// Returns an error for which [`Error::is_wait`] is true if a signal handler of the language
+    /// runtime must run.
     pub fn wait_for_message(
         &self,
         waiting: &Waiting,
@@ -156,9 +160,9 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     }
 
     /// Sets the longest time that [`next`](Self::next) polls for a message before it sleeps
-    /// (default 500 microseconds). It polls that long only while messages come in quick succession
-    /// and no other thread wants the processor; otherwise it sleeps after 20 microseconds. Zero
-    /// disables polling.
+    /// (default 500 microseconds). It polls that long only while messages arrive in quick
+    /// succession and no other thread needs the CPU. Otherwise it sleeps after 20 microseconds.
+    /// Zero disables polling.
     pub fn set_spin(&mut self, longest: Duration) {
         self.polling = Arc::new(Polling::new(longest));
     }
@@ -168,23 +172,23 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         &self.store
     }
 
-    /// Returns whether there are any subscriptions.
+    /// Returns whether the subscriber has any subscriptions.
     pub fn is_active(&self) -> bool {
         !self.subscriptions.is_empty()
     }
 
-    /// Returns whether the subscriber is subscribed to this name.
+    /// Returns whether the subscriber is subscribed to the given name.
     pub fn is_subscribed(&self, topic: Topic, name: &[u8]) -> bool {
         let hash = self.store.key(name).hash;
         self.subscriptions.contains(topic, hash, name)
     }
 
-    /// Subscribes to all of the names or, after an error, to none. Every message published after
-    /// this call returns is received, and no message published before the call. Each call counts as
-    /// one more receiver in the counts that publishers get.
+    /// Subscribes to all of the names or, after an error, to none of them. The subscriber receives
+    /// all messages that are published after this call returns, and no message from before the
+    /// call. Each call adds a receiver to the counts that publishers get.
     ///
     /// # Errors
-    /// Fails if the store is read-only, or if there are already 512 subscribers in this process.
+    /// Fails if the store is read-only, or if this process already has 512 subscribers.
     pub fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let seat = self.seated()?;
         let hashes: Vec<u64> = names.iter().map(|name| self.store.key(name).hash).collect();
@@ -205,7 +209,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(())
     }
 
-    /// Cancels one subscription to each of the names. Names without a subscription are ignored.
+    /// Cancels one subscription to each of the names. Ignores names without a subscription.
     pub fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let seat = self.seated()?;
         let mut changes: Vec<(&[u8], i64)> = names.iter().map(|name| (*name, -1)).collect();
@@ -218,18 +222,17 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(())
     }
 
-    /// Returns the next event if there is one now. If there is none and a
-    /// [`descriptor`](Self::descriptor) was requested, the descriptor becomes readable at the next
-    /// message.
+    /// Returns the next event if one is available. Otherwise, if a [`descriptor`](Self::descriptor)
+    /// was requested, the descriptor becomes readable at the next message.
     ///
     /// # Errors
-    /// Fails within two seconds after the store's file is gone (M7).
+    /// Fails within two seconds after the store's file is removed (M7).
     pub fn try_next(&mut self) -> Result<Option<Event<'_>>, Error> {
         self.try_next_after(true)
     }
 
     /// Like [`try_next`](Self::try_next), for callers that know whether the descriptor was readable
-    /// (`rung`). If it was not, the call saves two system calls.
+    /// (`rung`). If it was not readable, the call saves two system calls.
     pub fn try_next_after(&mut self, rung: bool) -> Result<Option<Event<'_>>, Error> {
         if self.is_active() {
             self.seated()?;
@@ -244,11 +247,12 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(self.event(step))
     }
 
-    /// Returns the next event, and waits for one if necessary: without limit if there is no
-    /// timeout. Returns `None` if there was no event in time.
+    /// Returns the next event, and waits for it if necessary. Waits without limit if there is no
+    /// timeout. Returns `None` if the timeout expires first.
     ///
     /// # Errors
-    /// [`Error::is_wait`] if a signal handler of the language runtime wants to run.
+    /// Returns an error for which [`Error::is_wait`] is true if a signal handler of the language
+    /// runtime must run.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event<'_>>, Error> {
         let mut start = None;
         loop {
@@ -266,8 +270,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         }
     }
 
-    /// Returns what [`Store::wait_for_message`] needs to wait until [`try_next`](Self::try_next)
-    /// may return an event.
+    /// Returns the argument for [`Store::wait_for_message`] to wait until
+    /// [`try_next`](Self::try_next) may return an event.
     pub fn waiting(&mut self) -> Result<Waiting, Error> {
         Ok(Waiting {
             seat: self.seated()?,
@@ -277,21 +281,22 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         })
     }
 
-    /// Returns the position after the last published message.
+    /// Returns the position in the message ring after the last published message.
     pub fn newest(&self) -> u64 {
         self.store.segment.ring_tail()
     }
 
-    /// Returns the position at which the next message is read, or `None` without subscriptions.
-    /// Once it reaches an earlier value of [`newest`](Self::newest), all messages published by then
-    /// have been received.
+    /// Returns the position of the next message to read, or `None` without subscriptions. Once the
+    /// position reaches an earlier value of [`newest`](Self::newest), all messages published before
+    /// that value was read have been received.
     pub fn position(&self) -> Option<u64> {
         self.is_active().then(|| self.reader.position())
     }
 
-    /// Returns a descriptor for event loops. It is readable when there may be an event, and also
-    /// ten times a second, because a killed publisher can lose a wake. Call
-    /// [`try_next`](Self::try_next) until it returns `None`. The descriptor changes after a fork.
+    /// Returns a descriptor for event loops. The descriptor is readable when there may be an event,
+    /// and also ten times a second, because a killed publisher can lose a wake. When it is
+    /// readable, call [`try_next`](Self::try_next) until it returns `None`. The descriptor changes
+    /// after a fork.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.seated()?;
         self.seating.descriptor(&self.store.segment)
@@ -318,7 +323,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         }
     }
 
-    /// Moves to the next message for this subscriber.
+    /// Advances to the next message for this subscriber.
     fn advance(&mut self) -> Result<Step, Error> {
         if !self.is_active() {
             return Ok(Step::Nothing);
@@ -326,7 +331,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         if self.missed > 0 {
             return Ok(Step::Lost(std::mem::take(&mut self.missed)));
         }
-        // Free the last parcel: one long message can hold much memory.
+        // Free the previous parcel, because a long message can occupy a lot of memory.
         self.parcel = Vec::new();
         for _ in 0..PASSED_OVER {
             let segment = &self.store.segment;
@@ -372,8 +377,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     }
 
     /// Reads the parcel named by the current record, if the message is for this subscriber. Returns
-    /// false if the parcel no longer exists. If it cannot be read now, the reader returns to the
-    /// record.
+    /// false if the parcel no longer exists. If the parcel cannot be read now, the reader returns
+    /// to the record.
     #[cold]
     fn open_parcel(&mut self, record: &RingRecord, topic: Topic) -> Result<bool, Error> {
         if !self.subscriptions.wants(record, topic, self.reader.name()) {
@@ -384,8 +389,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             .inspect_err(|_| self.reader.go_to(record.at))
     }
 
-    /// Moves to the newest message after the ring lapped this subscriber. Returns how many of its
-    /// messages were missed.
+    /// Advances to the newest message after the ring lapped this subscriber. Returns the number of
+    /// messages that the subscriber missed.
     #[cold]
     fn skip(&mut self) -> Result<u64, Error> {
         let segment = &self.store.segment;
@@ -402,8 +407,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         })
     }
 
-    /// Returns the seat, and takes one if there is none yet. A forked child takes a new seat and
-    /// repeats all subscriptions there.
+    /// Returns the seat (a futex slot in the store), and acquires a seat on first use. A forked
+    /// child acquires a new seat and repeats all subscriptions on it.
     fn seated(&mut self) -> Result<SeatName, Error> {
         let (seat, is_new) = self.seating.take(&self.store.segment)?;
         if is_new && self.is_active() {
@@ -415,13 +420,13 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(seat)
     }
 
-    /// Repeats all subscriptions at a new seat, except the first `enrolled` ones. If a lock delays
-    /// this, the next call continues from there.
+    /// Repeats all subscriptions for the new seat of a forked child, except the first `enrolled`.
+    /// If a lock delays this, the next call continues where this call stopped.
     #[cold]
     fn subscribe_again(&mut self, seat: SeatName, enrolled: usize) -> Result<(), Error> {
         if enrolled == 0 {
-            // It is unknown which of these messages preceded the fork and belong to the parent
-            // only, so report all as missed.
+            // It is unknown which of these messages preceded the fork and belong only to the
+            // parent, so report all of them as missed.
             self.missed += self.skip()?;
         }
         let mut past = 0;
@@ -465,10 +470,10 @@ impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
 }
 
 impl Store {
-    /// Cancels the subscriptions of a dropped subscriber, and gives its seat back.
+    /// Cancels the subscriptions of a dropped subscriber, and releases its seat (its futex slot).
     ///
     /// # Errors
-    /// Returns the subscriptions that remain if a lock cannot be taken.
+    /// Returns the remaining subscriptions if a lock cannot be acquired.
     pub(crate) fn depart(&self, mut departure: Departure) -> Result<(), Departure> {
         let Some(seat) = departure.seating.name(&self.segment) else {
             return Ok(());
@@ -483,8 +488,8 @@ impl Store {
                 match self.enrol(seat, *topic, &changes) {
                     Ok(()) => names.truncate(rest),
                     Err(error) if error.is_wait() => return Err(departure),
-                    // Keep the seat until the process ends: its next owner would inherit the
-                    // remaining subscriptions.
+                    // Keep the seat (the futex slot) until the process exits, because its next
+                    // owner would inherit the remaining subscriptions.
                     Err(_) => return Ok(()),
                 }
             }

@@ -1,4 +1,4 @@
-//! The subscriptions of one subscriber, and the messages that match them.
+//! The subscriptions of one subscriber, and matching messages with them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -12,7 +12,7 @@ use crate::transaction::message::Topic;
 
 const COUNTERS: usize = memory::layout::ring::COUNTER_COUNT as usize;
 
-/// A cheap hasher for keys that are already hashes or small numbers.
+/// A cheap hasher for keys that are already hashes or are small numbers.
 #[derive(Default)]
 pub(crate) struct MultiplyHasher(u64);
 
@@ -34,13 +34,13 @@ impl Hasher for MultiplyHasher {
 
 type Hashed<V> = HashMap<u64, V, BuildHasherDefault<MultiplyHasher>>;
 
-/// A subscription to a channel or a shard channel.
+/// A subscription to a channel or a shard channel by name.
 struct Named {
     topic: Topic,
     name: Box<[u8]>,
-    /// How many times the subscriber subscribed to this name.
+    /// The number of times that the subscriber subscribed to this name.
     count: u64,
-    /// Messages before this position do not belong to the subscription.
+    /// The position in the message ring before which messages do not belong to this subscription.
     since: u64,
 }
 
@@ -50,14 +50,14 @@ struct Pattern {
     since: u64,
 }
 
-/// The subscriptions of one subscriber.
+/// All subscriptions of one subscriber.
 pub(crate) struct Subscriptions {
-    /// The subscribed names, by hash.
+    /// The subscribed channels and shard channels, by the hash of their names.
     names: Hashed<SmallVec<[Named; 1]>>,
     patterns: Vec<Pattern>,
-    /// A bit for each ring counter that a subscribed name uses.
+    /// A bit set of the message ring's counters that the subscribed names use.
     filter: Box<[u64; COUNTERS / 64]>,
-    /// The values of these counters at the subscriber's position.
+    /// The values of these ring counters at the subscriber's position.
     counts: Hashed<u64>,
 }
 
@@ -88,7 +88,7 @@ impl Subscriptions {
         }
     }
 
-    /// Adds a subscription to messages from position `since`, where the name's counter was
+    /// Adds a subscription that starts at position `since`, at which the name's ring counter was
     /// `counted`.
     pub(crate) fn add(&mut self, topic: Topic, hash: u64, name: &[u8], since: u64, counted: u64) {
         if topic == Topic::Pattern {
@@ -148,7 +148,7 @@ impl Subscriptions {
         }
     }
 
-    /// Returns the subscribed names of a topic, with the number of subscriptions to each.
+    /// Returns the subscribed names of a topic, and the number of subscriptions to each name.
     pub(crate) fn all(&self, topic: Topic) -> Vec<(Vec<u8>, i64)> {
         if topic == Topic::Pattern {
             let all = self.patterns.iter();
@@ -162,7 +162,7 @@ impl Subscriptions {
             .collect()
     }
 
-    /// Returns whether a record may be for the subscriber.
+    /// Returns whether a record may be for this subscriber.
     #[inline]
     pub(crate) fn may_want(&self, record: &RingRecord) -> bool {
         self.counts_for(record.hash) || !self.patterns.is_empty()
@@ -174,8 +174,8 @@ impl Subscriptions {
         self.filter[counter / 64] >> (counter % 64) & 1 == 1
     }
 
-    /// Processes a record that the subscriber has reached. Returns whether its name is subscribed
-    /// to, and fills `matched` with the patterns that match the name.
+    /// Processes a record that the subscriber has reached. Returns whether the subscriber is
+    /// subscribed to the record's name, and fills `matched` with the patterns that match the name.
     #[inline]
     pub(crate) fn meet(
         &mut self,
@@ -201,15 +201,15 @@ impl Subscriptions {
             .is_some_and(|named| named.since <= record.at)
     }
 
-    /// Returns whether a record is for the subscriber, without counting it as reached.
+    /// Returns whether a record is for this subscriber, without counting the record as reached.
     pub(crate) fn wants(&self, record: &RingRecord, topic: Topic, name: &[u8]) -> bool {
         let matches = |known: &Pattern| is_match(&known.pattern, name);
         topic == Topic::Channel && self.patterns.iter().any(matches)
             || self.find(topic, record.hash, name).is_some()
     }
 
-    /// Moves past the last record. Returns how many records were counted for the subscribed names
-    /// but never reached.
+    /// Skips to the position after the last record. Returns the number of records that were
+    /// published to the subscribed names but never reached.
     pub(crate) fn skip(&mut self, ring: &RingCounts<'_>) -> u64 {
         let mut missed = 0;
         for (counter, seen) in &mut self.counts {
@@ -236,7 +236,7 @@ mod tests {
         all.add(Topic::Channel, 7, b"a", 0, 0);
         all.add(Topic::Shard, 7, b"a", 0, 0);
         all.add(Topic::Channel, 7, b"b", 0, 0);
-        // A name with a different hash that selects the same counter.
+        // This name has a different hash that selects the same counter.
         all.add(Topic::Channel, 7 + COUNTERS as u64, b"c", 0, 0);
         let mut known = all.all(Topic::Channel);
         known.sort();

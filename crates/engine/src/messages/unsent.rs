@@ -1,10 +1,9 @@
 //! Messages and unsubscriptions of this process that a locked shard delayed.
 //!
-//! A commit stands even if its messages cannot be sent at once, and so does the end of a
-//! subscriber. If another process holds a lock that this work needs, this process keeps the work
-//! here and does it later: before its next write and whenever a caller
-//! [settles](Store::settle_waits). Messages keep their order. Kept work is lost only if the process
-//! dies.
+//! A commit is final even if its messages must be delayed, and so is the end of a subscriber. If
+//! another process holds a lock that this work needs, this process does the work before its next
+//! write, or whenever a caller [settles](Store::settle_waits) its unfinished work. Messages keep
+//! their order. Unfinished work is lost only if the process dies.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,35 +15,35 @@ use crate::handle::store::{Backlog, Store};
 use crate::messages::seating::Seating;
 use crate::transaction::message::{Letter, Topic};
 
-/// Maximum number of bytes of kept messages; further messages are lost.
+/// The maximum number of bytes of kept messages. Messages beyond this limit are lost.
 const LETTERS_MAX: usize = 16 << 20;
-/// Time between two attempts at work that a lock delayed.
+/// The time between two attempts at work that a lock delayed.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The kept messages and unsubscriptions, as a part of the store handle.
+/// The kept messages and unsubscriptions, stored in the store handle.
 #[derive(Default)]
 pub(crate) struct Unsent(ForkMutex<Content>);
 
 #[derive(Default)]
 struct Content {
-    /// The process that owns this work. After a fork, the child's copy still names its parent and
-    /// is discarded.
+    /// The process that owns this work. After a fork, the child's copy still names the parent, so
+    /// the child discards it.
     process: u32,
-    /// Dropped subscribers whose subscriptions are not all canceled.
+    /// Dropped subscribers with subscriptions that have not been canceled yet.
     departures: VecDeque<Departure>,
     letters: VecDeque<Letter>,
     letters_bytes: usize,
-    /// Whether a thread is sending the first message now.
+    /// Whether a thread is currently sending the first message.
     sending: bool,
 }
 
-/// A dropped subscriber: its seat and its remaining subscriptions.
+/// A dropped subscriber: its seat (its futex slot) and its remaining subscriptions.
 pub(crate) struct Departure {
     pub(crate) seating: Seating,
     pub(crate) left: Vec<(Topic, Names)>,
 }
 
-/// Names, with the number of subscriptions to each.
+/// Subscribed names, with the number of subscriptions to each name.
 type Names = Vec<(Vec<u8>, i64)>;
 
 impl Content {
@@ -63,8 +62,8 @@ impl Content {
         }
     }
 
-    /// Takes out the first message for the caller to send. The caller reports the outcome with
-    /// `end_sending`.
+    /// Removes and returns the first message, for the caller to send. The caller must report the
+    /// outcome with `end_sending`.
     fn begin_to_send(&mut self) -> Option<Letter> {
         let letter = self.letters.pop_front()?;
         self.letters_bytes -= letter.bytes();
@@ -82,7 +81,7 @@ impl Content {
 }
 
 impl Store {
-    /// Calls `body` with the kept work, while its mutex is held.
+    /// Calls `body` with the kept work, holding its mutex.
     #[cold]
     fn unsent<R>(&self, body: impl FnOnce(&mut Content) -> R) -> R {
         let mut content = self.part::<Unsent>().0.lock();
@@ -104,22 +103,23 @@ impl Store {
         self.unsent(|content| content.departures.push_back(departure));
     }
 
-    /// Keeps a message, to send it after the messages already kept.
+    /// Keeps a message, to send it after the messages that are already kept.
     pub(crate) fn send_later(&self, letter: Letter) {
         self.unsent(|content| content.keep(letter));
     }
 
-    /// Returns whether messages are kept, so that new ones must wait for them.
+    /// Returns whether there are kept messages, which must be sent before any new message.
     #[inline]
     pub(crate) fn has_letters(&self) -> bool {
         self.has_backlog() && self.unsent(|content| content.has_letters())
     }
 
-    /// Sends the kept messages with `publish`, in order. Returns false if another thread is sending
-    /// them.
+    /// Sends the kept messages with `publish`, in order. Returns false if another thread is already
+    /// sending them.
     ///
     /// # Errors
-    /// Fails if the ring's lock cannot be taken. Messages that were not sent are kept.
+    /// Fails if the lock of the message ring cannot be acquired. Messages that were not sent are
+    /// kept.
     pub(crate) fn send_kept(
         &self,
         publish: impl Fn(&Letter) -> Result<(), Error>,
@@ -140,14 +140,14 @@ impl Store {
                     self.unsent(|content| content.end_sending(Some(letter)));
                     return Err(error);
                 }
-                // A message that can never be sent must not block the next ones.
+                // A message that can never be sent must not block the following messages.
                 _ => self.unsent(|content| content.end_sending(None)),
             }
         }
     }
 
-    /// Ends the dropped subscribers with `depart`, which returns the remainder of a subscriber that
-    /// a lock delays. Returns the time until the next attempt if any work is left.
+    /// Ends the dropped subscribers with `depart`. If a lock delays that, `depart` returns the rest
+    /// of the subscriber. Returns the time until the next attempt if any work remains.
     pub(crate) fn depart_kept(
         &self,
         depart: impl Fn(Departure) -> Result<(), Departure>,

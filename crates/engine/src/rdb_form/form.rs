@@ -1,7 +1,7 @@
-//! The encodings that RDB uses for lengths, strings, and the short integers in its structures.
+//! The RDB encodings of lengths, strings and short integers.
 
-// The values of the two high bits in the first byte of a length. A first byte with both bits set is
-// a special encoding.
+// The first bytes of the four length encodings. A first byte with both high bits set starts a
+// special string encoding instead.
 pub(super) const LENGTH_6: u8 = 0 << 6;
 pub(super) const LENGTH_14: u8 = 1 << 6;
 pub(super) const LENGTH_32: u8 = 0x80;

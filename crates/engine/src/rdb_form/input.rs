@@ -1,4 +1,4 @@
-//! Reading values in the RDB format. Payloads are untrusted, so every length is checked before
+//! Decodes values in the RDB format. Payloads are untrusted, so every length is checked before
 //! memory is allocated for it.
 
 use std::borrow::Cow;
@@ -10,14 +10,14 @@ use super::form::{
 use super::{listpack, lzf, ziplist};
 use crate::structures::ranges::Ranges;
 
-/// The maximum total size in bytes of all items of one payload.
+/// The maximum total size in bytes of all items in a payload.
 const ITEMS_MAX: usize = 2 << 30;
 
 /// The unread rest of a payload. All methods return `None` for malformed input.
 #[derive(Debug)]
 pub(crate) struct Input<'p> {
     rest: &'p [u8],
-    /// The maximum length of a string in bytes.
+    /// The maximum length in bytes of a string in the payload.
     limit: usize,
 }
 
@@ -26,29 +26,30 @@ impl<'p> Input<'p> {
         Input { rest, limit }
     }
 
-    /// Reads `N` raw bytes.
+    /// Reads the next `N` raw bytes.
     pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(*bytes)
     }
 
-    /// Reads a length.
+    /// Reads an encoded length.
     pub(crate) fn length(&mut self) -> Option<usize> {
         let (length, rest) = length(self.rest)?;
         self.rest = rest;
         Some(length)
     }
 
-    /// Reads a string. It is borrowed from the payload unless it is stored as an integer or
-    /// compressed.
+    /// Reads an encoded string. The result borrows from the payload unless the string is stored as
+    /// an integer or compressed.
     pub(crate) fn string(&mut self) -> Option<Cow<'p, [u8]>> {
         let (string, rest) = string(self.rest, self.limit)?;
         self.rest = rest;
         Some(string)
     }
 
-    /// Reads `count` strings. Each string takes at least one byte, so a false `count` fails early.
+    /// Reads `count` strings. Each string occupies at least one byte, so a false `count` fails
+    /// early.
     pub(crate) fn strings(&mut self, count: usize, out: &mut Ranges) -> Option<()> {
         let mut size = 0_usize;
         for _ in 0..count {
@@ -62,18 +63,18 @@ impl<'p> Input<'p> {
         Some(())
     }
 
-    /// Reads the items of a listpack.
+    /// Reads a listpack and appends its items to `out`.
     pub(crate) fn listpack(&mut self, out: &mut Ranges) -> Option<()> {
         listpack::read(&self.string()?, out)
     }
 
-    /// Reads the items of a ziplist.
+    /// Reads a ziplist and appends its items to `out`.
     pub(crate) fn ziplist(&mut self, out: &mut Ranges) -> Option<()> {
         ziplist::read(&self.string()?, out)
     }
 }
 
-/// Reads a string of at most `limit` bytes. Returns it with the rest of the input.
+/// Reads an encoded string of at most `limit` bytes. Returns the string and the rest of the input.
 fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     if first & SPECIAL != SPECIAL {
@@ -100,7 +101,7 @@ fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
     Some((signed(number).to_string().into_bytes().into(), rest))
 }
 
-/// Reads a plain length. Returns it with the rest of the input.
+/// Reads an encoded length. Returns the length and the rest of the input.
 fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (length, rest) = match first {

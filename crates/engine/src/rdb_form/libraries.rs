@@ -1,16 +1,16 @@
-//! Function libraries, as FUNCTION DUMP returns them and FUNCTION RESTORE accepts them: the text of
-//! each library after a marker byte, and the same footer as in other payloads.
+//! The payload of FUNCTION DUMP and FUNCTION RESTORE: the text of each function library after a
+//! marker byte, followed by the footer that all payloads have.
 
 use super::input::Input;
 use super::output::Output;
 use super::payload::{seal, verify};
 
-/// The marker byte of a library since Redis 7.0.
+/// The marker byte of a library in Redis 7.0 and later.
 const LIBRARY: u8 = 245;
 /// The marker byte of a library in prereleases of Redis 7.0.
 const LIBRARY_OF_OLD: u8 = 246;
 
-/// Returns the payload for libraries with the given texts. O(bytes).
+/// Returns the payload of libraries with the given texts. O(bytes).
 pub fn dump_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     let mut out = Output::default();
     for text in texts {
@@ -20,7 +20,7 @@ pub fn dump_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     seal(out.into_bytes())
 }
 
-/// Returns the texts of the libraries in a payload. Each may have at most `limit` bytes.
+/// Returns the texts of the libraries in a payload. Each text may have at most `limit` bytes.
 ///
 /// # Errors
 /// Returns the error reply of Redis if the payload is invalid.

@@ -1,4 +1,4 @@
-//! Listpacks, the form of small collections in Redis 7.0.
+//! Listpacks, the encoding of small collections in Redis 7.0.
 //!
 //! ```text
 //! total bytes (4) | elements (2) | encoding and data, then their length (1 to 5) | ... | 0xff
@@ -13,8 +13,8 @@ use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 6;
 const END: u8 = 0xff;
-/// The maximum of the element count in the header. With more elements, they can only be counted by
-/// walking.
+/// The maximum of the element count in the header. If a listpack has more elements, counting them
+/// requires a walk.
 const COUNT_MAX: usize = 0xffff;
 /// The maximum length of an integer's decimal text.
 const DIGITS_MAX: usize = 20;
@@ -25,7 +25,7 @@ const INTEGER_24: u8 = 0xf2;
 const INTEGER_32: u8 = 0xf3;
 const INTEGER_64: u8 = 0xf4;
 
-/// Returns a listpack with the given texts.
+/// Encodes the given texts as a listpack.
 pub(super) fn write<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     let mut out = vec![0; HEADER];
     let mut count = 0;
@@ -80,8 +80,8 @@ fn write_element(text: &[u8], out: &mut Vec<u8>) {
     out.extend(text);
 }
 
-/// Appends the length of an element in groups of seven bits, from the highest to the lowest. All
-/// bytes except the first have their eighth bit set.
+/// Appends the length of an element in groups of seven bits, from the highest group to the lowest.
+/// All bytes except the first have their eighth bit set.
 fn write_back(length: usize, out: &mut Vec<u8>) {
     let groups = back_length(length);
     for group in (0..groups).rev() {
@@ -94,8 +94,8 @@ fn write_back(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Checks the length after an element, in the form that [`write_back`] writes. Returns the bytes
-/// after it.
+/// Checks the length after an element, as written by [`write_back`]. Returns the bytes after the
+/// length.
 fn read_back(length: usize, bytes: &[u8]) -> Option<&[u8]> {
     let groups = back_length(length);
     let (back, rest) = bytes.split_at_checked(groups)?;
@@ -225,7 +225,7 @@ mod tests {
                 bytes[place] = random.u8(..);
             }
             let mut out = Ranges::new();
-            // A damaged listpack may still be valid, but then its items must have a plausible size.
+            // A damaged listpack can still be valid, but its items must then have a plausible size.
             if read(&bytes, &mut out).is_some() {
                 let size: usize = out.iter().map(<[u8]>::len).sum();
                 assert!(size <= bytes.len() * 20);

@@ -1,9 +1,9 @@
-//! LZF, the compression in DUMP payloads of Redis.
+//! LZF, the compression in Redis' DUMP payloads.
 //!
-//! A stream is a sequence of instructions. A byte below 32 is followed by that many literal bytes
-//! plus one. Any other byte copies bytes that were already written. Its three high bits are the
-//! length minus two, and if they are all set, the next byte is added to the length. Its five low
-//! bits and the following byte are the distance minus one.
+//! A stream is a sequence of instructions. A byte `n` below 32 is followed by `n + 1` literal
+//! bytes. Any other byte starts a copy of bytes that were already written. Its three high bits are
+//! the length of the copy minus two, and if they are all set, the next byte is added to the length.
+//! Its five low bits and the following byte are the distance of the copy minus one.
 
 use std::cell::Cell;
 
@@ -11,19 +11,19 @@ use undercroft_memory::ThreadCached;
 
 /// The maximum number of literal bytes in one instruction.
 const LONGEST_LITERAL: usize = 32;
-/// The maximum distance of a copy in bytes.
+/// The maximum distance in bytes from the source of a copy to its target.
 const FURTHEST: usize = 1 << 13;
 /// The maximum length of a copy in bytes.
 const LONGEST_COPY: usize = (1 << 8) + (1 << 3);
-/// The maximum number of output bytes per byte of a stream: the longest copy takes three bytes.
+/// The maximum number of output bytes for each byte of a stream, reached by the longest copy, which
+/// is encoded in three bytes.
 const HIGHEST_RATIO: usize = LONGEST_COPY / 3;
 const TABLE_BITS: u32 = 16;
 
-/// Compresses `data` to at most `limit` bytes. Returns `None` if it does not fit.
+/// Compresses `data` to at most `limit` bytes. Returns `None` if the result does not fit.
 ///
-/// The compressor finds the same matches as liblzf in the configuration that Redis builds, so the
-/// output is identical to that of Redis. O(n) time. Each thread that compresses keeps a table of
-/// 256 KiB.
+/// The compressor finds the same matches as liblzf as configured in Redis, so the output is
+/// identical to Redis' output. O(n) time. Each thread that compresses keeps a table of 256 KiB.
 pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     thread_local! {
         static POSITIONS: Cell<Positions> = Cell::default();
@@ -36,22 +36,22 @@ pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     compressed
 }
 
-/// The last position of each hash. Clearing the table for many short strings would be slow, so
-/// positions keep counting up from string to string, and positions before the current string are
-/// ignored.
+/// The last position of each hash. Clearing the table for each of many short strings would be slow.
+/// Positions therefore keep increasing from string to string, and positions before the current
+/// string are ignored.
 #[derive(Default)]
 struct Positions {
     table: Vec<u32>,
-    /// The offset added to positions in the current string. The first position is stored as `base +
-    /// 1`, because 0 means none.
+    /// The offset that is added to positions in the current string. The first position is stored as
+    /// `base + 1`, because 0 means that there is no position.
     base: u32,
-    /// The base for the next string.
+    /// The value of `base` for the next string.
     next: u32,
 }
 
 impl Positions {
-    /// Starts a string of `length` bytes. Returns `None` if its positions do not fit in 32 bits, as
-    /// in liblzf.
+    /// Starts a new string of `length` bytes. Like liblzf, returns `None` if the string's positions
+    /// do not fit in 32 bits.
     fn begin(&mut self, length: usize) -> Option<()> {
         let length = u32::try_from(length).ok()?.checked_add(1)?;
         self.base = self.next;
@@ -66,7 +66,8 @@ impl Positions {
         Some(())
     }
 
-    /// Returns the position with a hash plus one, or 0 if there is none.
+    /// Returns the last position of a hash plus one, or 0 if the hash has no position in this
+    /// string.
     fn get(&self, hash: usize) -> usize {
         self.table[hash].saturating_sub(self.base) as usize
     }
@@ -85,11 +86,11 @@ fn compress_with(positions: &mut Positions, data: &[u8], limit: usize) -> Option
         let hash = slot(&data[at..]);
         let previous = positions.get(hash);
         positions.set(hash, at);
-        // As in liblzf, position 0 is never the source of a copy.
+        // As in liblzf, position 0 is never used as the source of a copy.
         let source = previous.wrapping_sub(1);
         if previous < 2 || at - source > FURTHEST || data[source..source + 3] != data[at..at + 3] {
-            // liblzf reserves the length byte of a run when the run starts, so it stops short of
-            // the limit.
+            // liblzf reserves the length byte of a run when the run starts, so it gives up one byte
+            // before the limit.
             if out.len() + (at - literal) + 1 >= limit {
                 return None;
             }
@@ -121,7 +122,7 @@ fn compress_with(positions: &mut Positions, data: &[u8], limit: usize) -> Option
         if at + 2 >= end {
             break;
         }
-        // Record the last two positions inside the match, which later matches may use.
+        // Record the last two positions inside this match, so that later matches can use them.
         for position in [at - 2, at - 1] {
             positions.set(slot(&data[position..]), position);
         }
@@ -135,19 +136,19 @@ fn compress_with(positions: &mut Positions, data: &[u8], limit: usize) -> Option
     Some(out)
 }
 
-/// Returns liblzf's hash of the next three bytes, as computed in its faster variant.
+/// Returns liblzf's hash of the next three bytes, computed as in liblzf's faster variant.
 fn slot(data: &[u8]) -> usize {
     let word = u32::from(data[0]) << 16 | u32::from(data[1]) << 8 | u32::from(data[2]);
     let mixed = (word >> (24 - TABLE_BITS)).wrapping_sub(word.wrapping_mul(5));
     (mixed & ((1 << TABLE_BITS) - 1)) as usize
 }
 
-/// Returns the number of equal bytes at the start of `source` and `target`. The first three are
-/// known to be equal.
+/// Returns the number of equal bytes at the start of `source` and `target`, of which the first
+/// three are known to be equal.
 ///
-/// If possible, liblzf compares sixteen bytes without looking at the limit, so it exceeds a limit
-/// of 17 or 18. It never reads past the end of the data: `most` is two less than the number of
-/// remaining bytes.
+/// If enough bytes are left, liblzf compares sixteen bytes without checking the limit, so it can
+/// exceed a limit of 17 or 18. It never reads past the end of the data, because `most` is two less
+/// than the number of remaining bytes.
 fn copy_length(source: &[u8], target: &[u8], most: usize) -> usize {
     let most = most.max(if most > 16 { 19 } else { 3 });
     let same = source
@@ -160,7 +161,7 @@ fn copy_length(source: &[u8], target: &[u8], most: usize) -> usize {
     3 + same
 }
 
-/// Writes one run of at most [`LONGEST_LITERAL`] literal bytes.
+/// Writes a run of at most [`LONGEST_LITERAL`] literal bytes.
 fn flush(out: &mut Vec<u8>, run: &[u8]) {
     if let Some(last) = run.len().checked_sub(1) {
         out.push(last as u8);
@@ -168,10 +169,10 @@ fn flush(out: &mut Vec<u8>, run: &[u8]) {
     }
 }
 
-/// Reverses [`compress`]. Returns `None` if the stream is malformed or does not decompress to
-/// exactly `length` bytes.
+/// Decompresses the output of [`compress`]. Returns `None` if the stream is malformed or does not
+/// decompress to exactly `length` bytes.
 ///
-/// Safe on untrusted input: a `length` that the stream cannot produce is refused before memory is
+/// Safe on untrusted input: a `length` that the stream cannot produce is rejected before memory is
 /// allocated.
 pub(super) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
     if length.div_ceil(HIGHEST_RATIO) > stream.len() {
@@ -197,7 +198,7 @@ pub(super) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
             if out.len() + count > length {
                 return None;
             }
-            // A copy may overlap its own output, so copy byte by byte.
+            // A copy can overlap its own output, so copy byte by byte.
             for position in start..start + count {
                 out.push(out[position]);
             }
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn repeated_bytes_compress_in_linear_time() {
-        // Quadratic time would take hours here.
+        // Quadratic time would take hours for this input.
         let zeros = vec![0; 64 << 20];
         let stream = compress(&zeros, zeros.len()).expect("it is shorter");
         assert!(stream.len() < zeros.len() / LONGEST_COPY * 4);
@@ -247,7 +248,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         let mut used = Positions::default();
         for round in 0..200 {
-            // Force positions to overflow their 32 bits from time to time.
+            // Force the 32-bit positions to overflow every 50 rounds.
             if round % 50 == 49 {
                 used.next = u32::MAX - 700;
             }

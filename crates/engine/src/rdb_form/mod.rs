@@ -1,23 +1,24 @@
 //! Values in the RDB format, as DUMP returns them and RESTORE accepts them: a value, the RDB
-//! version and a checksum. Each value type implements its own forms, and this module contains the
-//! common parts. The types and `keyspace/dump` use it.
+//! version and a checksum. Each value type implements its own encodings, and this module contains
+//! the common parts. The types and `keyspace/dump` use it.
 //!
 //! ```text
 //! type (1) | value | RDB version (2, little-endian) | CRC-64 of all bytes before (8, little-endian)
 //! ```
 //!
 //! A string is stored as its length and its bytes, as an integer of one, two or four bytes, or as
-//! an LZF stream. A collection is either a number of such strings, or a single string with the
-//! memory image of a Redis structure.
+//! an LZF stream. A collection is stored either as a count and that many strings, or as a single
+//! string that contains the memory image of a Redis structure.
 //!
 //! - `form`: the encodings of lengths, strings and integers.
-//! - `input`: reading values.
-//! - `libraries`: function libraries.
-//! - `listpack`: listpacks, the form of small collections in Redis 7.0.
+//! - `input`: decoding values.
+//! - `libraries`: the payload of function libraries.
+//! - `listpack`: listpacks, the encoding of small collections in Redis 7.0.
 //! - `lzf`: the compression of strings.
-//! - `output`: writing values.
+//! - `output`: encoding values.
 //! - `payload`: the footer of a payload.
-//! - `ziplist`: ziplists, the form of small collections before Redis 7.0, for reading only.
+//! - `ziplist`: ziplists, the encoding of small collections before Redis 7.0, which are only
+//!   decoded.
 
 pub(crate) mod form;
 mod input;

@@ -1,4 +1,4 @@
-//! Writing values in the RDB format: lengths, strings, numbers.
+//! Encodes values in the RDB format: lengths, strings and numbers.
 
 use undercroft_numbers::parse_integer;
 
@@ -8,12 +8,12 @@ use super::form::{
 use super::{listpack, lzf};
 use crate::structures::ranges::Ranges;
 
-/// The string length in bytes up to which compression is not worthwhile.
+/// The maximum length in bytes of a string that is not worth compressing.
 const LONGEST_UNCOMPRESSED: usize = 20;
-/// The string length in bytes up to which a string may be a 32-bit integer.
+/// The maximum length in bytes of a string that can be a 32-bit integer.
 const LONGEST_INTEGER: usize = 11;
 
-/// A buffer for an encoded value.
+/// A buffer into which a value is encoded.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     bytes: Vec<u8>,
@@ -35,17 +35,17 @@ impl Output {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Writes all strings in order.
+    /// Writes each item as a string, in order.
     pub(crate) fn strings(&mut self, items: &Ranges) {
         items.iter().for_each(|item| self.string(item));
     }
 
-    /// Writes `texts` as a listpack, which is stored as a string.
+    /// Writes `texts` as a listpack, which RDB stores as a string.
     pub(crate) fn listpack<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) {
         self.string(&listpack::write(texts));
     }
 
-    /// Writes a string, as an integer or compressed in the same cases as Redis.
+    /// Writes a string. It is stored as an integer or compressed in the same cases as in Redis.
     pub(crate) fn string(&mut self, value: &[u8]) {
         let short = value.len() <= LONGEST_INTEGER;
         let number = if short { parse_integer(value) } else { None };
@@ -53,7 +53,7 @@ impl Output {
             return self.integer(number);
         }
         let long = value.len() > LONGEST_UNCOMPRESSED;
-        // Compress only if it saves at least four bytes.
+        // Compress only if this saves at least four bytes.
         if let Some(stream) = long
             .then(|| lzf::compress(value, value.len() - 4))
             .flatten()

@@ -1,25 +1,26 @@
-//! The footer of a payload: the RDB version and the checksum.
+//! The footer of a payload, which contains the RDB version and the checksum.
 
 use crc::{CRC_64_REDIS, Crc, Table};
 
-/// The RDB version of Redis 7.0. It is written to payloads, and newer versions are refused.
+/// The RDB version of Redis 7.0, which is written to payloads. Payloads with a newer version are
+/// rejected.
 const RDB_VERSION: u16 = 10;
-/// The size in bytes of the footer: version and checksum.
+/// The size of the footer in bytes: the version and the checksum.
 const FOOTER: usize = 10;
 
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// The reason for refusing a payload.
+/// The reason why a payload was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
     /// The payload is too short, damaged, or has a newer RDB version.
     VersionOrChecksum,
-    /// The payload is not a value that the store supports.
+    /// The payload contains no value that the store supports.
     BadFormat,
 }
 
 impl RestoreError {
-    /// Returns the error reply that Redis sends in this case.
+    /// Returns the error reply that Redis sends for this error.
     pub fn message(self) -> &'static str {
         match self {
             RestoreError::VersionOrChecksum => "ERR DUMP payload version or checksum are wrong",
@@ -28,7 +29,7 @@ impl RestoreError {
     }
 }
 
-/// Appends the version and the checksum.
+/// Appends the footer: the version and the checksum.
 pub(crate) fn seal(mut payload: Vec<u8>) -> Vec<u8> {
     payload.extend(RDB_VERSION.to_le_bytes());
     let checksum = CHECKSUM.checksum(&payload);
@@ -36,7 +37,7 @@ pub(crate) fn seal(mut payload: Vec<u8>) -> Vec<u8> {
     payload
 }
 
-/// Checks the version and the checksum. Returns the payload without the footer.
+/// Checks the version and the checksum of a payload. Returns the payload without the footer.
 pub(crate) fn verify(payload: &[u8]) -> Result<&[u8], RestoreError> {
     let wrong = RestoreError::VersionOrChecksum;
     let (body, footer) = payload

@@ -1,4 +1,5 @@
-//! Ziplists, the form of small collections before Redis 7.0. They are only read.
+//! Ziplists, the encoding of small collections before Redis 7.0. They are decoded but never
+//! written.
 //!
 //! ```text
 //! total bytes (4) | offset of the last entry (4) | entries (2) | length of the previous entry (1 or 5), encoding, data | ... | 0xff
@@ -8,10 +9,10 @@ use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 10;
 const END: u8 = 0xff;
-/// The maximum of the entry count in the header. With more entries, they can only be counted by
-/// walking.
+/// The maximum of the entry count in the header. If a ziplist has more entries, counting them
+/// requires a walk.
 const COUNT_MAX: usize = 0xffff;
-/// The marker for a length of the previous entry that is stored in the next four bytes.
+/// The first byte of a previous entry's length that is stored in the next four bytes.
 const LONG_BEFORE: u8 = 0xfe;
 
 /// Appends the entries of a ziplist to `out`. Returns `None` unless the entire ziplist is
@@ -44,7 +45,7 @@ pub(super) fn read(bytes: &[u8], out: &mut Ranges) -> Option<()> {
     sound.then_some(())
 }
 
-/// Reads the length of the previous entry. Returns it with the rest of the input.
+/// Reads the length of the previous entry. Returns the length and the rest of the input.
 fn read_before(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     match first {
@@ -97,7 +98,8 @@ mod tests {
 
     #[test]
     fn ziplist_entries_are_read() {
-        // The example from the description of ziplists in Redis: "2" and "5", followed by a text.
+        // The example from the ziplist documentation in the Redis source ("2" and "5"), followed by
+        // a text.
         let bytes = b"\x15\0\0\0\x0e\0\0\0\x03\0\0\xf3\x02\xf6\x02\x05Hello\xff";
         let mut bytes = bytes.to_vec();
         bytes[0] = bytes.len() as u8;

@@ -1,4 +1,4 @@
-//! Implements the callbacks through which `transaction` reaches modules that it does not depend on.
+//! Implements the callbacks with which `transaction` calls modules that it does not depend on.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::upkeep::counters::Counters;
 use crate::upkeep::{expiry, graveyard};
 use crate::waiting::postponed::Task;
 
-/// The callback table that every handle is created with.
+/// The callback table that every store handle is created with.
 pub(crate) const ABOVE: Table = &Modules;
 
 struct Modules;
@@ -61,11 +61,12 @@ impl Above for Modules {
     }
 
     fn deliver(&self, store: &Store, content: Content) {
-        // The transaction is committed, so a failure from here on must not make the call fail.
+        // The transaction has committed, so a failure from here on must not make the call fail.
         let _deferred = defer_signals();
         let is_flushed = |post: &Post| matches!(post, Post::Flushed);
         if content.posts.iter().any(is_flushed) {
-            // The keys are already removed, so ignore errors; later writers free the rest.
+            // The keys are already removed, so ignore errors: later writers free the remaining
+            // memory.
             let _ = store.free_flushed();
         }
         let (classes, mut outgoing) = (content.classes, None);
@@ -98,8 +99,8 @@ impl Above for Modules {
 
     fn settle(&self, store: &Store) -> Option<Duration> {
         let _deferred = defer_signals();
-        // Ignore the result: unsent messages stay queued, and the wait computed below includes
-        // them.
+        // Ignore the result: unsent messages stay queued, and the pause computed below takes them
+        // into account.
         let _ = store.send_unsent();
         let tasks = store.do_postponed(|task| match task {
             Task::Serve(queue) => store.serve_again(queue),

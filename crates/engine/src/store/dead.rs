@@ -1,11 +1,12 @@
-//! Cleanup after dead processes (L5): frees the tickets and mailboxes of their waiting clients, and
-//! their subscriptions.
+//! Cleanup after dead processes (L5): frees their subscriptions, and the tickets (ids of waits) and
+//! mailboxes (records of waits, with their answers) of their waiting clients.
 //!
-//! Tickets, mailboxes and subscriptions are stored in dictionaries that no client sees. One step
-//! examines a bounded number of their names without a lock. It frees what dead processes left in
-//! transactions of bounded length (W9): one transaction for each ticket, whose number of keys is
-//! bounded by the blocking command, and one for a batch of subscribed names. A caller that needs
-//! memory runs a full round of steps before it gets an error.
+//! Tickets, mailboxes and subscriptions are stored in dictionaries that clients cannot see. One
+//! cleanup step examines a bounded number of names in these dictionaries without a lock. It frees
+//! what dead processes left in transactions of bounded length (W9): one transaction for each
+//! ticket, whose number of keys the blocking command bounds, and one transaction for a batch of
+//! subscribed names. A caller that runs out of memory runs a full round of steps before its call
+//! fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,43 +22,45 @@ use crate::transaction::message::Topic;
 use crate::upkeep::graveyard;
 use crate::waiting::{Ticket, TicketRecord};
 
-/// Names examined in one step.
+/// The number of names that one cleanup step examines.
 const LOOK: u64 = 64;
-/// Elements sampled to estimate the size of a large collection.
+/// The number of elements sampled to estimate the size of a large collection.
 const SAMPLES: u64 = 5;
-/// Buckets of an idle dictionary freed in one transaction.
+/// The number of buckets that one transaction frees in an empty hidden dictionary.
 const FREE: u64 = 64;
-/// The number of milliseconds after a round that found nothing before a caller that needs memory
-/// starts another round.
+/// The minimum time in milliseconds between a round that freed nothing and the next round for a
+/// caller that needs memory.
 const NOTHING_FOR: u64 = 100;
-/// Mask of the cursor in a round's position; the bits above the cursor are the kind.
+/// The bits of a cleanup round's position that contain the scan cursor. The bits above contain the
+/// kind (waits, or a kind of topic).
 const CURSOR: u64 = (1 << 60) - 1;
-/// Number of kinds in a round: waiting clients, then each topic.
+/// The number of kinds that a cleanup round covers: waits, and subscriptions of each kind of topic.
 const KINDS: u64 = 1 + Topic::ALL.len() as u64;
 
-/// This process' position in the round of cleanup.
+/// The position of this process in the current cleanup round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     place: AtomicU64,
-    /// The time, in coarse milliseconds, before which another round is not worthwhile.
+    /// The time in coarse milliseconds before which starting another round is not worthwhile.
     nothing_until: AtomicU64,
 }
 
 /// The result of one cleanup step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freed {
-    /// Number of tickets of dead processes, and of names to which dead processes were subscribed.
+    /// The number of waits of dead processes, plus the number of names to which dead processes were
+    /// subscribed.
     pub left: usize,
     /// Whether this step ended the round.
     pub is_last: bool,
 }
 
 impl Store {
-    /// Runs one bounded step of cleanup after dead processes: frees some of their waits and
-    /// subscriptions, if it finds any. Skips locked shards until the next round.
+    /// Runs one bounded step of cleanup, which frees waits and subscriptions of dead processes.
+    /// Skips locked shards until the next round.
     ///
     /// # Errors
-    /// Returns the errors of [`write`](Store::write), except for a lock that cannot be taken.
+    /// Returns the errors of [`write`](Store::write), except for the error of a held lock.
     pub fn free_some_of_the_dead(&self) -> Result<Freed, Error> {
         let place = self.part::<Round>().place.load(Ordering::Relaxed);
         let (next, left) = self.step_over_the_dead(place)?;
@@ -68,11 +71,11 @@ impl Store {
         })
     }
 
-    /// Frees all waits and subscriptions of dead processes, and returns the items in their
-    /// mailboxes to the lists. Returns the number of tickets and names freed. O(waiting clients and
-    /// names).
+    /// Frees all waits and subscriptions of dead processes, and returns the items that dead clients
+    /// had not read yet to their lists. Returns the number of freed waits and names. O(waiting
+    /// clients + names).
     pub fn free_all_of_the_dead(&self) -> Result<usize, Error> {
-        // Forget cached liveness, to include processes that died since the last check.
+        // Discard cached liveness, so that processes that died since the last check are found.
         self.segment.forget_who_lives();
         let (mut place, mut all) = (0, 0);
         loop {
@@ -86,7 +89,7 @@ impl Store {
     }
 
     /// Frees waits and subscriptions of dead processes until `enough` returns true, for a caller
-    /// that needs memory. Returns whether there was anything to free.
+    /// that needs memory. Returns whether anything was freed.
     #[cold]
     pub(crate) fn free_for_room(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
         let until = &self.part::<Round>().nothing_until;
@@ -106,8 +109,8 @@ impl Store {
         }
     }
 
-    /// Returns whether cleanup is worth a try: there are waiters or subscribers, and none of their
-    /// shards is locked. A caller that needs memory must not wait for an unrelated lock.
+    /// Returns whether a cleanup attempt is worthwhile: there are waiters or subscribers, and their
+    /// shards are not locked. A caller that needs memory must not wait for an unrelated lock.
     fn may_look(&self) -> bool {
         let mut some = false;
         for shard in 0..self.shards() {
@@ -124,8 +127,8 @@ impl Store {
         some
     }
 
-    /// Runs one cleanup step from a position. Returns the next position, which is 0 at the end of
-    /// the round, and how many tickets and names dead processes had left.
+    /// Runs one cleanup step from the position `place`. Returns the next position, which is 0 at
+    /// the end of the round, and the number of waits and names that dead processes had left.
     fn step_over_the_dead(&self, place: u64) -> Result<(u64, usize), Error> {
         let _deferred = defer_signals();
         let (kind, cursor) = ((place & !CURSOR) >> 60, place & CURSOR);
@@ -152,8 +155,9 @@ impl Store {
     }
 
     fn step_over_waits(&self, cursor: u64) -> Result<(u64, usize), Error> {
-        // First recover the items in mailboxes of dead clients, in the order of the shard's list,
-        // so that they return to their places.
+        // First return the items in dead clients' mailboxes (their records in the store) to their
+        // lists. Going through the mailboxes in the order of the shard's list restores the order of
+        // the items.
         unless_busy(self.look_after())?;
         let mut tickets = Vec::new();
         let seat = |view: &View<'_>, entry: &Entry| Ok(TicketRecord::load(view, entry)?.seat);
@@ -164,7 +168,7 @@ impl Store {
             |reader, entry| seat(reader.view(), entry).map(Some),
             |name, seat| tickets.extend(Ticket::from_bytes(name).map(|ticket| (ticket, seat))),
         )?;
-        // Check liveness before taking the lock (W9): a dead process stays dead.
+        // Check liveness before acquiring the lock (W9): a dead process stays dead.
         tickets.retain(|(_, seat)| !self.segment.seat_lives(*seat));
         let mut left = 0;
         for (ticket, _) in tickets {
@@ -227,8 +231,8 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Returns the bytes in use for waiting clients, subscriptions and long undelivered messages,
-    /// including those of dead processes. O(waiting clients and names).
+    /// Returns the number of bytes used by waiting clients, subscriptions and long undelivered
+    /// messages, including those of dead processes. O(waiting clients + names).
     ///
     /// # Errors
     /// Returns the errors of [`scan`](Self::scan).
@@ -253,8 +257,8 @@ impl Access<'_> {
     }
 }
 
-/// Returns whether the operation ran, treating a busy lock as a skip: a process that is stopped
-/// while it holds a lock must not stop cleanup elsewhere.
+/// Converts a busy error into `false`, so that cleanup skips a shard whose lock a stopped process
+/// holds.
 fn unless_busy<T>(done: Result<T, Error>) -> Result<bool, Error> {
     match done {
         Err(error) if error.is_busy() => Ok(false),

@@ -1,5 +1,5 @@
-//! FLUSHDB and FLUSHALL: removes all keys of databases at one moment, and frees their memory later
-//! in bounded steps (W8).
+//! FLUSHDB and FLUSHALL: all keys of the databases are removed in one transaction, and their memory
+//! is freed later in bounded steps (W8).
 
 use undercroft_memory::{defer_signals, removing};
 
@@ -12,11 +12,11 @@ use crate::transaction::writer::Writer;
 use crate::upkeep::graveyard::{clear, detach_unseen};
 use crate::upkeep::reclaim::Locked;
 
-/// Maximum number of freeing steps that a flush does itself, in addition to one in each shard: a
-/// few milliseconds.
+/// The maximum number of freeing steps that a flush runs itself, in addition to one step in each
+/// shard. They take a few milliseconds.
 const AT_ONCE: usize = 64;
 
-/// Removes all keys of some databases from a shard. Returns the number of keys removed. O(1).
+/// Removes all keys of the given databases from a shard. Returns the number of removed keys. O(1).
 fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Result<u64, Error> {
     let keys =
         |writer: &Writer<'_, '_>, database| Root { shard, database }.get(writer.view(), KEYS);
@@ -32,8 +32,8 @@ fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Resu
         }
         return Ok(removed);
     }
-    // No live structure in the shard refers to the abandoned memory: the graveyard is abandoned,
-    // too.
+    // No live structure in the shard refers to the abandoned memory. The graveyard, the queue of
+    // large values to free, is abandoned, too.
     for database in all() {
         let root = Root { shard, database };
         if databases.contains(&database) && root.get(writer.view(), TABLE) != 0 {
@@ -45,7 +45,7 @@ fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Resu
     Ok(removed)
 }
 
-/// Detaches one database's dictionary in one shard.
+/// Detaches a database's dictionary in one shard, to be freed later.
 fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     writer.forget_mailboxes(root.shard, root.database)?;
     if root.get(writer.view(), TABLE) == 0 {
@@ -56,16 +56,16 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
 }
 
 impl Store {
-    /// Removes all keys of some databases at one moment. With `wait`, also frees memory before it
-    /// returns: all of it if there is little. Upkeep frees the rest in small steps. Returns the
-    /// number of keys removed.
+    /// Removes all keys of the given databases in one transaction, and returns their number. With
+    /// `wait`, also frees memory before returning: all memory of the keys if there is little,
+    /// otherwise a part. Upkeep frees the rest in small steps.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
         self.access().flush(databases, wait)
     }
 
-    /// Frees memory that flushes left: all of it if there is little, otherwise a part, so that
-    /// other processes do not wait long for the locks. Gives up on a shard whose lock cannot be
-    /// taken.
+    /// Frees memory that flushes left to be freed: all of it if there is little, otherwise a part,
+    /// so that other processes do not wait long for the locks. Skips a shard whose lock cannot be
+    /// acquired.
     pub(crate) fn free_flushed(&self) -> Result<(), Error> {
         let _deferred = defer_signals();
         let mut left = AT_ONCE;
@@ -75,7 +75,8 @@ impl Store {
                     Ok(true) if left == 0 => break,
                     Ok(true) => left -= 1,
                     Ok(false) => break,
-                    // The keys are already removed; the holder of the lock frees the rest.
+                    // The keys are already removed, and the holder of the lock frees the remaining
+                    // memory.
                     Err(error) if error.is_wait() => break,
                     Err(error) => return Err(error),
                 }
@@ -91,14 +92,14 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Removes all keys of some databases; see [`Store::flush`]. Within a transaction, memory is
-    /// freed after the commit.
+    /// Removes all keys of the given databases; see [`Store::flush`]. Within a transaction, memory
+    /// is freed after the commit.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
         self.flush_and(databases, wait, |_| Ok(()))
     }
 
-    /// Removes all keys of some databases like [`flush`](Self::flush), and calls `also` before the
-    /// commit, while all locks are held.
+    /// Removes all keys of the given databases like [`flush`](Self::flush), and calls `also` before
+    /// the commit, while all locks are held.
     pub(crate) fn flush_and(
         &self,
         databases: &[usize],
@@ -186,8 +187,8 @@ mod tests {
     fn cyclic_bucket_chain_makes_a_flush_fail() {
         for keys in [1, 4] {
             let (_directory, store) = looped(keys);
-            // A key in another database stays, so the flush must free the keys of this database one
-            // by one.
+            // The shard also contains a key of another database, so the flush must free the keys of
+            // this database one by one.
             store.set(1, b"stays", b"value").expect("room");
             let freed = store.flush(&[0], true);
             assert!(matches!(freed, Err(Error::Memory(_))), "{freed:?}");
@@ -199,7 +200,7 @@ mod tests {
         for keys in [1, 4] {
             let (_directory, store) = looped(keys);
             assert_eq!(store.sweep(100).expect("nothing has expired"), 0);
-            // The keys have expired, so the sweep looks them up and finds the cycle.
+            // The keys have expired, so the sweep looks them up and detects the cycle.
             store.set_time(3000);
             let swept = store.sweep(100);
             assert!(matches!(swept, Err(Error::Memory(_))), "{swept:?}");

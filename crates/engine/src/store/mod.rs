@@ -1,8 +1,8 @@
-//! The top of the engine: opening a store, and operations that involve all modules. Only `lib.rs`
-//! uses this module.
+//! The top layer of the engine: opening a store, and operations that involve all modules. Only
+//! `lib.rs` uses this module.
 //!
-//! - `above`: callbacks through which `transaction` reaches modules that it does not depend on.
-//! - `dead`: cleanup after dead processes: tickets, mailboxes, subscriptions.
+//! - `above`: callbacks with which `transaction` calls modules that it does not depend on.
+//! - `dead`: cleanup of the waits and subscriptions of dead processes.
 //! - `flush`: removing all keys of databases.
 //! - `name`: names of stores, and listing them.
 //! - `open`: opening and creating stores.

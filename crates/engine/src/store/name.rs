@@ -1,4 +1,4 @@
-//! Names of stores: `undercroft://name`, `undercroft:///path`, or a path.
+//! Names of stores, which are `undercroft://name`, `undercroft:///path`, or a path.
 
 use std::fs;
 use std::io;
@@ -11,27 +11,27 @@ use crate::error::Error;
 use crate::structures::roots::DATABASES;
 
 const SCHEME: &str = "undercroft://";
-/// Directory of the named stores: a tmpfs on every Linux system.
+/// The parent directory of all named stores, which is a tmpfs on every Linux system.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Maximum length of a store's name in bytes.
+/// The maximum length of a store's name in bytes.
 const NAME_MAX: usize = 200;
 
-/// A store's name, and the path it stands for.
+/// The name of a store, resolved to the path of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreName {
     /// The path of the store file.
     pub path: PathBuf,
-    /// Whether the file is in the user's own directory under /dev/shm.
+    /// Whether the file is in the user's directory for named stores under /dev/shm.
     pub named: bool,
-    /// The database number that `undercroft://name/1` ends with, as in Redis URLs.
+    /// The database number at the end of a name such as `undercroft://name/1`, as in Redis URLs.
     pub database: Option<usize>,
 }
 
 impl StoreName {
-    /// Parses a store's name, in the same way as all bindings and the command line:
+    /// Parses the name of a store, in the same way for all bindings and the command line.
     /// `undercroft://name` is a store in shared memory, `undercroft://name/1` is its database 1,
     /// and `undercroft:///path` or a path that contains a `/` is a file. A plain word is ambiguous,
-    /// so it is refused with an error that shows how to write each form.
+    /// so it is rejected with an error that shows how to write each form.
     ///
     /// ```
     /// use undercroft_engine::StoreName;
@@ -86,7 +86,7 @@ impl StoreName {
         let (rest, database) = match rest.split_once('/') {
             None => (rest, None),
             Some((name, "")) => (name, None),
-            // The name is invalid: report the name rather than the database number.
+            // The name is invalid, so report the name rather than the database number.
             Some((name, _)) if !is_name(name) => (rest, None),
             Some((name, digits)) => {
                 let number = digits.parse().ok().filter(|&number| number < DATABASES);
@@ -119,8 +119,8 @@ impl StoreName {
         })
     }
 
-    /// Creates the user's directory for named stores with mode 0700 if it is missing. Refuses a
-    /// directory of another user or with wider permissions.
+    /// Creates the user's directory for named stores with mode 0700 if it is missing. Fails if the
+    /// directory belongs to another user or has wider permissions.
     pub fn prepare(&self) -> Result<(), Error> {
         if !self.named {
             return Ok(());
@@ -156,7 +156,7 @@ impl StoreName {
     }
 }
 
-/// Returns whether `text` is a valid store name. The name of a store that an import is still
+/// Returns whether `text` is a valid store name. The temporary name of a store that an import is
 /// filling is not valid.
 fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len())

@@ -24,14 +24,14 @@ impl Store {
         Ok(Store::of(Segment::open(path, write)?))
     }
 
-    /// Opens a store that [`open`](Self::open) refuses as unclean ([`Error::is_unclean`]), to save
-    /// what is still readable. No operation on the handle changes the file.
+    /// Opens a store that [`open`](Self::open) rejects as unclean ([`Error::is_unclean`]), to save
+    /// the data that is still readable. No operation on the handle changes the file.
     pub fn open_unclean(path: &Path) -> Result<Store, Error> {
         Ok(Store::of(Segment::open_unclean(path)?))
     }
 
-    /// Creates a store at an unused path. Its `maxmemory` is 1 GiB, or five eighths of the file
-    /// system if that is less.
+    /// Creates a store at a path where no file exists. Its `maxmemory` is 1 GiB, or five eighths of
+    /// the file system if that is less.
     pub fn create(path: &Path, options: &Options) -> Result<Store, Error> {
         let segment =
             Terms::default().initially(|initially| Segment::create_so(path, options, initially))?;
@@ -43,8 +43,8 @@ impl Store {
         Store::open_or_create_so(path, options, &Terms::default())
     }
 
-    /// Opens the store at a path, or creates it with these terms. An existing store keeps its own
-    /// terms: [`agrees_with`](Self::agrees_with) compares them.
+    /// Opens the store at a path, or creates it with the limits in `terms`. An existing store keeps
+    /// its own limits, which [`agrees_with`](Self::agrees_with) compares with `terms`.
     pub fn open_or_create_so(
         path: &Path,
         options: &Options,
@@ -55,8 +55,7 @@ impl Store {
         Ok(Store::of(segment))
     }
 
-    /// Creates the handle of a segment, with the state of every module that keeps state in the
-    /// handle.
+    /// Creates the handle of a segment, including the state that each module keeps in a handle.
     fn of(segment: Segment) -> Store {
         let parts = Parts::default()
             .with(ABOVE)

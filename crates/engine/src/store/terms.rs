@@ -1,10 +1,10 @@
-//! The limits that a process requests when it opens a store. They apply only when the store is
-//! created.
+//! The limits that a process requests when it opens a store. They take effect only if the process
+//! creates the store.
 //!
-//! Several processes may start at once with the same limits. One of them creates the store with the
-//! limits already in place, and the others open it. If CONFIG SET changed a limit later, a process
-//! that starts with the old limit does not change it back: it gets a warning about the difference
-//! and continues.
+//! Several processes with the same limits can start simultaneously. One process creates the store
+//! with the limits already in place, and the others open it. If CONFIG SET has changed a limit
+//! since, a process that starts with the old limit does not change it back. It continues with a
+//! warning about the difference.
 
 use undercroft_memory::{Initially, Setting, capacity_made};
 
@@ -12,20 +12,20 @@ use crate::error::Error;
 use crate::handle::eviction_policy::EvictionPolicy;
 use crate::handle::store::Store;
 
-/// Default `maxmemory` of a new store, if the file system is large enough.
+/// The default `maxmemory` of a new store in bytes, if the file system is large enough.
 const MAX_MEMORY: u64 = 1 << 30;
 
-/// Limits that a store is created with. An existing store keeps its own.
+/// The limits with which a new store is created. An existing store keeps its own limits.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// Address space for the heap in bytes.
+    /// The address space for the heap in bytes.
     pub capacity: Option<u64>,
-    /// The limit in bytes on the data of all processes; 0 means no limit. The default is 1 GiB, or
-    /// five eighths of the file system if that is less.
+    /// The memory limit in bytes, which applies to the data of all processes; 0 means no limit. The
+    /// default is 1 GiB, or five eighths of the file system if that is less.
     pub max_memory: Option<u64>,
-    /// The eviction policy at the memory limit.
+    /// The eviction policy that applies at the memory limit.
     pub policy: Option<EvictionPolicy>,
-    /// Whether opening an existing store with other limits is an error.
+    /// Whether opening an existing store with different limits is an error.
     pub strict: bool,
 }
 
@@ -42,13 +42,13 @@ impl Terms {
 }
 
 impl Store {
-    /// Compares the store's limits with those that a process requests. Returns a warning if
-    /// `maxmemory` or its policy differs; the text names both values and the command that changes
-    /// the store's.
+    /// Compares the store's limits with the limits that a process requests. Returns a warning if
+    /// `maxmemory` or the eviction policy differs. The warning names both values and the command
+    /// that changes the store's limit.
     ///
     /// # Errors
-    /// [`Error::Terms`] if the capacity differs, because it can never change; with
-    /// [`strict`](Terms::strict), also for any other difference.
+    /// Returns [`Error::Terms`] if the capacity differs, because it can never change, or if
+    /// [`strict`](Terms::strict) is set and any other limit differs.
     pub fn agrees_with(&self, terms: &Terms) -> Result<Option<Box<str>>, Error> {
         if (terms.capacity, terms.max_memory, terms.policy) == (None, None, None) {
             return Ok(None);

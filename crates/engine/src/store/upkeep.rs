@@ -1,9 +1,9 @@
 //! Upkeep (M8): processes that write or wait also run the store's background work, one bounded step
 //! at a time. No server is needed for upkeep.
 //!
-//! A step is a round of chores. Each chore does about 100 us of work at most, counted in buckets,
-//! keys and pages, in transactions of bounded length (W9), and skips locked shards. The outcome
-//! decides when the next step is due: after a few milliseconds if much work is left.
+//! A step runs each chore once. A chore does at most about 100 us of work, counted in buckets, keys
+//! and pages, in transactions of bounded length (W9), and skips locked shards. If much work is
+//! left, the next step is due after a few milliseconds, otherwise later.
 
 use undercroft_memory::{ShardSet, coarse_milliseconds, defer_signals};
 
@@ -17,20 +17,20 @@ use crate::upkeep::expiry::Swept;
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;
 
-/// How soon a chore must run again.
+/// How soon a chore must run again, given how much work it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pace {
-    /// There was nothing to do.
+    /// The chore had nothing to do.
     Idle,
-    /// There was a little to do.
+    /// The chore had a little to do.
     Steady,
-    /// Much work is left.
+    /// The chore has much work left.
     Hurry,
 }
 
 impl Pace {
-    /// Returns the pause before the next step in milliseconds. The clock ticks only every 4 ms on
-    /// many machines, so even in a hurry, most writes run no step.
+    /// Returns the pause before the next step in milliseconds. Many machines' coarse clocks tick
+    /// only every 4 ms, so most writes run no step even if much work is left.
     fn pause(self) -> u64 {
         match self {
             Pace::Idle => 100,
@@ -43,7 +43,7 @@ impl Pace {
 /// The result of one step of upkeep.
 #[derive(Clone, Copy, Debug)]
 pub struct Upkept {
-    /// Number of expired keys removed.
+    /// The number of expired keys that the step removed.
     pub expired: u64,
     /// How soon the next step is due.
     pub pace: Pace,
@@ -52,10 +52,10 @@ pub struct Upkept {
 /// One kind of work within a step of upkeep.
 type Chore = fn(&Store, &mut Upkept) -> Result<Pace, Error>;
 
-/// Chores that remove keys; skipped while the data must not change.
+/// The chores that remove keys, which are skipped while the data must not change.
 const OF_KEYS: &[Chore] = &[remove_expired, evict];
 
-/// Chores that only return memory and tidy structures.
+/// The chores that only return memory and tidy structures.
 const OF_MEMORY: &[Chore] = &[
     free_dying,
     free_the_dead,
@@ -66,31 +66,32 @@ const OF_MEMORY: &[Chore] = &[
     trim,
 ];
 
-/// Maximum number of sweep transactions in one step.
+/// The maximum number of sweep transactions in one step.
 const SWEEPS: usize = 24;
-/// Number of removed keys after which a step's sweep ends. That takes about 350 us if each key is a
-/// cache miss, and suffices to remove a million keys within four seconds.
+/// The number of removed keys after which a step stops sweeping. This takes about 350 us if
+/// each key is a cache miss, and suffices to remove a million keys within four seconds.
 const SWEPT: u64 = 1500;
-/// A sweep step ends early if fewer than one in this many keys seen had expired.
+/// A step stops sweeping if fewer than one in `WORTH_MORE` visited keys had expired.
 const WORTH_MORE: u64 = 10;
-/// Maximum number of transactions in one step that free removed structures.
+/// The maximum number of transactions in one step that free removed structures.
 const FREES: usize = 4;
-/// How many times a step returns freed pages to the heap, 64 runs each time: about 100 us.
+/// The maximum number of times that a step returns freed pages to the heap, 64 page runs each time.
+/// They take about 100 us.
 const GIVE_BACKS: usize = 4;
-/// Work of resizing in one step, in tenths of a microsecond.
+/// The amount of resizing work in one step, in tenths of a microsecond.
 const RESIZE_WORK_AT_ONCE: u64 = 1000;
-/// Free memory that a store always keeps, in bytes.
+/// The amount of free memory that a store always keeps, in bytes.
 const KEPT_FREE: u64 = 16 << 20;
 
 impl Store {
-    /// Runs a step of upkeep after a command, if one is due and this handle does not leave upkeep
-    /// to a timer. Ignores errors: they are not errors of the command.
+    /// Runs a step of upkeep after a command, if a step is due and this handle does not leave
+    /// upkeep to a timer. Ignores errors, because they are not errors of the command.
     #[cold]
     pub(crate) fn upkeep_after_write(&self) {
         self.upkeep_at(self.segment.last_written());
     }
 
-    /// Runs a step of upkeep if one is due, for clients that wait without writing.
+    /// Runs a step of upkeep if a step is due, for clients that wait without writing.
     pub fn upkeep_while_waiting(&self) {
         let now = coarse_milliseconds();
         if self.segment.upkeep_is_due_at(now) {
@@ -104,11 +105,11 @@ impl Store {
         }
     }
 
-    /// Runs a step of upkeep if one is due at the time `now`, in milliseconds since boot. Returns
-    /// `None` if none is due or another process is running it.
+    /// Runs a step of upkeep if a step is due at the time `now`, in milliseconds since boot.
+    /// Returns `None` if no step is due or another process is running a step.
     ///
     /// # Errors
-    /// Returns the first error of a chore. The remaining chores still run.
+    /// Returns the first error of a chore, after running the remaining chores.
     pub fn upkeep(&self, now: u64) -> Result<Option<Upkept>, Error> {
         let Some(turn) = self.segment.take_upkeep(now) else {
             return Ok(None);
@@ -119,12 +120,12 @@ impl Store {
         upkept.map(Some)
     }
 
-    /// Runs a step of upkeep at once, even if another process is running one.
+    /// Runs a step of upkeep immediately, even if another process is running a step.
     ///
     /// # Errors
     /// Returns the errors of [`upkeep`](Self::upkeep).
     pub fn upkeep_step(&self) -> Result<Upkept, Error> {
-        // The step runs after a command whose reply stands, so a signal must not interrupt it.
+        // The step runs after a command has succeeded, so a signal must not interrupt it.
         let _deferred = defer_signals();
         let mut upkept = Upkept {
             expired: 0,
@@ -136,7 +137,7 @@ impl Store {
         for chore in of_keys.chain(OF_MEMORY) {
             match chore(self, &mut upkept) {
                 Ok(pace) => upkept.pace = upkept.pace.max(pace),
-                // Another process holds the lock, so the next step comes soon.
+                // Another process holds the lock, so schedule the next step soon.
                 Err(error) if error.is_wait() => upkept.pace = upkept.pace.max(Pace::Steady),
                 Err(error) => failed = failed.or(Some(error)),
             }
@@ -147,11 +148,12 @@ impl Store {
         }
     }
 
-    /// Runs all the upkeep that is due, step by step, and skips whatever is locked. Returns the
-    /// number of expired keys removed.
+    /// Runs all upkeep that is due, step by step, and skips locked shards. Returns the number of
+    /// removed expired keys.
     pub fn upkeep_all(&self) -> Result<u64, Error> {
         let mut expired = 0;
-        // A single step examines only a part of what dead processes left.
+        // A single step examines only a part of the waits and subscriptions that dead processes
+        // left.
         self.free_all_of_the_dead()?;
         loop {
             let upkept = self.upkeep_step()?;
@@ -164,13 +166,13 @@ impl Store {
 }
 
 impl Store {
-    /// Returns all free memory to the system, including memory that normally stays warm for reuse.
-    /// The memory is returned a second later by the upkeep of any process, because ongoing reads
+    /// Returns all free memory to the system, including memory that is normally kept mapped for
+    /// reuse. The upkeep of any process returns the memory a second later, because concurrent reads
     /// must end first. Until then, a writer that finds no other memory can reuse it. Must not be
     /// called within a transaction. O(free memory).
     ///
     /// # Errors
-    /// Fails if a lock of the heap cannot be taken.
+    /// Fails if a lock of the heap cannot be acquired.
     pub fn purge(&self) -> Result<(), Error> {
         for shard in 0..self.shards() {
             while !self.segment.is_locked(shard) && self.segment.give_back(shard)? {}
@@ -186,8 +188,8 @@ impl Store {
     }
 }
 
-/// Removes expired keys: up to about [`SWEPT`] while at least a tenth of the keys seen have
-/// expired, otherwise fewer.
+/// Removes expired keys: about [`SWEPT`] keys if at least a tenth of the visited keys have expired,
+/// otherwise fewer.
 fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     let mut pace = Pace::Idle;
     let mut swept = Swept::default();
@@ -219,8 +221,7 @@ fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
-/// Evicts keys if more memory is in use than `maxmemory` allows because commands did not evict
-/// enough.
+/// Evicts keys if the store exceeds `maxmemory` because commands did not evict enough.
 fn evict(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(match store.evict_some()? {
         true => Pace::Hurry,
@@ -228,7 +229,7 @@ fn evict(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     })
 }
 
-/// Frees some of the memory of flushed, cut-off or removed values.
+/// Frees a part of the memory of flushed, cut-off or removed values.
 fn free_dying(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut steps = 0;
     for shard in 0..store.shards() {
@@ -242,7 +243,7 @@ fn free_dying(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Frees some waits and subscriptions of dead processes.
+/// Frees a part of the waits and subscriptions of dead processes.
 fn free_the_dead(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let freed = store.free_some_of_the_dead()?;
     Ok(match freed {
@@ -252,7 +253,7 @@ fn free_the_dead(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     })
 }
 
-/// Returns pages freed in a shard to the heap, for use by all shards.
+/// Returns a shard's freed pages to the heap, from which all shards allocate.
 fn give_back(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut rounds = 0;
     for shard in 0..store.shards() {
@@ -266,7 +267,7 @@ fn give_back(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Continues the resizing of tables. Insertions and removals do that too, but there may be none.
+/// Continues the resizing of tables. Insertions and removals also do that, but may be rare.
 fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let (mut pace, mut work) = (Pace::Idle, 0);
     for shard in 0..store.shards() {
@@ -311,11 +312,11 @@ fn wanted_tables(store: &Store, shard: usize) -> Result<Vec<u64>, Error> {
     })
 }
 
-/// Prepares memory for tables that will soon double, a little more at each step.
+/// Prepares memory for tables that will soon double in size, a little more in each step.
 fn prepare_growth(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     for shard in 0..store.shards() {
         for bytes in wanted_tables(store, shard)? {
-            // If there is no more memory, insertions continue without prepared memory.
+            // If no memory can be prepared, insertions continue without it.
             if store.segment.prepare(bytes).unwrap_or(false) {
                 return Ok(Pace::Hurry);
             }
@@ -339,9 +340,9 @@ fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(pace)
 }
 
-/// Returns free memory to the system. Some stays warm for reuse (H5).
+/// Returns free memory to the system, except for a part that is kept mapped for reuse (H5).
 fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
-    // If there is no memory even for the slot of another process, keep nothing warm.
+    // If not even another process's slot can be allocated, keep no free memory mapped for reuse.
     if !store.segment.keep_spare_slots() {
         let trimmed = store.segment.trim(0)?;
         return Ok(if trimmed.bytes > 0 {
@@ -365,7 +366,7 @@ fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 impl Store {
     /// Continues expiry, freeing and resizing in every shard, for a caller that runs upkeep
     /// explicitly. `buckets` limits the work in each database. Skips shards that stay locked longer
-    /// than the lock timeout. Returns the number of expired keys removed.
+    /// than the lock timeout. Returns the number of removed expired keys.
     pub fn sweep(&self, buckets: u64) -> Result<usize, Error> {
         let mut removed = 0;
         for shard in 0..self.shards() {
@@ -411,7 +412,7 @@ impl Store {
 
 impl Access<'_> {
     /// Returns free memory to the system; see [`Store::purge`]. Does nothing within a transaction,
-    /// which holds locks.
+    /// because the transaction holds locks.
     pub fn purge(&self) -> Result<(), Error> {
         match self.running {
             None => self.store.purge(),

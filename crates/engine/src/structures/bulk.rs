@@ -1,7 +1,7 @@
-//! Building the complete dictionary of a collection at once (W10). The sizes of all elements are
-//! known before the first is created, so their blocks are allocated in batches ([`Stock`]), and
-//! each bucket of the table is written once. Elements need no undo log entries and no free-block
-//! searches of their own.
+//! Builds the complete dictionary of a collection in one step (W10). The sizes of all elements are
+//! known before the first element is created, so their blocks are allocated in batches ([`Stock`]),
+//! and each bucket of the table is written once. Elements need neither individual undo log entries
+//! nor individual searches for free blocks.
 
 use std::convert::Infallible;
 
@@ -18,7 +18,7 @@ use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{ARENA, BITS, ELEMENTS_WORDS, KEYS, TABLE};
 
-/// An element to create.
+/// An element that is yet to be created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'p> {
     pub(crate) key: &'p [u8],
@@ -33,8 +33,8 @@ impl<'p> Part<'p> {
     }
 }
 
-/// Sorts distinct keys into the bucket order of a dictionary that contains them. Building the
-/// dictionary then reads and writes memory sequentially.
+/// Sorts distinct keys by their buckets in a dictionary of these keys. Building the dictionary in
+/// this order reads and writes memory sequentially.
 pub(crate) fn in_order_of_buckets(secret: [u64; 2], keys: &Ranges) -> Ranges {
     let buckets = 1_u64 << bits_for::<Elements>(keys.len() as u64);
     let mut order: Vec<(u64, u32)> = keys
@@ -50,27 +50,27 @@ pub(crate) fn in_order_of_buckets(secret: [u64; 2], keys: &Ranges) -> Ranges {
     sorted
 }
 
-/// Converts distinct keys to elements without values.
+/// Converts distinct keys to elements with empty values.
 pub(crate) fn parts_of(secret: [u64; 2], keys: &Ranges) -> Vec<Part<'_>> {
     let part = |key| Part::new(secret, key, Value::Text(b""));
     keys.iter().map(part).collect()
 }
 
-/// The hash and the offset of an element that was created.
+/// The hash and the offset of a newly created element.
 pub(crate) type Placed = (u64, Offset);
 
-/// The elements of a planned collection, in process memory. Each key occurs once, in order of first
-/// insertion.
+/// The elements of a planned collection, in process memory. Each key occurs once, in the order of
+/// first insertion.
 pub(crate) struct Draft<'d> {
     secret: [u64; 2],
     parts: Vec<Part<'d>>,
-    /// A hash table that maps a key to the index of its part plus 1, with the [`MARK`] bits of the
-    /// hash above the index. 0 is an empty place. At most half of the places are used.
+    /// A hash table that maps each key to the index of its part plus 1, with the [`MARK`] bits of
+    /// the hash above the index. 0 is an empty place. At most half of the places are used.
     places: Vec<u64>,
 }
 
-/// The hash bits that are stored in a place, which rule out most mismatches without a look at the
-/// part.
+/// The hash bits that are stored in a place of the hash table, which rule out most mismatches
+/// without reading the element.
 const MARK: u64 = !0 << 40;
 
 impl<'d> Draft<'d> {
@@ -83,7 +83,8 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Returns the place of a key in the hash table, and the index of its part, if it has one.
+    /// Returns the place of a key in the hash table, and the index of the key's part, or `None` if
+    /// the key is not in the draft.
     fn place(&self, key: &[u8], hash: u64) -> (usize, Option<usize>) {
         let mask = self.places.len() - 1;
         let mut place = hash as usize & mask;
@@ -103,9 +104,9 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Sets the values that `decide` chooses. `decide` receives the number of elements, the key,
-    /// its current value, and the item that came with the key. It returns the new value, or `None`
-    /// to leave the key unchanged.
+    /// Sets each item's key to the value that `decide` chooses. `decide` receives the number of
+    /// elements, the key, the key's current value, and the item's data. It returns the new value,
+    /// or `None` to leave the key unchanged.
     pub(crate) fn merge<T: Copy, E>(
         &mut self,
         mut items: impl Iterator<Item = (&'d [u8], T)>,
@@ -120,8 +121,8 @@ impl<'d> Draft<'d> {
             if group.is_empty() {
                 return Ok(());
             }
-            // The places are scattered in memory, so prefetch the whole group before looking at the
-            // first key.
+            // The places are scattered in memory, so prefetch those of the entire group before
+            // reading the first place.
             for (hash, ..) in &group {
                 prefetch(&self.places[*hash as usize & (self.places.len() - 1)]);
             }
@@ -154,12 +155,12 @@ impl<'d> Draft<'d> {
         (self.parts.len() - before) as u64
     }
 
-    /// Adds keys without values. Returns the number of new keys.
+    /// Adds keys with empty values. Returns the number of new keys.
     pub(crate) fn add(&mut self, keys: impl Iterator<Item = &'d [u8]>) -> u64 {
         self.set_all(keys.map(|key| (key, Value::Text(b""))))
     }
 
-    /// Doubles the hash table.
+    /// Doubles the size of the hash table.
     #[cold]
     fn spread(&mut self) {
         self.places = vec![0; self.places.len() * 2];
@@ -170,7 +171,7 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Whether the draft contains `key`.
+    /// Returns whether the draft contains `key`.
     pub(crate) fn has(&self, key: &Key<'_>) -> bool {
         self.place(key.bytes, key.hash).1.is_some()
     }
@@ -180,7 +181,7 @@ impl<'d> Draft<'d> {
         &self.parts
     }
 
-    /// Creates the elements and their dictionary in a shard. Returns the root words of the
+    /// Creates the draft's elements and their dictionary in a shard. Returns the root words of the
     /// dictionary.
     pub(crate) fn make(
         &self,
@@ -202,8 +203,8 @@ pub(crate) fn make_in(
     Ok(make(transaction, pool, parts)?.0)
 }
 
-/// Returns the pool for a collection of these elements in a shard. A collection that is too large
-/// for the shard's slabs gets an arena (H4).
+/// Returns the pool in a shard for a collection of these elements. A collection that is too large
+/// for the shard's slabs gets its own arena, a separate memory area (H4).
 pub(crate) fn pool_for(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -244,8 +245,8 @@ pub(crate) fn make(
     finish(transaction, stock, placed)
 }
 
-/// Copies elements of another dictionary and builds a dictionary for the copies. Returns its root
-/// words, and the copies in the order of `elements`.
+/// Copies elements of another dictionary and builds a dictionary of the copies. Returns the root
+/// words of the new dictionary, and the copies in the order of `elements`.
 pub(crate) fn copy(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -283,7 +284,7 @@ fn finish(
     Ok((words, placed))
 }
 
-/// Creates a table of 2^`bits` buckets with all elements in it. Returns the offset of the table.
+/// Creates a table of 2^`bits` buckets that contains all elements. Returns the offset of the table.
 fn fill_table(
     transaction: &mut Transaction<'_>,
     stock: &mut Stock,
@@ -292,7 +293,7 @@ fn fill_table(
 ) -> Result<Offset, Error> {
     let buckets = 1_usize << bits;
     let bucket_of = |hash: u64| hash as usize & (buckets - 1);
-    // Counting sort by bucket: first the start of each bucket, then the sorted elements.
+    // Counting sort by bucket: compute the start of each bucket, then sort the elements.
     let mut starts = vec![0; buckets + 1];
     for (hash, _) in placed {
         starts[bucket_of(*hash)] += 1;
@@ -300,7 +301,7 @@ fn fill_table(
     let mut end = 0;
     for start in &mut starts {
         let count: usize = *start;
-        // The last bucket of a chain holds seven entries, every other bucket six.
+        // The last bucket of a chain has room for seven entries, every other bucket for six.
         let chained = count.saturating_sub(SLOTS).div_ceil(SLOTS - 1);
         stock.expect_many(BUCKET, chained as u64);
         end += count;
@@ -320,7 +321,7 @@ fn fill_table(
     Ok(table)
 }
 
-/// Fills a bucket and its overflow buckets.
+/// Fills a home bucket and its overflow buckets.
 fn fill_chain(
     transaction: &mut Transaction<'_>,
     stock: &mut Stock,
@@ -370,10 +371,11 @@ pub(crate) fn copy_of(
 }
 
 impl Elements {
-    /// Moves the collection to an arena if it has outgrown its shard's slabs. A collection in an
-    /// arena can move to another shard, and be freed, in one step. Call this after setting an
-    /// element, with its length and whether it is new. The total size is measured when the number
-    /// of elements is a power of two, so at most twice [`OUTGROWN`] bytes are moved.
+    /// Moves the collection to an arena (a separate memory area) if it has outgrown its shard's
+    /// slabs. A collection in an arena can move to another shard, and be freed, in one step. Call
+    /// this after setting an element, with the element's length and whether the element is new. The
+    /// total size is measured after a long element, and otherwise only when the number of elements
+    /// is a power of two. As a result, at most about twice [`OUTGROWN`] bytes are moved.
     pub(crate) fn settle(
         self,
         transaction: &mut Transaction<'_>,
@@ -409,7 +411,7 @@ mod tests {
             let mut draft = Draft::new([1, 2], room);
             let mut model = BTreeMap::new();
             let numbered = || (0_i64..).zip(&keys).map(|(number, key)| (&key[..], number));
-            // Keys whose value is divisible by three keep that value.
+            // Keep the current value of a key if the value is divisible by three.
             let merged = draft.merge(numbered(), |parts, key, had, number| {
                 let had = had.map(number_of);
                 assert_eq!((parts, had), (model.len(), model.get(key).copied()));

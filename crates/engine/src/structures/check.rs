@@ -1,4 +1,4 @@
-//! The structural check of dictionaries, both of keys and of the elements of collections.
+//! The structural check of dictionaries, both of databases and of large collections.
 
 use undercroft_memory::{Offset, Report, View};
 
@@ -9,11 +9,11 @@ use crate::structures::elements::Elements;
 use crate::structures::key::hash;
 use crate::structures::roots::{KEYS, NEXT_TABLE};
 
-/// The state of one walk over the structures of a shard.
+/// The state of the check of one shard's structures.
 pub(crate) struct Check<'w> {
     pub(crate) view: &'w View<'w>,
     pub(crate) shard: usize,
-    /// The callback for each reachable block.
+    /// The callback that is called for each reachable block.
     pub(crate) reach: &'w mut dyn FnMut(Offset),
     pub(crate) report: &'w mut Report,
     /// The secret of the store's hash function.
@@ -21,7 +21,7 @@ pub(crate) struct Check<'w> {
 }
 
 /// Checks one item of a dictionary. If a table and a bucket are given, the item must belong in that
-/// bucket. The item is added to the counts of all items and of items that expire.
+/// bucket. Adds the item to the counts of all items and of items with an expiry.
 pub(crate) type Item<'i> = dyn FnMut(&mut Check<'_>, Offset, Option<(Table, Offset)>, &mut [u64; 2]) -> Result<(), Error>
     + 'i;
 
@@ -32,7 +32,7 @@ impl Check<'_> {
         self.report.problem(|| format!("shard {shard}: {}", text()));
     }
 
-    /// Checks a dictionary. Returns the number of its keys, and how many of them have an expiry.
+    /// Checks a dictionary. Returns the number of its keys, and the number of keys with an expiry.
     pub(crate) fn dictionary<D: Dictionary>(
         &mut self,
         root: D,
@@ -77,8 +77,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Checks the buckets of a table, starting at bucket `first`. With `homes`, each entry must be
-    /// in the home bucket of its key.
+    /// Checks the buckets of a table, starting at bucket `first`. If `homes` is true, each entry
+    /// must be in the home bucket of its key.
     pub(crate) fn table(
         &mut self,
         item: &mut Item<'_>,
@@ -133,7 +133,7 @@ impl Check<'_> {
     }
 }
 
-/// Checks an element of a collection. This is an [`Item`] callback.
+/// An [`Item`] callback that checks an element of a collection.
 pub(crate) fn element(
     check: &mut Check<'_>,
     at: Offset,

@@ -1,11 +1,12 @@
-//! Parts that LTRIM or XTRIM cuts off the tree of a list or a stream with an arena: subtrees that
-//! are freed later, in bounded steps, while the value lives on.
+//! Subtrees (parts) that LTRIM or XTRIM cuts off the tree of a list or a stream that has its own
+//! arena (a separate memory area). The parts are freed later in bounded steps, while the rest of
+//! the value stays in use.
 //!
-//! The parts are in the value's arena, which may move to another shard or be returned to the heap
+//! The parts lie in the value's arena, which can move to another shard or be returned to the heap
 //! before they are freed. They are therefore linked in a separate list inside the arena, with one
-//! block per subtree. The note of the arena refers to a single record in the graveyard of the
-//! shard, and the record refers back to the arena. Code that moves or frees the arena first clears
-//! that record (H4).
+//! block for each subtree. A word in the arena's header (its note) refers to a single record in the
+//! shard's graveyard (the queue of structures to free), and the record refers back to the arena.
+//! Code that moves or frees the arena first clears that record (H4).
 //!
 //! ```text
 //! a part, 32 bytes:
@@ -19,14 +20,16 @@ use crate::structures::graveyard::{self, CURSOR, MAIN, PARTS};
 use crate::structures::tree::Subtree;
 
 const PART: u64 = 32;
-/// The offset of the tree's description within a part.
+/// The offset of the root and the levels of the subtree within a part.
 pub(crate) const TREE: u64 = 8;
-/// The offset of the number of the value's type within a record.
+/// The offset of the type number of the value within a record.
 pub(crate) const TYPE: u64 = MAIN + 8;
-/// The type number of lists. It is 0 because lists were once the only type with parts.
+/// The type number of lists in a record, which is 0 because lists were once the only type with
+/// parts.
 pub(crate) const LIST: u64 = 0;
-/// Queues a part of a tree in an arena to be freed later. `number` is the type number of the value.
-/// The new part goes after the first one, which may be in the middle of being freed. O(1).
+/// Queues a subtree in an arena (a separate memory area) to be freed later. `number` is the type
+/// number of the value. The new part is inserted after the first part, which may already be partly
+/// freed. O(1).
 pub(crate) fn bury(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -52,7 +55,7 @@ pub(crate) fn bury(
     }
 }
 
-/// Creates the record of parts in the shard of their arena.
+/// Creates the record of an arena's cut-off parts in the arena's shard.
 fn take_up(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -64,8 +67,8 @@ fn take_up(
     Ok(transaction.set_arena_note(pool, record)?)
 }
 
-/// Clears the record of an arena's parts, if there is one. Returns the type number of the parts and
-/// the first part, or 0 if there is none.
+/// Clears the record of an arena's cut-off parts, if the arena has such a record. Returns the type
+/// number of the parts, and the first part or 0.
 fn lay_down(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(u64, Offset), Error> {
     let record = transaction.view().arena_note(pool.arena())?;
     if record == 0 {
@@ -78,7 +81,8 @@ fn lay_down(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(u64, Offse
     Ok((number, first))
 }
 
-/// Moves an arena to another shard, including the parts in it. O(1).
+/// Moves an arena (a separate memory area), including the cut-off parts in it, to another shard.
+/// O(1).
 pub(crate) fn transfer_arena(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -92,14 +96,14 @@ pub(crate) fn transfer_arena(
     take_up(transaction, moved, number, first)
 }
 
-/// Frees an arena, including the parts in it. O(1).
+/// Frees an arena (a separate memory area), including the cut-off parts in it. O(1).
 pub(crate) fn bury_arena(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(), Error> {
     lay_down(transaction, pool)?;
     transaction.bury_arena(pool);
     Ok(())
 }
 
-/// Checks that the record in the note of an arena refers back to the arena.
+/// Checks that the record of an arena's cut-off parts refers back to the arena.
 pub(crate) fn check_note(view: &View<'_>, arena: Offset) -> Result<(), Error> {
     let record = view.arena_note(arena)?;
     if record != 0 && view.word(record + MAIN)? != arena {

@@ -8,12 +8,13 @@
 //! | slot 6: offset of an entry, or, if chained, of the next bucket |
 //! ```
 //!
-//! A key is always in its home bucket or in that bucket's chain. The table doubles and halves
-//! incrementally: the new table is zeroed in bounded steps, then buckets are moved one by one, in
-//! order. A key whose bucket has been moved is looked up in the new table.
+//! A key is always in its home bucket or in that bucket's overflow chain. The table doubles and
+//! halves incrementally: the new table is zeroed in bounded steps, and the buckets are then moved
+//! one by one, in order. A key whose bucket has been moved is looked up in the new table.
 //!
-//! A database has one dictionary per shard, whose slots refer to entries. A large collection has a
-//! dictionary whose slots refer to elements. Both share this code through the [`Dictionary`] trait.
+//! A database has one dictionary for each shard, whose slots refer to entries. A large collection
+//! has a dictionary whose slots refer to elements. Both kinds share this code through the
+//! [`Dictionary`] trait.
 
 use undercroft_memory::{Fault, Offset, Pool, Roots, Transaction, View};
 
@@ -28,26 +29,27 @@ use crate::structures::roots::{
 pub(crate) const SLOTS: usize = 7;
 /// The size of a bucket in bytes.
 pub(crate) const BUCKET: u64 = 64;
-/// The flag for a bucket whose last slot refers to the next bucket of its chain.
+/// The flag of a bucket whose last slot refers to the next bucket in its chain.
 pub(crate) const CHAINED: u64 = 1 << 56;
-/// The maximum length of a chain. A longer chain must be a cycle, because the fill factor keeps
+/// The maximum length of a chain. A longer chain must be a cycle, because the fill limit keeps
 /// valid chains far shorter.
 pub(crate) const CHAIN_MAX: usize = 1 << 16;
-/// The maximum number of keys per home bucket that [`chained`] considers. More keys are practically
-/// impossible.
+/// The maximum number of keys in a home bucket and its chain that [`chained`] considers. More keys
+/// are practically impossible.
 const CHAINED_MEAN_MAX: usize = 64;
 /// The binary logarithm of the number of buckets in the largest table.
 pub(super) const BITS_MAX: u64 = 40;
 
-/// The two tables of a dictionary, read from its root at one moment.
+/// The two tables of a dictionary, read from its root words in a single consistent read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables {
     pub(crate) main: Table,
-    /// The new table, if it is in use, and the number of buckets moved to it from the main table.
+    /// The new table, once entries are being moved to it, and the number of main table buckets
+    /// moved so far.
     pub(crate) other: Option<(Table, u64)>,
 }
 
-/// A table of buckets: its offset and the binary logarithm of its length.
+/// A table of buckets, given by its offset and the binary logarithm of its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     pub(crate) at: Offset,
@@ -62,13 +64,14 @@ impl Table {
 
     #[inline(always)]
     pub(crate) fn bucket(self, index: u64) -> Offset {
-        // A torn read can make this offset invalid, so it is checked when the bucket is read.
+        // A torn read can make this offset invalid, so the offset is checked when the bucket is
+        // read.
         self.at
             .wrapping_add((index & (self.buckets() - 1)) * BUCKET)
     }
 }
 
-/// Returns the size of a dictionary's tables in bytes, without overflow buckets.
+/// Returns the size in bytes of a dictionary's tables, without overflow buckets.
 pub(crate) fn table_bytes<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fault> {
     let Some(tables) = root.tables(view)? else {
         return Ok(0);
@@ -81,11 +84,11 @@ pub(crate) fn table_bytes<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64
         .saturating_mul(BUCKET))
 }
 
-/// Estimates the number of overflow buckets for `keys` keys. Hashes are keyed, so the keys are
+/// Estimates the number of overflow buckets for `keys` keys. Hashes are keyed, so keys are
 /// distributed randomly over the home buckets.
 pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {
     let of = |table: Table, buckets: f64| {
-        // The last bucket of a chain holds seven entries, every other bucket six.
+        // The last bucket of a chain has room for seven entries, every other bucket for six.
         let mean = keys as f64 / table.buckets() as f64;
         let (mut fewer, mut exactly) = (0.0, (-mean).exp());
         let mut chained = 0.0;
@@ -109,18 +112,18 @@ pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {
     (of(tables.main, main * (1.0 - moved)) + other) as u64
 }
 
-/// The position of a slot in a bucket.
+/// The location of a slot: its bucket and its index in the bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) bucket: Offset,
-    /// The previous bucket of the chain, or 0 for the home bucket.
+    /// The previous bucket of the chain, or 0 if `bucket` is the home bucket.
     pub(crate) parent: Offset,
     pub(crate) index: usize,
 }
 
 /// The root words of a dictionary, as read through a view.
 pub(crate) trait RootWords {
-    /// Returns one of the words that describe the tables.
+    /// Returns one of the root words that describe the tables.
     fn word(&self, word: usize) -> Result<u64, Fault>;
 }
 
@@ -131,9 +134,9 @@ impl RootWords for Roots<'_, TABLE_WORDS> {
     }
 }
 
-/// The location of a dictionary's root words, and the kind of item that its slots refer to.
+/// A kind of dictionary: the location of its root words, and the items that its slots refer to.
 pub(crate) trait Dictionary: Copy {
-    /// The loaded form of an item that a slot refers to.
+    /// The decoded form of an item that a slot refers to.
     type Item: Copy;
     /// The type through which root words are read.
     type Words<'v>: RootWords;
@@ -141,16 +144,16 @@ pub(crate) trait Dictionary: Copy {
     /// The number of keys per bucket above which the table doubles.
     const FULL: u64;
 
-    /// Returns the pool that the tables are allocated from.
+    /// Returns the pool from which the tables are allocated.
     fn pool(self) -> Pool;
 
-    /// Returns a root word.
+    /// Returns the root word with the given index.
     fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault>;
 
-    /// Returns the root words that describe the tables, to read several of them at once.
+    /// Returns the root words that describe the tables, for reading several of them together.
     fn words<'v>(self, view: &View<'v>) -> Result<Self::Words<'v>, Fault>;
 
-    /// Changes a root word.
+    /// Sets the root word with the given index.
     fn set_word(
         self,
         transaction: &mut Transaction<'_>,
@@ -164,13 +167,13 @@ pub(crate) trait Dictionary: Copy {
     /// Appends the key of the item at an offset to `out`.
     fn append_key(view: &View<'_>, at: Offset, out: &mut Vec<u8>) -> Result<(), Error>;
 
-    /// Changes a word of a bucket.
+    /// Sets a word of a bucket.
     #[inline(always)]
     fn store(self, transaction: &mut Transaction<'_>, at: Offset, value: u64) -> Result<(), Error> {
         Ok(transaction.store(self.pool().shard(), at, value)?)
     }
 
-    /// Adds to a root word.
+    /// Adds a number to the root word with the given index.
     fn add_word(
         self,
         transaction: &mut Transaction<'_>,
@@ -181,7 +184,7 @@ pub(crate) trait Dictionary: Copy {
         self.set_word(transaction, word, old.wrapping_add_signed(change))
     }
 
-    /// Returns the tables, or `None` if the dictionary has none yet.
+    /// Returns the tables, or `None` if the dictionary has no tables yet.
     #[inline(always)]
     fn tables(self, view: &View<'_>) -> Result<Option<Tables>, Fault> {
         let words = self.words(view)?;
@@ -264,12 +267,12 @@ impl Dictionary for Root {
 
 #[inline(always)]
 pub(crate) fn tag_of(hash: u64) -> u64 {
-    // Use bits that select neither the shard nor the bucket. A tag is never 0.
+    // The tag consists of hash bits that select neither the shard nor the bucket, and is never 0.
     (hash >> 48 & 0xff).max(1)
 }
 
-/// Sets the high bit of each byte of `tags` that equals `tag`. A byte above a true match may be
-/// marked by mistake, so the caller must verify each match.
+/// Sets the high bit of each byte of `tags` that equals `tag`. The byte above a true match can also
+/// be set by mistake, so the caller must verify each match.
 #[inline(always)]
 fn matches(tags: u64, tag: u64) -> u64 {
     const LOW: u64 = 0x0001_0101_0101_0101;
@@ -279,7 +282,7 @@ fn matches(tags: u64, tag: u64) -> u64 {
 }
 
 impl Tables {
-    /// Returns the home bucket of a key with this hash.
+    /// Returns the home bucket of a key with the given hash.
     #[inline(always)]
     pub(crate) fn home(&self, hash: u64) -> Offset {
         if let Some((other, moved)) = self.other
@@ -291,7 +294,7 @@ impl Tables {
     }
 }
 
-/// Looks up a key.
+/// Looks up a key. Returns its item.
 #[inline(always)]
 pub(crate) fn find<D: Dictionary>(
     view: &View<'_>,
@@ -301,7 +304,7 @@ pub(crate) fn find<D: Dictionary>(
     Ok(find_slot(view, root, key)?.map(|(_, item)| item))
 }
 
-/// Looks up a key, and also returns the slot that refers to it.
+/// Looks up a key. Returns its item and the slot that refers to the item.
 #[inline(always)]
 pub(crate) fn find_slot<D: Dictionary>(
     view: &View<'_>,
@@ -339,13 +342,13 @@ pub(crate) fn find_slot<D: Dictionary>(
         }
         parent = bucket;
         bucket = slots.word(SLOTS as u64 * 8)?;
-        // R3: a torn chain can contain a cycle, a consistent chain cannot.
+        // A torn chain can contain a cycle, so revalidate the view (R3).
         view.recheck()?;
     }
     Err(chain_fault(bucket).into())
 }
 
-/// Returns the home bucket of a key, or 0 if there is no table.
+/// Returns the home bucket of a key, or 0 if the dictionary has no table.
 #[inline(always)]
 pub(crate) fn home<D: Dictionary>(
     view: &View<'_>,
@@ -355,7 +358,8 @@ pub(crate) fn home<D: Dictionary>(
     Ok(root.tables(view)?.map_or(0, |tables| tables.home(key.hash)))
 }
 
-/// Returns the first entry in a key's home bucket whose tag matches the key, or 0 if there is none.
+/// Returns the first entry in a key's home bucket whose tag matches the key, or 0 if no tag
+/// matches.
 #[inline(always)]
 pub(crate) fn first_candidate(
     view: &View<'_>,
@@ -376,7 +380,7 @@ pub(crate) fn chain_fault(at: Offset) -> Fault {
     }
 }
 
-/// A bucket as it was read: its entries and the next bucket of its chain, or 0.
+/// The content of a bucket: its entries, and the next bucket of its chain or 0.
 pub(crate) struct Bucket {
     pub(crate) entries: [Offset; SLOTS],
     pub(crate) next: Offset,
@@ -397,8 +401,8 @@ pub(crate) fn load_bucket(view: &View<'_>, at: Offset) -> Result<Bucket, Fault> 
     Ok(Bucket { entries, next })
 }
 
-/// Calls `visit` for each entry in a bucket and its chain. The second argument is the overflow
-/// bucket that holds the entry, or 0 for the home bucket, which is part of the table.
+/// Calls `visit` for each entry in a home bucket and its chain. The second argument is the overflow
+/// bucket that contains the entry, or 0 for the home bucket.
 pub(crate) fn for_each_in_chain(
     view: &View<'_>,
     home: Offset,
@@ -420,7 +424,7 @@ pub(crate) fn for_each_in_chain(
     Err(chain_fault(home).into())
 }
 
-/// Makes a slot refer to a different entry of the same key.
+/// Changes a slot to refer to a different entry of the same key.
 #[inline(always)]
 pub(crate) fn replace(
     transaction: &mut Transaction<'_>,
@@ -474,7 +478,7 @@ pub(super) fn insert_into<D: Dictionary>(
             bucket = words[SLOTS];
             continue;
         }
-        // Move the last entry to a new bucket, and link that bucket from the freed slot.
+        // Move the last entry to a new bucket, and use the freed slot to link that bucket.
         let last = (SLOTS - 1) * 8;
         let new = transaction.allocate(root.pool(), BUCKET)?;
         transaction.fill_zero(new, BUCKET)?;
@@ -488,8 +492,8 @@ pub(super) fn insert_into<D: Dictionary>(
     Err(chain_fault(home).into())
 }
 
-/// Removes a key's entry from its bucket. The caller updates the key count and resizes the table.
-/// Returns whether an overflow bucket was freed.
+/// Removes a key's entry from its bucket. The caller must update the key count and resize the
+/// table. Returns whether an overflow bucket was freed.
 pub(crate) fn take_out<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -500,7 +504,7 @@ pub(crate) fn take_out<D: Dictionary>(
     root.store(transaction, slot.bucket + 8 + slot.index as u64 * 8, 0)?;
     let entries_left = tags & (CHAINED - 1) != 0;
     if slot.parent != 0 && !entries_left {
-        // Free an empty overflow bucket.
+        // Free the overflow bucket if it is now empty.
         let link = slot.parent + SLOTS as u64 * 8;
         let next = transaction.view().word(slot.bucket + SLOTS as u64 * 8)?;
         if tags & CHAINED != 0 {

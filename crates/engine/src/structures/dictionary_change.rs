@@ -1,4 +1,4 @@
-//! Inserting into a dictionary and removing from it. Each change also does a bounded part of a
+//! Inserting into a dictionary and removing from it. Each change also performs a bounded part of a
 //! pending resize.
 
 use undercroft_memory::layout::EXTENT;
@@ -11,26 +11,26 @@ use crate::structures::dictionary::{
 };
 use crate::structures::roots::{BITS, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, TABLE};
 
-/// The table halves if it has fewer than one key for this many buckets.
+/// The number of buckets for each key above which the table halves.
 const SPARSE: u64 = 2;
-/// How often insertions and removals try to allocate a large table: only when the key count is a
-/// multiple of this number, because there may not be enough memory yet.
+/// Insertions and removals try to allocate a large table only when the key count is a multiple of
+/// this number, because there may not be enough memory yet.
 const RETRY: u64 = 64;
-/// Memory for a larger table is prepared in advance once the key count is within 1/n of the
+/// Memory for a larger table is prepared in advance once the key count is within 1/`EARLY` of the
 /// doubling threshold.
 const EARLY: u64 = 8;
-/// The cost of the steps of a resize in tenths of a microsecond: reading a bucket, moving an entry,
-/// zeroing a group of buckets.
+/// The cost of each part of a resize in tenths of a microsecond: reading a bucket, moving an entry,
+/// and zeroing a group of buckets.
 const LOOK_WORK: u64 = 1;
 const MOVE_WORK: u64 = 3;
 const ZERO_WORK: u64 = 10;
-/// The number of buckets zeroed in one step of a resize.
+/// The number of buckets that one step of a resize zeroes.
 const ZERO_STEP: u64 = 64;
-/// The number of buckets moved in one step of a resize.
+/// The number of buckets that one step of a resize moves.
 const MOVE_STEP: u64 = 2;
 
-/// Inserts a key's entry, and does a bounded part of a resize. The key must not be in the
-/// dictionary.
+/// Inserts a key's entry, and performs a bounded part of a resize. The dictionary must not contain
+/// the key yet.
 pub(crate) fn insert<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -46,8 +46,8 @@ pub(crate) fn insert<D: Dictionary>(
     resize(transaction, root, RETRY).map(drop)
 }
 
-/// Removes a key's entry from the dictionary, and does a bounded part of a resize. The caller frees
-/// the entry.
+/// Removes a key's entry from the dictionary, and performs a bounded part of a resize. The caller
+/// must free the entry.
 pub(crate) fn remove<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -58,15 +58,15 @@ pub(crate) fn remove<D: Dictionary>(
     resize(transaction, root, RETRY).map(drop)
 }
 
-/// Whether a resize is in progress, or the table has so few keys that it must shrink.
+/// Returns whether a resize is in progress or the table has so few keys that it must shrink.
 pub(crate) fn is_unfit<D: Dictionary>(view: &View<'_>, root: D) -> Result<bool, Error> {
     let bits = root.word(view, BITS)?.min(BITS_MAX);
     let sparse = bits > 0 && root.word(view, KEYS)? < (1 << bits) / SPARSE;
     Ok(sparse || root.word(view, NEXT_TABLE)? != 0)
 }
 
-/// Returns the size in bytes of the large table that the dictionary will soon double to, or 0 if no
-/// such table is needed soon.
+/// Returns the size in bytes of the large table that the dictionary will soon need for doubling, or
+/// 0 if it will not need one soon.
 pub(crate) fn wanted<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fault> {
     let bits = root.word(view, BITS)?.min(BITS_MAX - 1);
     let bytes = BUCKET << (bits + 1);
@@ -76,8 +76,8 @@ pub(crate) fn wanted<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fau
     Ok(if wanted { bytes } else { 0 })
 }
 
-/// Starts a resize if one is due, or does the next bounded part of it. Returns the amount of work
-/// done. It is 0 if there was nothing to do or no memory for the new table.
+/// Starts a resize if it is due, or performs the next bounded part of the resize. Returns the
+/// amount of work done, or 0 if no work was due or the new table could not be allocated.
 pub(crate) fn resize_step<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -104,8 +104,8 @@ fn resize<D: Dictionary>(
             1.. if keys < buckets / SPARSE => (bits - 1, keys * 2 < buckets / SPARSE),
             _ => return Ok(0),
         };
-        // A full store has no room for the new table, and searching for it at every change would be
-        // slow.
+        // A full store has no room for the new table, and searching for room at every change would
+        // be slow.
         if (BUCKET << bits > EXTENT || is_overdue) && !keys.is_multiple_of(tries) {
             return Ok(0);
         }
@@ -152,7 +152,7 @@ fn start_resize<D: Dictionary>(
     root: D,
     bits: u64,
 ) -> Result<u64, Error> {
-    // Without memory the resize can wait: an overfull table only has longer chains.
+    // If there is no memory, postpone the resize: an overfull table merely has longer chains.
     let Some(at) = transaction.allocate_if_ready(root.pool(), BUCKET << bits)? else {
         return Ok(0);
     };
@@ -163,15 +163,14 @@ fn start_resize<D: Dictionary>(
     Ok(ZERO_WORK)
 }
 
-/// Prefetches the entries and buckets that the next step will move, so that they are cached by
-/// then.
+/// Prefetches the entries and buckets that the next step will move.
 fn warm_next(view: &View<'_>, main: Table, other: Table, moved: u64) -> Result<(), Error> {
     for index in moved..moved + MOVE_STEP {
         for entry in load_bucket(view, main.bucket(index))?.entries {
             view.prefetch(entry);
         }
-        // The entries of this bucket go to one of these two buckets, or to the single bucket that
-        // both indexes select when shrinking.
+        // The entries of this bucket move to one of these two buckets. When the table shrinks, both
+        // indexes select the same bucket.
         view.prefetch(other.bucket(index));
         view.prefetch(other.bucket(index + main.buckets()));
     }
@@ -179,7 +178,7 @@ fn warm_next(view: &View<'_>, main: Table, other: Table, moved: u64) -> Result<(
     Ok(())
 }
 
-/// Moves the entries of one bucket and its chain to the new table. Returns the number of moved
+/// Moves the entries of one home bucket and its chain to the new table. Returns the number of moved
 /// entries.
 fn move_bucket<D: Dictionary>(
     transaction: &mut Transaction<'_>,
@@ -197,7 +196,7 @@ fn move_bucket<D: Dictionary>(
             insert_into(transaction, root, other.bucket(hash), hash, entry)?;
             entries += 1;
         }
-        // The home bucket stays unchanged, because buckets below `MOVED` are never read.
+        // Leave the home bucket unchanged, because buckets below `MOVED` are never read.
         if at != from {
             transaction.free(root.pool(), at);
         }
@@ -226,7 +225,8 @@ mod tests {
             ring: None,
         };
         let store = Store::create(&directory.path().join("store"), &options).expect("a store");
-        // Upkeep does not prepare memory for the new tables in this test.
+        // Leave upkeep to a timer that this test does not have, so that no memory is prepared for
+        // the new tables.
         store.leave_upkeep_to_a_timer();
         let root = Root {
             shard: 0,

@@ -1,4 +1,4 @@
-//! One element of a large collection: a member, or a field with its value.
+//! One element of a large collection: a member of a set, or a field with its value.
 //!
 //! ```text
 //! | form, key length, value length |  4 bytes
@@ -7,8 +7,8 @@
 //! | value: a text; or an integer, 8 bytes; or the offset of its block and its length, 16 |
 //! ```
 //!
-//! There is no padding between the parts, because most elements are short and a collection may have
-//! millions of them.
+//! The fields have no padding between them, because most elements are short and a collection can
+//! have millions of elements.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, Offset, Pool, Stock, Transaction, View, block_size};
@@ -17,29 +17,30 @@ use undercroft_numbers::parse_integer;
 use crate::error::Error;
 use crate::structures::entry::INLINE_MAX;
 
-/// The maximum key length that fits in the head.
+/// The maximum length of a key whose length fits in the head.
 const SHORT_KEY_MAX: u64 = 0x3ffe;
 const LONG_KEY: u64 = 0x3fff;
 const FORM_BITS: u64 = 2;
 const VALUE_SHIFT: u64 = 16;
-/// The length in bytes up to which a value stays in the element, no matter how long its key is.
+/// The maximum length in bytes of a value that is always stored in the element, regardless of the
+/// length of the key.
 const SHORT_VALUE: usize = 16;
 
 const TEXT: u64 = 0;
 const INTEGER: u64 = 1;
 const BLOCK: u64 = 2;
 
-/// The value of an element in the form in which it is stored.
+/// The value of an element, as it is stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'v> {
-    /// A text.
+    /// A byte string that is stored as it is.
     Text(&'v [u8]),
-    /// An integer, which takes eight bytes and stands for its decimal text.
+    /// An integer, which is stored in eight bytes and represents its decimal text.
     Integer(i64),
 }
 
 impl Value<'_> {
-    /// Returns the value for `text`, as an integer if that is shorter.
+    /// Returns the stored form of `text`: an integer if that is shorter, otherwise a text.
     pub(crate) fn of(text: &[u8]) -> Value<'_> {
         if (9..=20).contains(&text.len())
             && let Some(integer) = parse_integer(text)
@@ -50,7 +51,7 @@ impl Value<'_> {
     }
 }
 
-/// A source of blocks for elements.
+/// A source from which the blocks of elements are allocated.
 pub(crate) trait Blocks {
     /// Allocates a block of at least `bytes` bytes.
     fn block(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error>;
@@ -70,7 +71,7 @@ impl Blocks for Stock {
     }
 }
 
-/// An element of a large collection: its offset and decoded head.
+/// An element of a large collection, given by its offset and its decoded head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element {
     pub(crate) at: Offset,
@@ -79,7 +80,8 @@ pub(crate) struct Element {
 }
 
 impl Element {
-    /// Reads the head at an offset. Both lengths come from the same moment (R3).
+    /// Reads the head of the element at an offset. Both lengths come from a single read, so they
+    /// are consistent (R3).
     #[inline(always)]
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Element, Fault> {
         Ok(Element::of_word(at, view.word(at)?))
@@ -95,7 +97,7 @@ impl Element {
         }
     }
 
-    /// Reads the head at an offset, and returns the element if its key equals `key`.
+    /// Reads the head of the element at an offset, and returns the element if its key equals `key`.
     #[inline(always)]
     pub(crate) fn load_if_key(
         view: &View<'_>,
@@ -108,7 +110,7 @@ impl Element {
         if element.key_length != key.len() as u64 {
             return Ok(None);
         }
-        // A short key starts in the upper half of the first word.
+        // The bytes of a short key start in the upper half of the first word.
         let behind = if element.key_offset() == 8 {
             key
         } else {
@@ -140,7 +142,7 @@ impl Element {
         self.head & ((1 << FORM_BITS) - 1)
     }
 
-    /// Returns the number of bytes that the element uses.
+    /// Returns the number of bytes that the element uses in its block.
     pub(crate) fn size(&self) -> u64 {
         self.value_offset() + (self.head >> VALUE_SHIFT)
     }
@@ -194,7 +196,8 @@ impl Element {
         }
     }
 
-    /// Returns the separate block of the value and its length, if it has one.
+    /// Returns the separate block of the value and the value's length, or `None` if the value has
+    /// no separate block.
     pub(crate) fn block(&self, view: &View<'_>) -> Result<Option<(Offset, u64)>, Error> {
         match self.form() {
             TEXT | INTEGER => Ok(None),
@@ -241,8 +244,8 @@ impl Element {
         Ok(at)
     }
 
-    /// Changes the value, in place if the block size stays the same. Otherwise frees this element
-    /// and returns the offset of its replacement.
+    /// Changes the value. If the block size stays the same, changes it in place. Otherwise frees
+    /// this element and returns the offset of its replacement.
     pub(crate) fn change(
         &self,
         transaction: &mut Transaction<'_>,
@@ -277,7 +280,7 @@ impl Element {
         Ok(Some(at))
     }
 
-    /// Copies the element to new blocks and returns its offset.
+    /// Copies the element to new blocks and returns the offset of the copy.
     pub(crate) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
@@ -302,7 +305,7 @@ impl Element {
         Ok(at)
     }
 
-    /// Frees the element and its separate block.
+    /// Frees the element and the separate block of its value.
     pub(crate) fn free(&self, transaction: &mut Transaction<'_>, pool: Pool) -> Result<(), Error> {
         if let Some((block, _)) = self.block(transaction.view())? {
             transaction.free(pool, block);
@@ -312,13 +315,13 @@ impl Element {
     }
 }
 
-/// Whether a value is stored in a separate block.
+/// Returns whether a value is stored in a separate block.
 fn in_block(key_length: usize, text: &[u8]) -> bool {
     text.len() > SHORT_VALUE && (key_length + text.len()) as u64 + 8 > INLINE_MAX
 }
 
-/// Returns the size in bytes of a new element, and of the separate block of its value, if it gets
-/// one.
+/// Returns the size in bytes of a new element, and the size of the separate block of its value if
+/// the value needs one.
 pub(crate) fn sizes(key_length: usize, value: Value<'_>) -> (u64, Option<u64>) {
     let head = if key_length as u64 > SHORT_KEY_MAX {
         8
@@ -333,7 +336,7 @@ pub(crate) fn sizes(key_length: usize, value: Value<'_>) -> (u64, Option<u64>) {
     ((head + key_length + inside) as u64, block)
 }
 
-/// Encodes an element. A long value goes to a separate block.
+/// Encodes an element. A long value is stored in a separate block.
 fn encode(
     transaction: &mut Transaction<'_>,
     blocks: &mut impl Blocks,

@@ -1,5 +1,5 @@
-//! The dictionary of a large collection: the fields of a hash or the members of a set. Its root
-//! words are in the entry of the collection's key.
+//! The dictionary of a large collection, which contains the fields of a hash or the members of a
+//! set. Its root words are in the entry of the collection's key.
 
 use std::collections::HashSet;
 
@@ -20,31 +20,32 @@ use crate::structures::prefetch::{Ahead, TOGETHER};
 use crate::structures::roots::{ARENA, ELEMENTS_WORDS, KEYS, NEXT_BITS, NEXT_TABLE};
 use crate::structures::walk::scan_bucket;
 
-/// The number of buckets visited between two checks for concurrent changes (R3).
+/// The number of buckets visited between two revalidations of the view (R3).
 const RECHECK_EVERY: u64 = 64;
-/// The chain length up to which random picks are uniform. Elements in longer chains are slightly
-/// less likely to be picked.
+/// The maximum length of chains whose elements are picked uniformly. Elements in longer chains are
+/// slightly less likely to be picked.
 const CHAIN_TYPICAL: u64 = 16;
-/// The number of random buckets tried before falling back to the next bucket that is not empty.
+/// The number of random buckets tried before the search falls back to the next nonempty bucket.
 const TRIES: u64 = 512;
-/// The maximum number of positions that one call visits per requested element, as in Redis.
+/// The maximum number of positions that one call visits for each requested element, as in Redis.
 const EMPTY_FACTOR: u64 = 10;
-/// The size in bytes from which a collection gets a separate arena (H4).
+/// The minimum size in bytes of a collection that gets its own arena, a separate memory area (H4).
 pub(crate) const OUTGROWN: u64 = 64 * 1024;
-/// The length in bytes of a set element from which the size of the collection is measured.
+/// The minimum length in bytes of a long element, after which the size of the collection is always
+/// measured.
 const WIDE: usize = 1024;
-/// The size in bytes from which an element extends into a second cache line, wherever it starts.
+/// The minimum size in bytes of an element that always extends into a second cache line.
 const NEXT_LINE: u64 = 64;
 
 /// A group of keys that are looked up together, in order.
 pub(crate) type Group<'k> = SmallVec<[Key<'k>; TOGETHER]>;
 
-/// The dictionary of a large collection.
+/// The dictionary of a large collection, which contains its elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements {
-    /// The offset of the root words.
+    /// The offset of the dictionary's root words.
     pub(crate) at: Offset,
-    /// The pool that blocks are allocated from.
+    /// The pool from which blocks are allocated.
     pub(crate) pool: Pool,
 }
 
@@ -59,8 +60,8 @@ impl Dictionary for Elements {
     type Item = Element;
     type Words<'v> = Block<'v>;
 
-    /// Larger than for a database. An element takes a fifth less memory, but is sometimes found
-    /// only in the second bucket of its chain.
+    /// The limit is higher than for a database, which saves a fifth of the memory for each element.
+    /// In return, a few elements are found only in the second bucket of their chain.
     const FULL: u64 = 8;
 
     #[inline(always)]
@@ -98,7 +99,7 @@ impl Dictionary for Elements {
     }
 }
 
-/// Returns a key of a collection's dictionary.
+/// Returns a key for lookups in a collection's dictionary.
 pub(crate) fn element_key(secret: [u64; 2], bytes: &[u8]) -> Key<'_> {
     Key {
         bytes,
@@ -107,7 +108,7 @@ pub(crate) fn element_key(secret: [u64; 2], bytes: &[u8]) -> Key<'_> {
     }
 }
 
-/// Returns the pool for a new collection of `bytes` bytes in a shard.
+/// Returns the pool in a shard for a new collection of `bytes` bytes.
 pub(crate) fn new_pool(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -138,7 +139,7 @@ pub(crate) fn set(
     Ok(true)
 }
 
-/// Adds an element without a value. Returns whether the element is new.
+/// Adds an element with an empty value. Returns whether the element is new.
 pub(crate) fn add(
     transaction: &mut Transaction<'_>,
     root: Elements,
@@ -153,7 +154,7 @@ pub(crate) fn add(
 }
 
 impl Elements {
-    /// Returns the dictionary of a large collection for reading only: its pool is not determined.
+    /// Returns the dictionary of a large collection for reading only, without determining its pool.
     #[inline(always)]
     pub(crate) fn to_read(entry: &Entry) -> Result<Elements, Fault> {
         if entry.header.value_length() != ELEMENTS_WORDS as u64 * 8 {
@@ -162,7 +163,7 @@ impl Elements {
         Ok(Elements::at(entry.value_at()))
     }
 
-    /// Returns the dictionary whose root words are at `at`, for reading only.
+    /// Returns the dictionary with root words at `at`, for reading only.
     pub(crate) fn at(at: Offset) -> Elements {
         Elements {
             at,
@@ -181,13 +182,14 @@ impl Elements {
         Ok(elements)
     }
 
-    /// Queues all elements and tables to be freed later. The collection must have no arena, and the
-    /// caller handles the root words. O(1).
+    /// Queues all elements and tables to be freed later. The collection must not have an arena (a
+    /// separate memory area), and the caller must clear or free the root words. O(1).
     pub(crate) fn discard(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         graveyard::bury_dictionary(transaction, self, graveyard::ELEMENTS)
     }
 
-    /// Whether the collection must move to an arena; see [`settle`](Self::settle).
+    /// Returns whether the collection must move to an arena (a separate memory area); see
+    /// [`settle`](Self::settle).
     pub(crate) fn has_outgrown(
         self,
         view: &View<'_>,
@@ -213,8 +215,8 @@ impl Elements {
         dictionary::find(view, self, key)
     }
 
-    /// Returns the keys of at most [`TOGETHER`] elements, and prefetches their buckets and
-    /// elements. Without prefetching, each lookup waits for its bucket and then for its element.
+    /// Hashes a group of up to [`TOGETHER`] elements, and prefetches their buckets and blocks.
+    /// Without prefetching, each lookup waits for the bucket and then for the element.
     pub(crate) fn group<'k>(self, transaction: &Transaction<'_>, texts: &[&'k [u8]]) -> Group<'k> {
         let secret = transaction.hash_key();
         let keys: Group<'k> = texts.iter().map(|text| element_key(secret, text)).collect();
@@ -222,8 +224,8 @@ impl Elements {
         keys
     }
 
-    /// Prefetches for a walk over many keys. Call this at each position: at the start of a group,
-    /// it prefetches the elements of that group.
+    /// Prefetches elements for a walk over many keys. Call this at each position of the walk. At
+    /// the start of a group of keys, it prefetches the elements of that group.
     #[inline(always)]
     pub(crate) fn warm_ahead(self, view: &View<'_>, keys: &[Key<'_>], position: usize) {
         if position.is_multiple_of(TOGETHER) && keys.len() > 1 {
@@ -232,8 +234,8 @@ impl Elements {
     }
 
     fn warm(self, view: &View<'_>, keys: &[Key<'_>]) {
-        // Prefetch without loading, because a stalled load also stalls the instructions after it.
-        // The lookups report a damaged dictionary, so errors are ignored here.
+        // Prefetch the bucket without loading it, because a stalled load also stalls the
+        // instructions after it. Ignore errors: the lookups report a damaged dictionary.
         let mut homes: SmallVec<[Offset; TOGETHER]> = SmallVec::new();
         for key in keys {
             let home = home(view, self, key).unwrap_or(0);
@@ -249,7 +251,7 @@ impl Elements {
         }
     }
 
-    /// Removes an element. Returns whether it existed.
+    /// Removes an element. Returns whether the element existed.
     pub(crate) fn remove(
         self,
         transaction: &mut Transaction<'_>,
@@ -299,7 +301,7 @@ impl Elements {
         rest.try_for_each(|at| visit(&Element::load(view, at)?))
     }
 
-    /// Visits about `count` elements: the next part of a walk that starts with cursor 0. Returns
+    /// Visits the next part of a walk, about `count` elements. A walk starts with cursor 0. Returns
     /// the cursor for the next call, or 0 at the end. An element that exists during the entire walk
     /// is visited at least once.
     pub(crate) fn scan(
@@ -333,7 +335,7 @@ impl Elements {
         Ok(position)
     }
 
-    /// Returns a random element. All elements are about equally likely.
+    /// Returns a random element. All elements are approximately equally likely.
     pub(crate) fn random(
         self,
         view: &View<'_>,
@@ -382,8 +384,8 @@ impl Elements {
         Ok(None)
     }
 
-    /// Returns random elements. A positive `count` gives that many distinct elements, or all if
-    /// there are fewer. A negative `count` gives `-count` independent picks.
+    /// Returns random elements. A positive `count` selects up to `count` distinct elements. A
+    /// negative `count` selects `-count` independent elements.
     pub(crate) fn sample(
         self,
         view: &View<'_>,
@@ -392,8 +394,8 @@ impl Elements {
     ) -> Result<Vec<Element>, Error> {
         let length = self.length(view)?;
         let wanted = count.unsigned_abs();
-        // If a third or more of the elements is wanted, choosing from a list of all elements is
-        // cheaper.
+        // If at least a third of the elements are requested, choosing from a list of all elements
+        // is cheaper.
         if count >= 0 && wanted.saturating_mul(3) > length {
             let mut all = Vec::new();
             self.for_each(view, |element| {
@@ -410,7 +412,7 @@ impl Elements {
             if tries % RECHECK_EVERY == 0 {
                 view.recheck()?;
             }
-            // The loop is bounded, because a damaged dictionary may count more elements than it
+            // Bound the loop, because a damaged dictionary can count more elements than it
             // contains.
             if tries > wanted.saturating_mul(TRIES) {
                 break;
@@ -424,9 +426,10 @@ impl Elements {
         Ok(chosen)
     }
 
-    /// Returns the memory usage of the dictionary, its elements and their blocks in bytes. With an
-    /// arena, it is the size of the arena. Otherwise it is estimated from about `samples` elements,
-    /// or computed from all elements if `samples` is 0.
+    /// Returns the memory usage in bytes of the dictionary, its elements and their blocks. If the
+    /// collection has an arena (a separate memory area), this is the size of the arena. Otherwise,
+    /// it is estimated from about `samples` elements, or computed from all elements if `samples` is
+    /// 0.
     pub(crate) fn memory_usage(self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
         let arena = self.word(view, ARENA)?;
         if arena != 0 {

@@ -1,4 +1,4 @@
-//! One key with its value: the block that a bucket refers to.
+//! One key with its value: the block that a bucket's slot refers to.
 //!
 //! ```text
 //! | type, encoding, flags, key length, value length |  8 bytes
@@ -13,24 +13,24 @@ use undercroft_memory::{Fault, Offset, View};
 
 use crate::error::Error;
 
-/// The size in bytes up to which an entry stores its value inline.
+/// The maximum size in bytes of a value that is stored in the entry itself.
 pub(crate) const INLINE_MAX: u64 = 4096;
-/// The maximum key length that fits in the header.
+/// The maximum length of a key whose length fits in the header.
 const SHORT_KEY_MAX: u64 = 0xfffe;
 
 const EXPIRES: u64 = 1 << 8;
 const LONG_KEY: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
-/// The position and the maximum of the bits that are reserved for the type.
+/// The position and the maximum of the header bits that the value's type can use freely.
 const DETAIL_SHIFT: u64 = 11;
 const DETAIL_MAX: u64 = 31;
 
-/// The location of the bytes of a value.
+/// The place where the bytes of a value are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// The value is stored in the entry.
     Inline = 0,
-    /// The value is an integer that is stored in the entry.
+    /// The value is an integer that is stored in the entry as a word.
     Integer = 1,
     /// The value is stored in a separate block.
     Block = 2,
@@ -38,21 +38,21 @@ pub(crate) enum Form {
     Object = 3,
 }
 
-/// The type of a value and its detail bits, as stored in the entry's header.
+/// The type of a value and the type's detail bits, as stored in the header of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// The number of the value's type, four bits.
+    /// The number of the value's type (four bits).
     pub(crate) number: u64,
-    /// Five bits that the value's type may use freely.
+    /// Bits that the value's type can use freely (five bits).
     pub(crate) detail: u64,
 }
 
-/// The first word of an entry.
+/// The first word of an entry, which contains its type, flags and lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header(pub(crate) u64);
 
 impl Header {
-    /// Returns the header for a value of `value` bytes under a key of `key` bytes.
+    /// Creates the header for a value of `value` bytes under a key of `key` bytes.
     #[inline(always)]
     pub(crate) fn new(kind: Kind, form: Form, key: u64, value: u64, expires: bool) -> Header {
         let short = if key > SHORT_KEY_MAX { 0xffff } else { key };
@@ -70,18 +70,18 @@ impl Header {
         Header(bits)
     }
 
-    /// Returns the header with the flag for a string that counts as changed in place, which Redis
-    /// reports as "raw".
+    /// Returns this header with the flag of a string that counts as changed in place, whose
+    /// encoding Redis reports as "raw".
     pub(crate) fn as_raw(self) -> Header {
         Header(self.0 | RAW)
     }
 
-    /// Returns a header with the given bits, with the expiry flag set or cleared.
+    /// Returns a header with the given bits and with the expiry flag set or cleared.
     pub(crate) fn with_expiry(bits: u64, expires: bool) -> Header {
         Header(bits & !EXPIRES | if expires { EXPIRES } else { 0 })
     }
 
-    /// Returns the header for a key of a different length.
+    /// Returns this header with a different key length.
     pub(crate) fn with_key_length(self, key: u64) -> Header {
         let rest = self.0 & !(0xffff << 16 | LONG_KEY);
         if key > SHORT_KEY_MAX {
@@ -91,7 +91,7 @@ impl Header {
         }
     }
 
-    /// Returns the header for a string that was changed in place and now has `length` bytes.
+    /// Returns this header for a string that was changed in place and now has `length` bytes.
     pub(crate) fn changed_in_place(self, length: u64) -> Header {
         Header(self.0 & 0xffff_ffff | RAW | length << 32)
     }
@@ -113,7 +113,7 @@ impl Header {
         self.0 & 15
     }
 
-    /// Returns the bits that the value's type may use freely.
+    /// Returns the bits that the value's type can use freely.
     #[inline(always)]
     pub(crate) fn detail(self) -> u64 {
         self.0 >> DETAIL_SHIFT & DETAIL_MAX
@@ -144,13 +144,13 @@ impl Header {
         self.0 >> 32
     }
 
-    /// Returns the number of bytes before the key.
+    /// Returns the number of bytes in the entry before the key.
     #[inline(always)]
     pub(crate) fn key_offset(self) -> u64 {
         8 + (self.0 & EXPIRES) / EXPIRES * 8 + (self.0 & LONG_KEY) / LONG_KEY * 8
     }
 
-    /// Returns the number of bytes of the value that are inside the entry.
+    /// Returns the number of bytes of the value that are stored in the entry.
     #[inline(always)]
     pub(crate) fn inline_length(self) -> u64 {
         match self.form() {
@@ -160,7 +160,7 @@ impl Header {
     }
 }
 
-/// An entry that was found: its offset and decoded header.
+/// An entry in the store, given by its offset and its decoded header.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub(crate) at: Offset,
@@ -169,8 +169,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Reads the header at an offset. All lengths come from the same moment, and a torn read is
-    /// detected before the lengths are trusted (R3).
+    /// Reads the header of the entry at an offset. A torn read is detected before any length is
+    /// used (R3), so the lengths are consistent.
     #[inline(always)]
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Entry, Fault> {
         let header = Header(view.word(at)?);
@@ -186,7 +186,7 @@ impl Entry {
         })
     }
 
-    /// Reads the header at an offset, and returns the entry if its key equals `key`.
+    /// Reads the header of the entry at an offset, and returns the entry if its key equals `key`.
     #[inline(always)]
     pub(crate) fn load_if_key(
         view: &View<'_>,
@@ -194,7 +194,7 @@ impl Entry {
         key: &[u8],
     ) -> Result<Option<Entry>, Fault> {
         let block = view.block(at)?;
-        // The value of a typical entry is in the cache line after its key.
+        // Prefetch the next cache line, which usually contains the value.
         block.prefetch_next_line();
         let header = Header(block.word(0)?);
         let key_offset = header.key_offset();
@@ -224,7 +224,7 @@ impl Entry {
         self.key_at().wrapping_add(padded(self.key_length))
     }
 
-    /// Returns the number of used bytes in the block of the entry.
+    /// Returns the number of bytes that the entry uses in its block.
     #[inline(always)]
     pub(crate) fn size(&self) -> u64 {
         entry_size(self.header, self.key_length)
@@ -257,7 +257,7 @@ impl Entry {
         }
     }
 
-    /// Returns the separate block of the value, if it has one.
+    /// Returns the separate block of the value, or `None` if the value has no separate block.
     #[inline(always)]
     pub(crate) fn block(&self, view: &View<'_>) -> Result<Option<Offset>, Error> {
         match self.header.form() {
@@ -268,13 +268,13 @@ impl Entry {
     }
 }
 
-/// Rounds `length` bytes up to full words.
+/// Rounds `length` bytes up to a multiple of the word size.
 #[inline(always)]
 fn padded(length: u64) -> u64 {
     length.wrapping_add(7) & !7
 }
 
-/// Returns the size in bytes of an entry with this header and key length.
+/// Returns the size in bytes of an entry with the given header and key length.
 #[inline(always)]
 pub(crate) fn entry_size(header: Header, key_length: u64) -> u64 {
     let inline = padded(header.inline_length());

@@ -1,6 +1,7 @@
-//! The graveyard: structures that are freed later, in bounded steps (W8, W9). They are the
-//! dictionaries of emptied databases, and the dictionaries and trees of large collections that were
-//! removed. Each shard has a linked list of them.
+//! The graveyard: a queue of structures that are freed later, in bounded steps (W8, W9). They are
+//! the dictionaries of emptied databases, and the dictionaries and trees of large collections that
+//! were removed. Each shard has its own graveyard, a linked list. An arena is a separate memory
+//! area of one large value.
 //!
 //! ```text
 //! a structure that is being freed, 64 bytes; a dictionary:
@@ -21,12 +22,14 @@ use crate::structures::roots::{
     BITS, DYING, KEYS as COUNT, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, TABLE,
 };
 
-/// The kind of the dictionary of a database: tables that refer to entries.
+/// The number that marks a graveyard record as a database's dictionary, whose tables refer to
+/// entries.
 pub(crate) const KEYS: u64 = 0;
-/// The kind of the dictionary of a large collection: tables that refer to elements.
+/// The number that marks a graveyard record as a large collection's dictionary, whose tables refer
+/// to elements.
 pub(crate) const ELEMENTS: u64 = 1;
-/// The kind of parts of a tree whose value lives on in its arena. All other kinds are the trees of
-/// the type with that number.
+/// The number that marks a graveyard record as parts that were cut off a tree whose value stays in
+/// use. Any other number is the type number of a value whose tree is being freed.
 pub(crate) const PARTS: u64 = 4;
 
 const RECORD: u64 = 64;
@@ -40,8 +43,8 @@ pub(crate) fn is_dying(view: &View<'_>, shard: usize) -> bool {
     view.root(shard, DYING) != 0
 }
 
-/// Queues the tables of a dictionary and everything that they refer to, to be freed later. The
-/// caller must make the dictionary unreachable. O(1).
+/// Queues the tables of a dictionary, and all entries or elements that they refer to, to be freed
+/// later. The caller must make the dictionary unreachable. O(1).
 pub(crate) fn bury_dictionary<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
@@ -55,7 +58,7 @@ pub(crate) fn bury_dictionary<D: Dictionary>(
     let bits = root.word(view, BITS)?;
     let next = root.word(view, NEXT_TABLE)?;
     let next_bits = root.word(view, NEXT_BITS)?;
-    // A new table that is not in use yet holds no entries, so it can be freed right away.
+    // A new table that is not in use yet contains no entries, so it can be freed immediately.
     let in_use = next != 0 && root.word(view, PREPARED)? == 1 << next_bits.min(63);
     let cursor = if in_use { root.word(view, MOVED)? } else { 0 };
     if root.word(view, COUNT)? == 0 {
@@ -73,8 +76,8 @@ pub(crate) fn bury_dictionary<D: Dictionary>(
     bury(transaction, pool.shard(), kind, words).map(drop)
 }
 
-/// Adds a structure to a shard's list and returns its record. It goes after the first record, which
-/// may be in the middle of being freed. O(1).
+/// Adds a structure to a shard's list and returns its record. The record is inserted after the
+/// first record, whose structure may already be partly freed. O(1).
 pub(crate) fn bury(
     transaction: &mut Transaction<'_>,
     shard: usize,

@@ -1,4 +1,4 @@
-//! A key with its hash and shard. Elements of large collections are hashed in the same way as keys.
+//! A key with its hash and shard. Elements of large collections are hashed like keys.
 
 use undercroft_memory::last_word;
 
@@ -16,14 +16,14 @@ impl Key<'_> {
         self.bytes
     }
 
-    /// Returns the shard of the key, which is the same in every database.
+    /// Returns the shard of the key, which is independent of the database.
     pub fn shard(&self) -> usize {
         self.shard
     }
 }
 
 /// Computes SipHash-1-3 of a key under the store's secret (Aumasson and Bernstein, "SipHash: a fast
-/// short-input PRF", 2012, with one round per word and three final rounds). Hashing a complete
+/// short-input PRF", 2012, with one round for each word and three final rounds). Hashing a complete
 /// slice takes a third fewer instructions on the hot path than a streaming hasher. A test compares
 /// the results with those of a streaming hasher.
 #[inline(always)]
@@ -52,7 +52,7 @@ pub(crate) fn hash(secret: [u64; 2], key: &[u8]) -> u64 {
     for word in words {
         round(u64::from_le_bytes(*word), 0);
     }
-    // The last word holds the remaining bytes and the length.
+    // The last word contains the remaining bytes and the length.
     let length = (key.len() as u64) << 56;
     let rest = if rest.is_empty() { 0 } else { last_word(key) };
     round(length | rest, 0);

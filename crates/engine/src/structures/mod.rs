@@ -1,10 +1,10 @@
-//! The data structures in the file that keys and values consist of, each with a diagram of its
+//! The data structures in the file that keys and values are built from, each with a diagram of its
 //! layout. This folder depends on neither value types nor commands, and every other folder uses it.
 //!
 //! - `prefetch`: prefetching the blocks that a walk is about to visit.
-//! - `bulk`: building the complete dictionary of a collection at once.
+//! - `bulk`: building the complete dictionary of a collection in one step.
 //! - `check`: the structural check of dictionaries.
-//! - `detached`: subtrees that are cut off a living value and freed later.
+//! - `detached`: subtrees that are cut off a value that stays in use, and freed later.
 //! - `dictionary`: the hash table of keys, and of the elements of large collections.
 //! - `dictionary_change`: inserting into a dictionary, removing from it, and resizing it.
 //! - `element`: one element of a large collection: a member, or a field with its value.

@@ -50,7 +50,8 @@ impl PackedItem<'_> {
     }
 }
 
-/// Appends an item to a packed collection, as an integer if the text is one.
+/// Appends an item to a packed collection. The item is stored as an integer if its text is the
+/// decimal form of an integer.
 pub(crate) fn push(out: &mut Vec<u8>, text: &[u8]) {
     match parse_integer(text) {
         Some(value) => push_integer(out, value),
@@ -64,14 +65,14 @@ pub(crate) fn push_integer(out: &mut Vec<u8>, value: i64) {
         out.push(SMALL + value as u8);
         return;
     }
-    // The sign takes one bit in addition to those of the value.
+    // The sign takes one bit in addition to the bits of the value.
     let bits = 65 - (value ^ value >> 63).leading_zeros();
     let bytes = bits.div_ceil(8) as usize;
     out.push(INTEGER + bytes as u8 - 1);
     out.extend_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
-/// Appends bytes that are stored as a text, even if they look like an integer.
+/// Appends an item that is stored as a text, even if it is the decimal form of an integer.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     if text.len() <= SHORT_MAX {
         out.push(text.len() as u8);
@@ -87,13 +88,13 @@ pub(crate) struct PackedItems<'p> {
     rest: &'p [u8],
 }
 
-/// Iterates over the items in `bytes`. If the bytes are damaged, the iteration ends with a fault.
+/// Iterates over the items in `bytes`. If the bytes are damaged, the last result is a fault.
 pub(crate) fn items(bytes: &[u8]) -> PackedItems<'_> {
     PackedItems { rest: bytes }
 }
 
 impl<'p> PackedItems<'p> {
-    /// Returns the bytes after the items returned so far.
+    /// Returns the bytes after the items that the iterator has returned.
     pub(crate) fn rest(&self) -> &'p [u8] {
         self.rest
     }
@@ -161,7 +162,7 @@ pub(crate) fn form(text: &[u8]) -> Vec<u8> {
     form
 }
 
-/// The size of an item in bytes by its tag, or 0 if the tag does not determine the size.
+/// For each tag, the size of its item in bytes, or 0 if the tag does not determine the size.
 const SIZES: [u8; 256] = {
     let mut sizes = [0; 256];
     let mut tag = 0;
@@ -177,15 +178,15 @@ const SIZES: [u8; 256] = {
     sizes
 };
 
-/// Returns the position after the item at `position`. Reads only the tag of the item, and the
-/// length of a long text.
+/// Returns the position after the item at `position`. Reads only the item's tag, and the length of
+/// a long text.
 #[inline(always)]
 pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     let Some(&tag) = bytes.get(position) else {
         return Err(DAMAGED);
     };
-    // The CPU predicts a branch for each kind of item, while a table lookup would have to wait for
-    // the tag.
+    // Use a branch for each kind of item, because the CPU can predict a branch, whereas a table
+    // lookup has to wait for the tag.
     let end = match tag {
         SMALL.. => position + 1,
         INTEGER..LONG => position + usize::from(tag - INTEGER) + 2,
@@ -198,14 +199,14 @@ pub(crate) fn skip(bytes: &[u8], position: usize) -> Result<usize, Fault> {
     Ok(end)
 }
 
-/// Calls `each` for every pair of consecutive items with the start of the first, the start of the
-/// second, and the end of the second item. Returns the end of the last pair, which is before the
-/// last item if the number of items is odd. O(items).
+/// Calls `each` for every pair of consecutive items, with the start of the first item, the start of
+/// the second item, and the end of the second item. Returns the end of the last pair, which is
+/// before the last item if the number of items is odd. O(items).
 ///
 /// The end of an item is known only after its tag is read, so each step depends on the previous
-/// one. Most long collections hold items of the same length, so the next pair is assumed to be as
-/// long as the previous pair. Its tags are read only to verify the assumption, which keeps the
-/// reads independent.
+/// step. Most long collections contain items of equal length, so the next pair is assumed to be as
+/// long as the previous pair. Its tags are read only to verify the assumption, which makes the
+/// reads independent of each other.
 #[inline(always)]
 pub(crate) fn for_each_pair(
     bytes: &[u8],
@@ -221,7 +222,7 @@ pub(crate) fn for_each_pair(
         each(at, middle, end);
         let (first, both) = (middle - at, end - at);
         at = end;
-        // The tag of a long text does not give its length, so a long text never matches here.
+        // The tag of a long text does not contain its length, so a long text never matches.
         let size = |tag: u8| usize::from(SIZES[usize::from(tag)]);
         while let Some(pair) = bytes[at..].get(..both)
             && (size(pair[0]), size(pair[first])) == (first, both - first)
@@ -241,25 +242,26 @@ pub(crate) fn count(bytes: &[u8]) -> Result<u64, Fault> {
     Ok(2 * pairs + u64::from(end < bytes.len()))
 }
 
-/// Whether `bytes` are exactly the item encoded as `form`. Items of the same length mostly differ
-/// near the end, so the last byte is compared first.
+/// Returns whether `bytes` equal `form`, an encoded item. Items of equal length mostly differ near
+/// the end, so the last byte is compared first.
 #[inline(always)]
 pub(crate) fn is_form(bytes: &[u8], form: &[u8]) -> bool {
     bytes.len() == form.len() && bytes.last() == form.last() && bytes == form
 }
 
-/// Returns the range of the item with this form. O(items).
+/// Returns the range of the item that is encoded as `form`. O(items).
 pub(crate) fn find(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
     find_of(bytes, form, Ok)
 }
 
-/// Returns the range of the item with this form among the first items of all pairs. O(items).
+/// Returns the range of the item that is encoded as `form`, considering only the first item of each
+/// pair. O(items).
 pub(crate) fn find_paired(bytes: &[u8], form: &[u8]) -> Result<Option<Range<usize>>, Fault> {
     find_of(bytes, form, |second| skip(bytes, second))
 }
 
-/// Looks for an item with this form. `next` maps the end of an item to the start of the next item
-/// to compare.
+/// Finds the item that is encoded as `form`. `next` maps the end of an item to the start of the
+/// next item to compare.
 #[inline(always)]
 fn find_of(
     bytes: &[u8],
@@ -334,7 +336,7 @@ mod tests {
             for _ in 0..runs {
                 let pair = [(); 2].map(|()| *random.choice(&lengths).expect("one"));
                 for place in 0..random.usize(..14) {
-                    // Use letters, or digits that may be stored as an integer.
+                    // Use letters, or digits that can be stored as an integer.
                     let from = *random.choice(b"a0").expect("one");
                     let text = (0..pair[place % 2]).map(|_| from + random.u8(..10));
                     texts.push(text.collect::<Vec<u8>>());

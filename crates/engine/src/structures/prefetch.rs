@@ -1,14 +1,16 @@
 //! Prefetching for walks over collections. Elements are scattered in memory, so their cache lines
-//! load while the walk handles earlier elements.
+//! are loaded while the walk processes earlier elements.
 
 use undercroft_memory::{Offset, View};
 
-/// The number of keys that are prefetched together, enough to keep the processor's load units busy.
+/// The number of keys that are prefetched as a group, large enough to keep the CPU's load units
+/// busy.
 pub(crate) const TOGETHER: usize = 16;
-/// The number of elements in flight. Processors support ten to sixteen outstanding cache misses.
+/// The number of elements whose loads are in flight. CPUs support ten to sixteen outstanding cache
+/// misses.
 const DISTANCE: usize = 16;
-/// The typical size of an element in bytes. If an element of this size crosses into the next cache
-/// line, that line is prefetched, too.
+/// The typical size of an element in bytes. If an element of this size extends into the next cache
+/// line, that line is also prefetched.
 const USUAL_SIZE: u64 = 48;
 
 /// A ring of offsets that a walk has reached but not visited yet, in walk order.
@@ -27,7 +29,8 @@ impl Ahead {
         }
     }
 
-    /// Prefetches the block at `at`. Returns the offset to visit now, if the ring is full.
+    /// Prefetches the block at `at` and adds it to the ring. If the ring was full, returns the
+    /// oldest offset, which the walk must visit now.
     #[inline(always)]
     pub(crate) fn put(&mut self, view: &View<'_>, at: Offset) -> Option<Offset> {
         view.prefetch(at);
@@ -37,7 +40,7 @@ impl Ahead {
         (self.known > DISTANCE).then_some(due)
     }
 
-    /// Returns the remaining offsets in order.
+    /// Returns the offsets that remain in the ring, in walk order.
     pub(crate) fn rest(&self) -> impl Iterator<Item = Offset> {
         (self.known.saturating_sub(DISTANCE)..self.known).map(|place| self.ring[place % DISTANCE])
     }

@@ -1,4 +1,5 @@
-//! Items in flat buffers: the result of reading a collection, and the input of list leaves.
+//! Items in flat buffers, which are the result of reading a collection and the input for writing
+//! list leaves.
 
 use undercroft_memory::{Fault, Scratch};
 
@@ -6,7 +7,7 @@ use undercroft_memory::{Fault, Scratch};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     pub(crate) bytes: Vec<u8>,
-    /// The end of each item in `bytes`.
+    /// The position in `bytes` at which each item ends.
     pub(crate) ends: Vec<usize>,
 }
 
@@ -17,7 +18,7 @@ impl Scratch for Ranges {
 }
 
 impl Ranges {
-    /// Returns an empty collection.
+    /// Creates a collection without items.
     pub const fn new() -> Ranges {
         Ranges {
             bytes: Vec::new(),
@@ -31,7 +32,7 @@ impl Ranges {
         self.ends.clear();
     }
 
-    /// Appends the items of `others`.
+    /// Appends all items of `others`.
     pub(crate) fn append(&mut self, others: &Ranges) {
         let bytes = self.bytes.len();
         self.bytes.extend_from_slice(&others.bytes);
@@ -43,7 +44,7 @@ impl Ranges {
         self.ends.len()
     }
 
-    /// Whether there are no items.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -85,8 +86,8 @@ impl Ranges {
         (&self.bytes, &self.ends)
     }
 
-    /// Reserves room for `items` more items with `bytes` bytes in total. Fails if the process is
-    /// out of memory.
+    /// Reserves room for `items` additional items with `bytes` bytes in total. Fails if the process
+    /// is out of memory.
     pub(crate) fn reserve(&mut self, items: usize, bytes: usize) -> Result<(), Fault> {
         let fault = |bytes| move |_| Fault::no_memory(bytes);
         let ends = items.saturating_mul(size_of::<usize>());
@@ -109,8 +110,8 @@ impl Ranges {
             .extend((1..=count).map(|index| first + index * size));
     }
 
-    /// Appends the item that `append` writes to the end of the given buffer. If `append` fails, no
-    /// item is added.
+    /// Appends an item whose bytes `append` appends to the given buffer. If `append` fails, no item
+    /// is added.
     pub fn push_with<R, E>(
         &mut self,
         append: impl FnOnce(&mut Vec<u8>) -> Result<R, E>,
@@ -128,7 +129,7 @@ impl Ranges {
         }
     }
 
-    /// Turns the bytes that were appended since the last item into an item.
+    /// Ends an item that consists of the bytes appended since the end of the last item.
     #[inline]
     pub(crate) fn end_item(&mut self) {
         self.ends.push(self.bytes.len());
@@ -149,7 +150,7 @@ impl Ranges {
         self.ends.extend(turned.ends.iter().map(|end| base + end));
     }
 
-    /// Keeps only the first `items` items.
+    /// Removes all items after the first `items` items.
     pub(crate) fn truncate(&mut self, items: usize) {
         self.ends.truncate(items);
         self.bytes.truncate(self.ends.last().copied().unwrap_or(0));

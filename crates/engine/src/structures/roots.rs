@@ -1,6 +1,6 @@
-//! The layout of a shard's root words: one dictionary per database, and the queue of structures to
-//! free. The root words of a large collection's dictionary are in the entry of its key and use the
-//! same order.
+//! The layout of a shard's root words: one dictionary for each database, and the queue of
+//! structures to free. The root words of a large collection's dictionary are in the entry of the
+//! collection's key, in the same order.
 
 use undercroft_memory::{ROOT_WORDS, Roots, Transaction, View};
 
@@ -8,68 +8,72 @@ use crate::error::Error;
 
 /// The number of databases.
 pub const DATABASES: usize = 16;
-/// The number of root words per database.
+/// The number of root words for each database.
 pub(crate) const DATABASE_WORDS: usize = 16;
 
-/// The offset of the main table.
+/// The index of the root word with the offset of the main table.
 pub(crate) const TABLE: usize = 0;
 /// The binary logarithm of the main table's number of buckets.
 pub(crate) const BITS: usize = 1;
-/// The number of keys of the database in this shard.
+/// The number of the database's keys in this shard.
 pub(crate) const KEYS: usize = 2;
-/// The number of keys of the database in this shard that have an expiry.
+/// The number of the database's keys in this shard that have an expiry.
 pub(crate) const EXPIRES: usize = 3;
-/// The offset of the new table while the dictionary is being resized, else 0.
+/// The offset of the new table during a resize of the dictionary, otherwise 0.
 pub(crate) const NEXT_TABLE: usize = 4;
 /// The binary logarithm of the new table's number of buckets.
 pub(crate) const NEXT_BITS: usize = 5;
-/// The number of zeroed buckets of the new table. The table is in use once all buckets are zeroed.
+/// The number of zeroed buckets in the new table. The table is in use once all its buckets are
+/// zeroed.
 pub(crate) const PREPARED: usize = 6;
-/// The number of buckets moved from the main table to the new table.
+/// The number of buckets that were moved from the main table to the new table.
 pub(crate) const MOVED: usize = 7;
-/// The number of words that describe the tables.
+/// The number of root words that describe the tables.
 pub(crate) const TABLE_WORDS: usize = 8;
-/// The position of the expiry sweep: a bucket, and in the bits above it the binary logarithm of the
-/// table length at that time.
+/// The position of the expiry sweep: a bucket number, and above it the binary logarithm of the
+/// table length when the position was stored.
 pub(crate) const SWEEP: usize = 8;
-/// A lower bound for the deadlines of the database's keys in this shard, in Unix milliseconds. 0
+/// A lower bound for the expiry times of the database's keys in this shard, in Unix milliseconds. 0
 /// means unknown.
 pub(crate) const SOONEST: usize = 9;
-/// The earliest remaining deadline that the current pass of the sweep has seen. 0 means unknown:
-/// the pass has not started at the first bucket, or it started during a resize.
+/// The earliest future expiry that the current pass of the sweep has seen. 0 means unknown: the
+/// pass has not started at the first bucket, or it started during a resize.
 pub(crate) const SEEN: usize = 10;
-/// For a large collection: the arena that holds its memory, or 0.
+/// For a large collection, the arena (a separate memory area) that contains its blocks, or 0.
 pub(crate) const ARENA: usize = 8;
-/// The number of root words of a large collection, whose elements do not expire.
+/// The number of root words of a large collection. Its elements do not expire, so it needs no words
+/// for expiry.
 pub(crate) const ELEMENTS_WORDS: usize = 9;
 
-/// The first structure in the queue of structures to free. This word follows those of the
-/// databases.
+/// The first structure in the queue of structures to free. This root word follows the root words of
+/// the databases.
 pub(crate) const DYING: usize = DATABASES * DATABASE_WORDS;
 
-/// The first of the internal dictionaries: subscribers of channels, of patterns (all in shard 0),
-/// and of shard channels. Internal dictionaries use the root words of databases with higher
-/// numbers.
+/// The first of the dictionaries of subscribers: of channels, of patterns (all in shard 0), and of
+/// shard channels. Internal dictionaries use the root words of databases with higher numbers.
 pub(crate) const SUBSCRIPTIONS: usize = 24;
-/// The number of subscription dictionaries.
+/// The number of dictionaries of subscribers.
 pub(crate) const SUBSCRIPTION_KINDS: usize = 3;
-/// The count of changes to pattern subscriptions, in shard 0.
+/// The number of changes to pattern subscriptions, stored in shard 0.
 pub(crate) const PATTERN_CHANGES: usize = (SUBSCRIPTIONS + SUBSCRIPTION_KINDS) * DATABASE_WORDS;
 
-/// The number of tickets issued in this shard, one for each client that started to wait there.
+/// The number of tickets (ids of waits) issued in this shard, one for each client that began to
+/// wait.
 pub(crate) const TICKETS: usize = PATTERN_CHANGES + 1;
 
-/// The dictionary of wait queues: the queue of each key, in the shard of the key.
+/// The dictionary of queues of waiting clients. The queue of a key is in the key's shard.
 pub(crate) const QUEUES: usize = 28;
-/// The dictionary of waiting clients, each in the shard of its seat.
+/// The dictionary of records of waiting clients. Each record is in the shard of the client's seat
+/// (its process's futex slot).
 pub(crate) const WAITERS: usize = 29;
-/// The dictionary of answered clients, by seat.
+/// The dictionary of the tickets (ids of waits) of answered clients, by seat.
 pub(crate) const ANSWERED: usize = 30;
 
-/// The dictionary of messages that are too long for the ring.
+/// The dictionary of messages that are too long for the message ring.
 pub(crate) const PARCELS: usize = 20;
 
-/// The dictionaries of script texts, keyed by SHA-1, and of function libraries, keyed by name.
+/// The dictionaries of script texts, keyed by their SHA-1, and of function libraries, keyed by
+/// their names.
 pub(crate) const SCRIPTS: usize = 21;
 pub(crate) const LIBRARIES: usize = 22;
 
@@ -84,8 +88,8 @@ pub(crate) fn expiring() -> impl Iterator<Item = usize> + Clone {
     (0..DATABASES).chain([PARCELS])
 }
 
-/// The epochs of the databases, one word each, at the end of the root words. While any key is
-/// watched, an epoch grows when its database is emptied or swapped.
+/// The epochs of the databases, one word each, at the end of the root words. If any key is watched,
+/// emptying or swapping a database increments its epoch.
 pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
 
 const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && LIBRARIES < SUBSCRIPTIONS);
@@ -93,7 +97,7 @@ const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
 const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS);
 
-/// One database's root words in one shard.
+/// Identifies the root words of one database in one shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Root {
     pub(crate) shard: usize,
@@ -106,7 +110,7 @@ impl Root {
         view.root(self.shard, self.database * DATABASE_WORDS + word)
     }
 
-    /// Returns the words that describe the tables.
+    /// Returns the root words that describe the tables.
     #[inline(always)]
     pub(crate) fn table_words<'v>(self, view: &View<'v>) -> Roots<'v, TABLE_WORDS> {
         view.roots(self.shard, self.database * DATABASE_WORDS)

@@ -1,4 +1,4 @@
-//! Removing many elements from a dictionary: the method depends on how many elements stay.
+//! Removes many elements from a dictionary. The method depends on how many elements remain.
 
 use undercroft_memory::{Offset, Transaction, View};
 
@@ -12,12 +12,12 @@ use crate::structures::roots::ELEMENTS_WORDS;
 /// The minimum number of elements to remove for which rebuilding the dictionary is considered.
 pub(crate) const REBUILD_MIN: usize = 256;
 
-/// The method of removing elements.
+/// The method of removing the elements.
 pub(crate) enum Taking {
-    /// Remove all elements, given their number: free the complete dictionary.
+    /// Remove all elements by freeing the entire dictionary. The field is the number of elements.
     All(u64),
-    /// Remove more elements than stay: copy the remaining elements to a new dictionary and free the
-    /// old one later (W8).
+    /// Remove more elements than remain: copy the remaining elements to a new dictionary, and free
+    /// the old dictionary later (W8).
     Most(Gone),
     /// Remove the elements one by one.
     Each,
@@ -32,15 +32,15 @@ impl Gone {
         self.0.len() as u64
     }
 
-    /// Whether `element` is to be removed. O(log n).
+    /// Returns whether `element` must be removed. O(log n).
     pub(crate) fn has(&self, element: Offset) -> bool {
         self.0.binary_search(&element).is_ok()
     }
 }
 
 impl Taking {
-    /// Looks up the elements named by `texts` and chooses the method. Names may be repeated or
-    /// missing from the collection. O(n log n).
+    /// Looks up the elements named by `texts` and chooses the method of removal. The names may
+    /// contain duplicates, and names that are not in the collection. O(n log n).
     pub(crate) fn of(
         elements: Elements,
         transaction: &Transaction<'_>,
@@ -48,8 +48,8 @@ impl Taking {
     ) -> Result<Taking, Error> {
         let view = transaction.view();
         let length = elements.length(view)?;
-        // A removal that runs in parts must not commit an empty collection, so it always looks for
-        // `All`.
+        // A removal that runs in parts must not commit an empty collection, so always check whether
+        // it removes all elements.
         let is_small = !transaction.is_in_parts() && texts.len() < REBUILD_MIN;
         if is_small || texts.len() as u64 * 2 <= length {
             return Ok(Taking::Each);
@@ -73,8 +73,8 @@ impl Taking {
     }
 }
 
-/// Copies the elements that stay to a new dictionary in the same shard, and returns its root words.
-/// O(n log n).
+/// Copies the remaining elements to a new dictionary in the same shard, and returns the root words
+/// of the new dictionary. O(n log n).
 pub(crate) fn copy_without(
     transaction: &mut Transaction<'_>,
     elements: Elements,

@@ -1,20 +1,20 @@
-//! A walk over a dictionary, bucket by bucket. The table may be resized between two steps.
+//! A walk over a dictionary, bucket by bucket. The table can be resized between two steps.
 //!
-//! Like SCAN's cursor, a position counts up from the highest bit to the lowest. The buckets that a
-//! bucket splits into share its low bits, so a resize does not disturb the order.
+//! Like SCAN's cursor, a position counts from the highest bit to the lowest. When a table grows,
+//! the buckets that replace a bucket share its low bits, so a resize does not disturb the order.
 
 use undercroft_memory::{Offset, View};
 
 use crate::error::Error;
 use crate::structures::dictionary::{BUCKET, Dictionary, Table, for_each_in_chain};
 
-/// The number of bits of a SCAN cursor that hold the bucket.
+/// The number of bits of a SCAN cursor that contain the bucket number.
 pub(crate) const BUCKET_BITS: u32 = 48;
 
-/// How many steps ahead of the walk a bucket is prefetched.
+/// The number of steps ahead of the walk at which a bucket is prefetched.
 const STEPS_AHEAD: u64 = 4;
 
-/// Visits the entries at a position, and returns the next position.
+/// Visits the entries at a position of the walk. Returns the next position, or 0 at the end.
 pub(crate) fn scan_bucket<D: Dictionary>(
     view: &View<'_>,
     root: D,
@@ -24,7 +24,7 @@ pub(crate) fn scan_bucket<D: Dictionary>(
     scan_chain(view, root, position, |at, _| visit(at))
 }
 
-/// Like [`scan_bucket`], but also passes to `visit` the overflow bucket that holds the entry, or 0
+/// Like [`scan_bucket`], but also passes `visit` the overflow bucket that contains the entry, or 0
 /// for the home bucket.
 pub(crate) fn scan_chain<D: Dictionary>(
     view: &View<'_>,
@@ -42,7 +42,7 @@ pub(crate) fn scan_chain<D: Dictionary>(
         return Ok(advance(position, 1, tables.main));
     };
     // During a resize, visit one bucket of the smaller table and all buckets of the larger table
-    // that it splits into.
+    // that correspond to it.
     let main_bucket = |index: u64| {
         let index = index & (tables.main.buckets() - 1);
         (index >= moved).then(|| tables.main.bucket(index))
@@ -52,7 +52,7 @@ pub(crate) fn scan_chain<D: Dictionary>(
     } else {
         (other, tables.main)
     };
-    // Limit the walk to buckets that fit in the store.
+    // Limit the walk to tables that lie within the store.
     view.check(large.at, large.buckets() * BUCKET)?;
     let mut position = position;
     if tables.main.bits < other.bits {
@@ -63,7 +63,8 @@ pub(crate) fn scan_chain<D: Dictionary>(
         for_each_in_chain(view, other.bucket(position), &mut visit)?;
     }
     loop {
-        // R3: torn tables could make this loop visit any number of buckets.
+        // Torn tables could make this loop visit any number of buckets, so revalidate the view
+        // (R3).
         view.recheck()?;
         let bucket = if large.at == other.at {
             Some(other.bucket(position))
@@ -80,8 +81,8 @@ pub(crate) fn scan_chain<D: Dictionary>(
     }
 }
 
-/// Returns the position that is `steps` steps further in a walk over a table, or 0 at the end.
-/// Positions count up in reversed bits.
+/// Returns the position that is `steps` steps ahead in a walk over a table, or 0 at the end.
+/// Positions count in reversed bit order.
 fn advance(position: u64, steps: u64, table: Table) -> u64 {
     let mask = table.buckets() - 1;
     let step = 1_u64.checked_shl(u64::BITS - table.bits as u32);

@@ -1,5 +1,5 @@
-//! Calls from a transaction to higher modules, which it does not depend on. The higher modules pass
-//! a table of functions to each handle.
+//! Calls from a transaction to higher modules, which it must not depend on. The higher modules pass
+//! a table of functions to each store handle.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::structures::roots::Root;
 use crate::transaction::outbox::Content;
 use crate::transaction::writer::Writer;
 
-/// The functions that higher modules provide to a transaction. None of them is on a hot path.
+/// The functions that higher modules provide to a transaction. These functions are not on a hot
+/// path.
 pub(crate) trait Above: Send + Sync {
     /// Queues the parts of an object to be freed later, in small steps (W8).
     fn discard_object(
@@ -22,8 +23,8 @@ pub(crate) trait Above: Send + Sync {
         entry: &Entry,
     ) -> Result<(), Error>;
 
-    /// Returns the root words for an object under a different key. With `take`, that key takes over
-    /// the object, otherwise it gets a copy.
+    /// Returns the root words for an object that moves or is copied to a different key. With
+    /// `take`, the new key takes over the object, otherwise it gets a copy.
     fn hand_over_object(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -32,8 +33,8 @@ pub(crate) trait Above: Send + Sync {
         take: bool,
     ) -> Result<Vec<u8>, Error>;
 
-    /// Removes the expired entries from a bucket of a dictionary, except for an entry that was just
-    /// inserted.
+    /// Removes the expired entries from one bucket of a dictionary, except for an entry that was
+    /// just inserted.
     fn sweep_a_little(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -41,7 +42,7 @@ pub(crate) trait Above: Send + Sync {
         inserted: Offset,
     ) -> Result<(), Error>;
 
-    /// Frees at most `buckets` buckets or leaves of removed structures.
+    /// Frees up to `buckets` buckets or leaves of removed structures.
     fn free_a_little(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -52,32 +53,32 @@ pub(crate) trait Above: Send + Sync {
     /// Does the work and sends the notifications that a transaction left for after its commit.
     fn deliver(&self, store: &Store, content: Content);
 
-    /// Retries work that was skipped because of a lock. Returns the time after which to retry, if
-    /// work is left.
+    /// Retries work that was skipped because of a lock. If work remains, returns the time after
+    /// which to retry it.
     fn settle(&self, store: &Store) -> Option<Duration>;
 
-    /// Restores the items of dead clients in marked shards (L5).
+    /// Returns the items of dead clients in marked shards to their keys (L5).
     fn look_after(&self, store: &Store) -> Result<(), Error>;
 
-    /// Frees memory for a transaction that ran out of it. Returns whether any was freed.
+    /// Frees memory for a transaction that ran out of it. Returns whether any memory was freed.
     fn free_memory(&self, store: &Store) -> bool;
 
-    /// Frees what dead processes left, until `is_enough` returns true. Returns whether anything was
-    /// freed.
+    /// Frees the waits and subscriptions that dead processes left, until `is_enough` returns true.
+    /// Returns whether anything was freed.
     fn free_of_the_dead(
         &self,
         store: &Store,
         is_enough: &mut dyn FnMut() -> bool,
     ) -> Result<bool, Error>;
 
-    /// Runs a step of upkeep that is due.
+    /// Runs the step of upkeep that is due.
     fn upkeep(&self, store: &Store);
 }
 
-/// The table of functions that a handle was created with.
+/// The table of higher modules' functions that a store handle was created with.
 pub(crate) type Table = &'static dyn Above;
 
-/// Returns a handle's table of functions of higher modules.
+/// Returns the table of higher modules' functions of a store handle.
 pub(crate) fn above(store: &Store) -> Table {
     *store.part::<Table>()
 }

@@ -1,8 +1,8 @@
 //! Access to a store's keys, either directly or within a running transaction.
 //!
-//! Commands reach the store only through an [`Access`]. Outside a transaction, it is the store
-//! itself. Between MULTI and EXEC, the same calls work in the single transaction of all queued
-//! commands, which already holds the locks. Acquiring them again would deadlock.
+//! Commands use the store only through an [`Access`]. Outside a transaction, it is the store
+//! itself. Between MULTI and EXEC, the same calls operate within the transaction of all queued
+//! commands. That transaction already holds the locks, and acquiring them again would deadlock.
 
 use std::cell::Ref;
 
@@ -20,33 +20,33 @@ use crate::transaction::outbox::Post;
 use crate::transaction::savepoint::Savepoint;
 use crate::transaction::writer::Writer;
 
-/// Access to a store's keys. It is cheap to copy, like a reference.
+/// Access to a store's keys. Copying an `Access` is as cheap as copying a reference.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
     pub(crate) store: &'a Store,
     pub(crate) running: Option<&'a dyn Within>,
-    /// The expected size of the next write, if it is large.
+    /// The announced size of the next write, if it is large.
     pub(crate) load: Load,
     /// Whether lookups leave the access times of keys unchanged (CLIENT NO-TOUCH).
     pub(crate) untouched: bool,
 }
 
-/// A running transaction, without its lifetimes.
+/// A running transaction as a trait object, which hides its lifetimes.
 pub(crate) trait Within {
-    /// Whether the transaction holds the locks of `shards`. If it does not, it runs again with all
-    /// shards locked.
+    /// Returns whether the transaction has locked `shards`. If it has not, it will run again with
+    /// all shards locked.
     fn holds(&self, shards: ShardSet) -> bool;
-    /// Whether the transaction has to start again; see
+    /// Returns whether the transaction must start again; see
     /// [`Running::starts_again`](crate::Running::starts_again).
     fn starts_again(&self) -> bool;
     /// Returns the shards that the transaction has locked.
     fn shards(&self) -> ShardSet;
     /// Returns a view of the locked shards in their current state.
     fn view(&self) -> Ref<'_, View<'_>>;
-    /// Calls `body` once to change keys. If it returns false, it has failed, and its changes must
-    /// be undone.
+    /// Calls `body` once to change keys. If `body` returns false, it has failed, and the caller
+    /// must undo its changes.
     fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>) -> bool);
-    /// Queues work for after the commit.
+    /// Queues work or a notification for after the commit.
     fn post(&self, post: Post);
     /// Queues an event to publish after the commit.
     fn tell(&self, event: KeyEvent, database: usize, key: &[u8]);
@@ -69,7 +69,7 @@ impl Store {
     }
 }
 
-/// A read that fills a caller's buffer, as a type-erased function.
+/// A type-erased read that fills a caller's buffer.
 type Body<'b, S, R, E> = &'b dyn Fn(&Reader<'_, '_>, &mut S) -> Result<R, E>;
 
 #[inline(never)]
@@ -92,7 +92,7 @@ fn read_within<S: Scratch, R, E: From<Error>>(
     result
 }
 
-/// A change that fills a caller's buffer, as a type-erased function.
+/// A type-erased change that fills a caller's buffer.
 type Change<'b, S, R, E> = &'b dyn Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E>;
 
 #[inline(never)]
@@ -121,21 +121,21 @@ fn write_within<S: Scratch, R, E: From<Error>>(
 }
 
 impl<'a> Access<'a> {
-    /// Returns the same access. If `untouched` is set, its lookups do not count as uses of keys, so
-    /// OBJECT IDLETIME, OBJECT FREQ and eviction do not see them.
+    /// Returns this access with a different setting. If `untouched` is true, lookups do not count
+    /// as uses of keys, so they do not affect OBJECT IDLETIME, OBJECT FREQ and eviction.
     #[inline(always)]
     #[must_use]
     pub fn leaving_untouched(self, untouched: bool) -> Access<'a> {
         Access { untouched, ..self }
     }
 
-    /// Announces the size of the next writes, so that they do not have to run twice.
+    /// Announces the size of the next writes, so that they need not run again for lack of memory.
     #[inline(always)]
     pub fn expect(&mut self, load: Load) {
         self.load = load;
     }
 
-    /// Hashes a key.
+    /// Hashes the bytes of a key, for use in lookups.
     #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.store.key(bytes)
@@ -164,13 +164,13 @@ impl<'a> Access<'a> {
         self.store.shards()
     }
 
-    /// Returns the Unix time in milliseconds that expiry is based on.
+    /// Returns the Unix time in milliseconds with which expiry times are compared.
     #[inline]
     pub fn now(&self) -> u64 {
         self.store.now()
     }
 
-    /// Reads keys of several shards at one moment; see [`Store::read`].
+    /// Reads keys of several shards in one consistent state; see [`Store::read`].
     #[inline(always)]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -195,8 +195,8 @@ impl<'a> Access<'a> {
     }
 
     /// Changes keys of several shards; see [`Store::write`]. Within a transaction, an error does
-    /// not undo the changes of `body`. The caller that runs the commands must roll them back before
-    /// the transaction can commit.
+    /// not undo the changes of `body`. The code that runs the transaction's commands must roll them
+    /// back before the transaction can commit.
     #[inline(always)]
     pub fn write<R, E: From<Error>>(
         &self,
@@ -225,12 +225,12 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Runs one command of a transaction, and rolls back its changes if it fails. Outside a
-    /// transaction, the store rolls back a failed command anyway.
+    /// Runs one command of a transaction, and rolls back the command's changes if it fails. Outside
+    /// a transaction, the store itself rolls back a failed command.
     ///
     /// # Errors
-    /// Fails if [`Running::roll_back_to`](crate::Running::roll_back_to) does. An error of `body` is
-    /// in the inner result.
+    /// Fails if [`Running::roll_back_to`](crate::Running::roll_back_to) fails. An error of `body`
+    /// is in the inner result.
     pub fn attempt<R, E>(
         &self,
         body: impl FnOnce() -> Result<R, E>,
@@ -247,19 +247,19 @@ impl<'a> Access<'a> {
         Ok(result)
     }
 
-    /// Whether the surrounding transaction has to start again; see
+    /// Returns whether the surrounding transaction must start again; see
     /// [`Running::starts_again`](crate::Running::starts_again).
     pub fn starts_again(&self) -> bool {
         self.running.is_some_and(Within::starts_again)
     }
 
-    /// Whether this access is within a transaction.
+    /// Returns whether this access is within a transaction.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
     /// Records a use of a key; see [`Store::note_use`]. Within a transaction, the use is counted
-    /// once after the commit, no matter how often the transaction runs.
+    /// once after the commit, even if the transaction runs several times.
     #[inline(always)]
     pub fn note_use(&self, key: &Key<'_>) {
         if !self.untouched {
@@ -267,7 +267,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Like [`note_use`](Self::note_use), even if this access leaves keys untouched. Used by TOUCH.
+    /// Records a use of a key, as TOUCH does, even if this access leaves keys untouched.
     #[inline(always)]
     pub fn touch(&self, key: &Key<'_>) {
         match self.running {
@@ -275,13 +275,13 @@ impl<'a> Access<'a> {
                 running.post(Post::Use(key.shard, key.hash));
             }
             // Setting an access time twice is harmless. Use the time at which the transaction
-            // started writing.
+            // started to write.
             Some(_) => self.store.touch_written(key),
             None => self.store.note_use(key),
         }
     }
 
-    /// Like [`note_use`](Self::note_use), for a key that was just written. It uses the time of that
+    /// Like [`note_use`](Self::note_use), for a key that was just written. Reuses the time of that
     /// write.
     #[inline(always)]
     pub fn note_written(&self, key: &Key<'_>) {
@@ -292,8 +292,9 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Freezes the clock for this thread while the returned guard lives. A batch of commands then
-    /// reads the system clock at most once. Commands of a transaction share one time anyway.
+    /// Freezes the clock for this thread as long as the returned guard lives, so that a batch of
+    /// commands reads the system clock at most once. Commands of a transaction share one time even
+    /// without a guard.
     #[inline]
     pub fn freeze(&self) -> Frozen {
         self.store.clock.freeze()
@@ -314,7 +315,7 @@ impl<'a> Access<'a> {
         self.store.frequency(key)
     }
 
-    /// Sets the use counter of a key.
+    /// Sets the use counter of a key; see [`Store::set_frequency`].
     pub fn set_frequency(&self, key: &Key<'_>, counter: u8) {
         self.store.set_frequency(key, counter);
     }
@@ -329,7 +330,8 @@ impl<'a> Access<'a> {
         self.store.users()
     }
 
-    /// Returns the limit for [`used_memory`](Self::used_memory) in bytes. 0 means no limit.
+    /// Returns the memory limit in bytes, which applies to [`used_memory`](Self::used_memory). 0
+    /// means no limit.
     pub fn max_memory(&self) -> u64 {
         self.store.max_memory()
     }
@@ -354,13 +356,13 @@ impl<'a> Access<'a> {
         self.store.set_eviction(eviction)
     }
 
-    /// Returns the strings that are pinned for reading in place, with their readers and start
-    /// times, oldest first.
+    /// Returns the strings that are pinned for reading in place, oldest pin first. Each is returned
+    /// with the reading process and the start time of the pin.
     pub fn pins(&self) -> Vec<PinnedBlock> {
         self.store.pins()
     }
 
-    /// Returns the sizes of the store.
+    /// Returns statistics about the store's memory.
     pub fn statistics(&self) -> Statistics {
         self.store.statistics()
     }

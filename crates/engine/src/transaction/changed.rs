@@ -1,9 +1,9 @@
-//! The single place through which every change of a key goes, whether by a command, a typed call,
-//! expiry or eviction.
+//! Every change of a key, whether by a command, a typed call, expiry or eviction, is reported
+//! through this module.
 //!
 //! WATCH, the queues of waiting clients, and followers of all changes (a replica or a journal)
-//! depend on it. [`Writer::changed`] reports a change after making it and within its transaction,
-//! so a change that is undone is never reported.
+//! depend on it. [`Writer::changed`] reports a change after the change was made and within its
+//! transaction, so a change that is undone is never reported.
 
 use std::sync::atomic::Ordering;
 
@@ -19,12 +19,12 @@ use crate::transaction::effect::{Change, Effect, Follower};
 use crate::transaction::notice::Queue;
 use crate::transaction::writer::{Writer, root};
 
-/// The follower of a handle's changes, stored as a part of the handle.
+/// The follower of a store handle's changes, kept in the handle.
 #[derive(Default)]
 pub(crate) struct Followed(ForkMutex<Option<Follower>>);
 
 impl Writer<'_, '_> {
-    /// Reports the effect of a change on a key. Every change must end with this call.
+    /// Reports the effect of a change on a key. Every change must end with a call of this function.
     #[inline(always)]
     pub fn changed(&mut self, database: usize, key: &Key<'_>, effect: Effect) {
         let root = root(database, key);
@@ -34,8 +34,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Reports a change of data other than a value's elements to followers only. As in Redis, WATCH
-    /// and waiting clients do not see it as a change.
+    /// Reports a change to followers only. For data that is not an element of the value, whose
+    /// change, as in Redis, is invisible to WATCH and waiting clients.
     pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
         if self.outbox.is_followed() {
             self.outbox.follow(database, key.bytes, Effect::Changed);
@@ -43,7 +43,7 @@ impl Writer<'_, '_> {
     }
 
     /// Like [`changed`](Self::changed), for an entry whose value was changed in place. `hash` is
-    /// the hash of its key.
+    /// the hash of the entry's key.
     pub(crate) fn changed_in_place(
         &mut self,
         root: Root,
@@ -69,9 +69,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Reports that a key was removed because it has expired. The report is sent after the commit.
-    /// If the transaction fails, the key is removed again later. WATCH does not count this as a
-    /// change, because it checks deadlines itself.
+    /// Reports that a key was removed because it had expired. The report is sent after the commit.
+    /// If the transaction fails, the key is removed again later. WATCH does not count this removal
+    /// as a change, because it checks expiry itself.
     #[cold]
     pub(crate) fn expired(&mut self, database: usize, key: &Key<'_>) {
         self.outbox.expired(database, key.bytes);
@@ -93,7 +93,7 @@ impl Writer<'_, '_> {
         Ok(self.transaction.set_root(root.shard, word, epoch)?)
     }
 
-    /// Whether any key of a shard has a queue of waiting clients.
+    /// Returns whether any key of a shard has a queue of waiting clients.
     #[inline(always)]
     pub(crate) fn has_queues(&self, shard: usize) -> bool {
         let root = Root {
@@ -103,7 +103,7 @@ impl Writer<'_, '_> {
         root.get(self.view(), KEYS) != 0
     }
 
-    /// Remembers the queue of a changed key, if it has one.
+    /// Records the queue of a changed key, if it has a queue, for serving after the commit.
     #[cold]
     pub(crate) fn notice(&mut self, root: Root, hash: u64) {
         if root.database >= DATABASES {
@@ -116,13 +116,14 @@ impl Writer<'_, '_> {
         };
         let name = queue.name();
         let key = self.store.hidden_key(root.shard, &name);
-        // Ignore a damaged dictionary here. Calls that need it report the damage.
+        // Ignore a damaged dictionary: calls that need it report the damage.
         if let Ok(Some(_)) = dictionary::find(self.view(), queue.root(), &key) {
             self.outbox.notice(queue);
         }
     }
 
-    /// Remembers that all keys of a database may have changed.
+    /// Records that all keys of a database may have changed, so that all queues are served after
+    /// the commit.
     pub(crate) fn notice_all(&mut self, shard: usize) {
         if self.has_queues(shard) {
             self.outbox.notice_all();
@@ -131,8 +132,8 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// Sets a follower that receives the changes made through this handle after each commit, or
-    /// removes it. The follower must not use the store.
+    /// Sets or removes the follower, which receives the changes made through this handle after each
+    /// commit. The follower must not use the store.
     pub fn follow(&self, follower: Option<Follower>) {
         self.is_followed
             .store(follower.is_some(), Ordering::Release);

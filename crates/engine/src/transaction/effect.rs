@@ -5,16 +5,17 @@
 pub enum Effect {
     /// The value or the expiry of the key changed.
     Changed,
-    /// The key was removed, either explicitly or with its last element.
+    /// The key was removed, either explicitly or because its last element was removed.
     Removed,
-    /// The key was removed because it has expired.
+    /// The key was removed because it had expired.
     Expired,
-    /// The key was evicted.
+    /// The key was evicted to free memory.
     Evicted,
 }
 
 impl Effect {
-    /// Returns the effect of a removal of elements. `gone` says whether it removed the key, too.
+    /// Returns the effect of removing elements from a key. `gone` is whether the removal also
+    /// removed the key.
     #[inline(always)]
     pub(crate) fn of_taking(gone: bool) -> Effect {
         if gone {
@@ -25,7 +26,7 @@ impl Effect {
     }
 }
 
-/// A change, as reported by [`Store::follow`](crate::Store::follow).
+/// A change of one or more keys, as reported by [`Store::follow`](crate::Store::follow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A change of one key, given by its database and name.
@@ -39,5 +40,5 @@ pub enum Change {
     },
 }
 
-/// A callback that receives changes in order.
+/// A callback that receives the changes of a store handle, in order.
 pub type Follower = Box<dyn FnMut(Change) + Send>;

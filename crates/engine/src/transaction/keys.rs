@@ -14,9 +14,11 @@ use crate::transaction::above::above;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 
-/// The number of keys between two checks of whether the shard's hint table is large enough.
+/// The number of inserted keys between two checks of whether the shard's table of access times
+/// (hints) is large enough.
 const COUNT_EVERY: u64 = 4096;
-/// The minimum number of buckets or leaves that a command frees while it adds items.
+/// The minimum number of buckets or leaves of removed structures that a command frees when it adds
+/// items.
 const FREED_ALONG: u64 = 8;
 
 impl Writer<'_, '_> {
@@ -36,8 +38,8 @@ impl Writer<'_, '_> {
         dictionary_change::remove(self.transaction, root, found.slot)
     }
 
-    /// Sets or removes a key's expiry in Unix milliseconds. Returns whether the key existed. A
-    /// deadline in the past does not remove the key immediately.
+    /// Sets or removes a key's expiry in Unix milliseconds. Returns whether the key existed. An
+    /// expiry in the past does not remove the key immediately.
     pub fn set_expiry(
         &mut self,
         database: usize,
@@ -103,7 +105,7 @@ impl Writer<'_, '_> {
         Ok(at)
     }
 
-    /// Inserts an entry into the dictionary. Its key must not be in the dictionary.
+    /// Inserts an entry into a dictionary that must not contain the entry's key yet.
     pub(crate) fn insert(
         &mut self,
         root: Root,
@@ -126,7 +128,8 @@ impl Writer<'_, '_> {
         self.free_along(root.shard, 1)
     }
 
-    /// Reports the shard's number of keys, so that its hint table grows after the commit.
+    /// Reports the number of keys in a shard, so that the shard's table of access times (hints) can
+    /// grow after the commit.
     #[cold]
     fn count_keys(&mut self, shard: usize) {
         let words = self
@@ -137,8 +140,8 @@ impl Writer<'_, '_> {
         self.transaction.expect_keys(shard, keys);
     }
 
-    /// Moves a key to a different database, which must not contain it. Returns whether the key
-    /// existed. O(1) for any value.
+    /// Moves a key to a different database, which must not contain the key. Returns whether the key
+    /// existed. O(1), regardless of the size of the value.
     pub fn move_to(&mut self, key: &Key<'_>, from: usize, to: usize) -> Result<bool, Error> {
         let Some(found) = self.find_slot(from, key)? else {
             return Ok(false);
@@ -160,8 +163,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Renames a key, including its expiry, and replaces the destination. Returns whether the key
-    /// existed. At most one page is copied: a larger value is handed over.
+    /// Renames a key, including its expiry, and replaces the destination. Returns whether the
+    /// source existed. Copies at most one page: a larger value is handed over without copying.
     pub fn rename(&mut self, database: usize, from: &Key<'_>, to: &Key<'_>) -> Result<bool, Error> {
         if from.bytes == to.bytes {
             return Ok(self.find(database, from)?.is_some());
@@ -170,7 +173,7 @@ impl Writer<'_, '_> {
             return Ok(false);
         }
         self.remove_quietly(database, to)?;
-        // Look up the key again, because the removal may have moved buckets.
+        // Look up the source again, because removing the destination may have moved buckets.
         let Some(found) = self.find_slot(database, from)? else {
             return Ok(false);
         };
@@ -188,7 +191,7 @@ impl Writer<'_, '_> {
     }
 
     /// Copies a key's value and expiry to a key that must not exist. Returns whether the source
-    /// exists.
+    /// existed.
     pub fn copy(&mut self, from: (usize, &Key<'_>), to: (usize, &Key<'_>)) -> Result<bool, Error> {
         let Some(entry) = self.find(from.0, from.1)? else {
             return Ok(false);
@@ -203,7 +206,7 @@ impl Writer<'_, '_> {
     }
 
     /// Creates an entry with the same value for a different key. With `take`, the new entry takes
-    /// over the value's block, otherwise the block is copied.
+    /// over the block of the value, otherwise the block is copied.
     fn copy_entry(
         &mut self,
         entry: &Entry,
@@ -243,7 +246,7 @@ impl Writer<'_, '_> {
         self.new_entry(key.shard, header, key.bytes, expiry, &value, 0)
     }
 
-    /// Swaps two databases in all shards, which must all be locked. O(1).
+    /// Swaps two databases in all shards. All shards must be locked. O(number of shards).
     pub fn swap_databases(&mut self, one: usize, other: usize) -> Result<(), Error> {
         if one == other {
             return Ok(());
@@ -275,7 +278,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Frees everything that an entry refers to. The caller frees the entry itself.
+    /// Frees all memory that an entry refers to. The caller frees the entry itself.
     #[inline(always)]
     pub(crate) fn discard_value(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
         match entry.header.form() {
@@ -295,8 +298,9 @@ impl Writer<'_, '_> {
         above(self.store).discard_object(self, shard, entry)
     }
 
-    /// Frees some removed structures along with a command that adds `items` items. It frees more
-    /// than these items take, so the graveyard cannot grow faster than it is drained.
+    /// Frees part of the shard's removed structures during a command that adds `items` items. Frees
+    /// at least one bucket or leaf for each item, so that the graveyard (the queue of large values
+    /// to free) shrinks faster than it can grow.
     #[inline]
     pub(crate) fn free_along(&mut self, shard: usize, items: usize) -> Result<(), Error> {
         if graveyard::is_dying(self.view(), shard) {
@@ -306,7 +310,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Lowers the earliest deadlines that the expiry sweep knows, if `deadline` is earlier.
+    /// Lowers the earliest expiry times that the expiry sweep keeps for a database, if `deadline`
+    /// is earlier.
     #[inline]
     pub(crate) fn note_deadline(&mut self, root: Root, deadline: u64) -> Result<(), Error> {
         for word in [SOONEST, SEEN] {

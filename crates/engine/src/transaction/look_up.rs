@@ -1,5 +1,5 @@
-//! The end of a lookup: the key's use, or the miss, is recorded, and expired keys that were found
-//! are removed.
+//! The end of a lookup, which records the key's use or reports the miss, and removes the expired
+//! keys that the lookup found.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::transaction::access::Access;
 
-/// The number of keys removed in one transaction.
+/// The maximum number of expired keys that one transaction removes.
 const STEP: usize = 32;
-/// The maximum time that a command waits for the lock to remove the expired keys that it found.
+/// The maximum time that a command waits for a lock to remove the expired keys that it found.
 const MOMENT: Duration = Duration::from_micros(100);
 
 impl Store {
-    /// Whether this thread remembers expired keys that may still exist.
+    /// Returns whether this thread remembers expired keys that may still exist.
     #[inline]
     pub fn met_expired() -> bool {
         expired_seen::has_any()
     }
 
-    /// Ends a lookup by a typed call in the same way as a lookup by a command.
+    /// Ends a lookup by a typed call, in the same way as a lookup by a command.
     #[inline(always)]
     pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
         if found {
@@ -40,27 +40,27 @@ impl Store {
         self.access().end_command();
     }
 
-    /// Stops this process from removing expired keys until a Unix time in milliseconds, although
-    /// lookups do not return them. 0 resumes the removal. CLIENT PAUSE uses this.
+    /// Stops this process from removing expired keys until the given Unix time in milliseconds.
+    /// Lookups still treat these keys as missing. 0 resumes the removal. CLIENT PAUSE uses this.
     pub fn keep_expired_until(&self, time: u64) {
         self.expired_stay.store(time, Ordering::Relaxed);
     }
 
-    /// Whether expired keys are currently not removed.
+    /// Returns whether the removal of expired keys is currently stopped.
     pub fn keeps_expired(&self) -> bool {
         let until = self.expired_stay.load(Ordering::Relaxed);
         until != 0 && until > unix_milliseconds()
     }
 
-    /// Removes the expired keys that reads of this thread found. Returns the number of keys that
-    /// still existed and had expired.
+    /// Removes the expired keys that this thread's reads found. Returns the number of these keys
+    /// that still existed and had expired.
     pub fn remove_met(&self) -> Result<u64, Error> {
         self.access().remove_met()
     }
 }
 
 impl Access<'_> {
-    /// Ends the lookup of a key: records its use, or reports that it does not exist.
+    /// Ends the lookup of a key: records a use of the key, or reports that the key does not exist.
     #[inline(always)]
     pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
         if found {
@@ -73,33 +73,33 @@ impl Access<'_> {
     /// Ends the lookup of a key that does not exist; see [`looked_up`](Self::looked_up).
     #[cold]
     pub fn missed(&self, database: usize, key: &Key<'_>) {
-        // A process whose keys are all missing detects a removed file here. No system call is made
-        // under locks (W9), and a write has already checked before locking.
+        // A process whose lookups all miss detects a removed file at this point. No system call is
+        // made under locks (W9), and a write has already checked before it acquired its locks.
         if self.running.is_none() {
             self.store.look_for_file();
         }
         if self.tells_of_misses() {
-            // Report the expiry of the key before the miss.
+            // Remove the expired key first, so that its expiry is reported before the miss.
             self.end_command();
             self.tell_miss(database, key.bytes);
         }
     }
 
-    /// Ends a command: removes the expired keys that it found, as Redis does immediately. Only
-    /// checks a flag of this thread if there are none.
+    /// Ends a command by removing the expired keys that it found, which Redis does immediately. If
+    /// it found none, only checks a flag of this thread.
     #[inline]
     pub fn end_command(&self) {
         if Store::met_expired() {
-            // If the lock is held or the store is damaged, leave it to the next writer: a read
-            // waits for no other process (R9).
+            // If a lock is held or the store is damaged, leave the removal to the next writer,
+            // because a read must not wait for other processes (R9).
             let _limited = limit_patience(MOMENT);
             let _ = self.remove_met();
         }
     }
 
-    /// Removes the expired keys that reads of this thread found; see [`Store::remove_met`]. Within
-    /// a transaction, only keys in its locked shards are removed, and a failed removal is rolled
-    /// back.
+    /// Removes the expired keys that this thread's reads found; see [`Store::remove_met`]. Within a
+    /// transaction, removes only keys in the transaction's locked shards, and rolls back a failed
+    /// removal.
     pub fn remove_met(&self) -> Result<u64, Error> {
         let met = expired_seen::take();
         // The command has already completed, so a signal must not change its reply.
@@ -142,12 +142,13 @@ mod tests {
     use crate::transaction::writer::Expiry;
     use crate::types::string::hot::{Condition, SetOptions};
 
-    /// Creates a store in which the given keys of a database have expired but still exist.
+    /// Creates a store in which the given keys of a database have expired but have not been
+    /// removed.
     fn with_expired(database: usize, keys: &[&[u8]]) -> (tempfile::TempDir, Store) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");
-        // Otherwise, upkeep after a command might remove the keys first.
+        // Otherwise, the upkeep after a command could remove the keys first.
         store.leave_upkeep_to_a_timer();
         store.set_time(1000);
         let options = SetOptions {
@@ -168,13 +169,13 @@ mod tests {
         let (_directory, store) = with_expired(0, &keys);
         let mut out = Vec::new();
         for number in 0..100_u8 {
-            // Read like a command, which removes expired keys only after its reply.
+            // Read as a command does, which removes expired keys only after its reply.
             assert!(!store.access().get(0, &[number], &mut out).expect("read"));
         }
         assert_eq!(store.count_keys(0).expect("counted"), 100);
         store.set(0, &[7], b"again").expect("set");
         assert!(Store::met_expired());
-        // The sweep during the insertion has removed some of the keys.
+        // The sweep during the insertion has already removed some of the keys.
         let removed = store.remove_met().expect("removed");
         assert!((1..100).contains(&removed), "{removed}");
         assert!(!Store::met_expired());

@@ -2,22 +2,22 @@
 
 use crate::structures::roots::SUBSCRIPTIONS;
 
-/// The kind of a subscription.
+/// The kind of name that a client subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// A channel, by name.
+    /// A channel, given by its name.
     Channel,
-    /// All channels whose names match a pattern.
+    /// A pattern, which stands for all channels whose names match it.
     Pattern,
-    /// A shard channel, by name. Shard channels have a separate namespace.
+    /// A shard channel, given by its name. Shard channels have a separate namespace.
     Shard,
 }
 
 impl Topic {
-    /// All kinds of subscriptions.
+    /// All kinds of topics.
     pub const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::Shard];
 
-    /// Returns the number of the dictionary for these subscriptions.
+    /// Returns the number of the hidden dictionary that contains the subscriptions of this kind.
     pub(crate) const fn database(self) -> usize {
         SUBSCRIPTIONS + self as usize
     }
@@ -27,19 +27,21 @@ impl Topic {
     }
 }
 
-/// The flag in a record's kind for a message whose body is the name of a parcel.
+/// The flag in a record's kind that marks the body as the name of a parcel (a long message in the
+/// store).
 const BY_NAME: u8 = 0x80;
 
-/// The kind of a record, which describes its message.
+/// The kind of a record in the message ring, which describes its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageKind {
     pub(crate) topic: Topic,
-    /// Whether the body is the name of a parcel instead of the message itself.
+    /// Whether the body is the name of a parcel (a long message in the store) rather than the
+    /// message itself.
     pub(crate) by_name: bool,
 }
 
 impl MessageKind {
-    /// Returns the kind of a message that is stored in its record.
+    /// Returns the kind of a message whose body is stored in the record itself.
     pub(crate) fn whole(topic: Topic) -> MessageKind {
         MessageKind {
             topic,
@@ -60,7 +62,7 @@ impl MessageKind {
     }
 }
 
-/// A message to send.
+/// A message to be sent after the commit.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
     pub(crate) kind: MessageKind,
@@ -69,7 +71,7 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
-    /// Returns the memory that the message uses in bytes.
+    /// Returns the number of bytes of memory that the message occupies.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Letter>() + self.name.len() + self.body.len()
     }

@@ -1,9 +1,9 @@
-//! Changing keys, in single changes or in transactions of many commands, and the work that follows
-//! a commit. The types and all higher modules use this folder.
+//! Changing keys, in single changes or in transactions of many commands, and the work after a
+//! commit. The types and all higher modules use this folder.
 //!
-//! - `above`: calls from a transaction to higher modules, which it does not depend on.
+//! - `above`: calls from a transaction to higher modules, which it must not depend on.
 //! - `access`: the access to keys that commands use: the store itself, or a running transaction.
-//! - `changed`: the single place through which every change of a key goes.
+//! - `changed`: the module through which every change of a key is reported.
 //! - `effect`: the effects of changes, as watchers and followers see them.
 //! - `keys`: inserting, removing, moving, renaming and copying keys.
 //! - `load`: the expected size of a command's changes, announced before its first lock.
@@ -12,11 +12,11 @@
 //! - `notice`: queues of waiting clients whose keys a transaction changed.
 //! - `notify`: publishing keyspace events.
 //! - `outbox`: the work and the notifications that a transaction leaves for after its commit.
-//! - `read`: reading the keys of several shards at one moment.
+//! - `read`: reading the keys of several shards in one consistent state.
 //! - `retry`: retrying a transaction.
 //! - `running`: a running transaction of many commands.
-//! - `savepoint`: points of a transaction to roll back to.
-//! - `watch`: watched keys: whether a key has changed since it was watched.
+//! - `savepoint`: states to which a transaction can be rolled back.
+//! - `watch`: detecting whether a key has changed since it was watched.
 //! - `write`: changing keys of several shards.
 //! - `writer`: write access to keys within a transaction.
 

@@ -4,15 +4,15 @@ use crate::handle::store::Store;
 use crate::structures::key::Key;
 use crate::structures::roots::{DATABASES, QUEUES, Root};
 
-/// The number of keys that one transaction remembers individually. If it changes more keys, all
-/// queues are checked.
+/// The maximum number of queues that one transaction records individually. Beyond this number, all
+/// queues are served.
 const KEYS_MAX: usize = 1024;
 
-/// Identifies the queue of waiting clients of a key.
+/// Identifies the queue of clients that wait for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Queue {
     pub(crate) database: usize,
-    /// The hash of the key.
+    /// The hash of the key that the clients wait for.
     pub(crate) hash: u64,
     pub(crate) shard: usize,
 }
@@ -26,7 +26,7 @@ impl Queue {
         }
     }
 
-    /// Returns the name of the queue in its dictionary.
+    /// Returns the name of the queue in its hidden dictionary.
     pub(crate) fn name(&self) -> [u8; 16] {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&(self.database as u64).to_le_bytes());
@@ -38,7 +38,8 @@ impl Queue {
         let (database, hash) = name.split_first_chunk::<8>()?;
         let hash = u64::from_le_bytes(hash.try_into().ok()?);
         let database = u64::from_le_bytes(*database) as usize;
-        // Names with a higher database number are lists of mailboxes.
+        // Names with a higher database number are lists of mailboxes (records of answered waiters),
+        // not queues.
         (database < DATABASES).then_some(Queue {
             database,
             hash,
@@ -46,7 +47,7 @@ impl Queue {
         })
     }
 
-    /// Returns the key of this queue, if it is among `keys`.
+    /// Returns the key in `keys` whose waiting clients are in this queue, if any.
     pub(crate) fn key_among<'k>(&self, store: &Store, keys: &[&'k [u8]]) -> Option<&'k [u8]> {
         let is_this = |key: &&&[u8]| store.key(key).hash == self.hash;
         keys.iter().find(is_this).copied()
@@ -61,22 +62,22 @@ impl Queue {
     }
 }
 
-/// The queues whose keys a transaction changed. Empty if no client waits.
+/// The queues whose keys a transaction changed. It stays empty if no clients are waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
     /// The queues in the order of the changes, without duplicates.
     pub(crate) queues: Vec<Queue>,
-    /// Whether all queues must be checked. Then no more queues are added.
+    /// Whether all queues must be served. If so, no further queues are added to `queues`.
     pub(crate) all: bool,
 }
 
 impl Noticed {
-    /// Returns the current count, to which [`cut`](Self::cut) can return.
+    /// Returns the current count of queues, to which [`cut`](Self::cut) can return.
     pub(crate) fn count(&self) -> usize {
         self.queues.len() + usize::from(self.all)
     }
 
-    /// Drops everything after the first `count` queues.
+    /// Removes all queues after the first `count` queues.
     pub(crate) fn cut(&mut self, count: usize) {
         self.all &= count > self.queues.len();
         self.queues.truncate(count);

@@ -8,25 +8,25 @@ use crate::transaction::access::Access;
 use crate::transaction::writer::{Writer, outbox_of, root};
 
 impl Access<'_> {
-    /// Returns the classes of events that are published; see
+    /// Returns the classes of the keyspace events that are published; see
     /// [`Store::told_events`](crate::Store::told_events).
     pub fn told_events(&self) -> EventClasses {
         self.store.told_events()
     }
 
-    /// Sets which events all processes publish; see
+    /// Sets the classes of keyspace events that all processes publish; see
     /// [`Store::tell_events`](crate::Store::tell_events).
     pub fn tell_events(&self, classes: EventClasses) -> Result<(), Error> {
         self.store.tell_events(classes)
     }
 
-    /// Whether events are published for lookups of missing keys.
+    /// Returns whether lookups of missing keys publish an event.
     #[inline]
     pub fn tells_of_misses(&self) -> bool {
         self.told_events().has(KeyEvent::KeyMiss.class())
     }
 
-    /// Publishes an event for the lookup of a missing key.
+    /// Publishes an event for the lookup of a missing key, within a transaction after the commit.
     pub fn tell_miss(&self, database: usize, key: &[u8]) {
         match self.running {
             Some(running) => running.tell(KeyEvent::KeyMiss, database, key),
@@ -40,7 +40,7 @@ impl Access<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Publishes an event of a key after the commit of the transaction.
+    /// Queues an event of a key, to be published after the transaction commits.
     #[inline(always)]
     pub fn tell(&mut self, event: KeyEvent, database: usize, key: &Key<'_>) {
         if self.outbox.tells() {
@@ -48,7 +48,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Publishes the event, followed by `del` if the change removed the key.
+    /// Queues an event of a key, followed by `del` if the change removed the key.
     #[inline(always)]
     pub(crate) fn tell_taken(
         &mut self,
@@ -63,9 +63,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Calls `body` to change a key, and publishes `event` instead of the events of its individual
-    /// changes. If the key is gone afterwards, `del` is published instead. Nothing is published if
-    /// the key exists neither before nor after.
+    /// Calls `body` to change a key, and publishes `event` instead of the events of the individual
+    /// changes. Publishes `del` instead if `body` removed the key, and nothing if the key exists
+    /// neither before nor after `body`.
     pub fn tell_as<R, E: From<Error>>(
         &mut self,
         event: KeyEvent,
@@ -92,7 +92,7 @@ impl Writer<'_, '_> {
         Ok(result)
     }
 
-    /// Suppresses all events of `body`, except for those of expired keys.
+    /// Calls `body` with its events suppressed, except for events of expired keys.
     pub(crate) fn quietly<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
         self.outbox.mute();
         let result = body(self);

@@ -1,9 +1,10 @@
 //! The work and the notifications that a transaction leaves for after its commit.
 //!
-//! Each run of a transaction starts with an empty outbox and returns it by value, so everything
-//! that a rolled-back run queued is dropped with it (W10). The outbox is a list in the order of the
-//! changes, and a savepoint is a position in it to which the list can be cut back. Nothing in it
-//! happens before the commit, and nothing in it can make the transaction fail afterwards.
+//! Each run of a transaction starts with an empty outbox and returns it by value, so all work that
+//! a rolled-back run queued is dropped with the outbox (W10). The outbox is a list in the order of
+//! the changes, and a savepoint is a position to which the list can be cut back. Nothing in the
+//! outbox is executed before the commit, and a failure to execute it cannot make the transaction
+//! fail.
 
 use crate::handle::events::{EventClasses, KeyEvent};
 use crate::handle::expired_seen;
@@ -19,18 +20,19 @@ pub(crate) struct Outbox {
     classes: EventClasses,
     /// The nesting depth of changes that suppress events.
     muted: u32,
-    /// Whether the handle has a follower.
+    /// Whether the store handle has a follower, which receives all changes.
     followed: bool,
-    /// The content. It is `None`, and costs almost nothing, for most transactions.
+    /// The queued work and notifications. For most transactions this is `None`, which costs almost
+    /// nothing.
     content: Option<Box<Content>>,
 }
 
-/// The content of an outbox after the end of its transaction. It is one word, because every change
-/// passes it on.
+/// The content of an outbox after its transaction has ended. It is a single word, because every
+/// change passes it on.
 #[derive(Debug)]
 pub(crate) struct Mail(pub(crate) Option<Box<Content>>);
 
-/// The content of an outbox that is not empty.
+/// The content of a nonempty outbox.
 #[derive(Debug)]
 pub(crate) struct Content {
     /// The classes of events that are published.
@@ -39,24 +41,24 @@ pub(crate) struct Content {
     pub(crate) noticed: Noticed,
 }
 
-/// A single piece of work or notification.
+/// One piece of work or one notification for after the commit.
 #[derive(Debug)]
 pub(crate) enum Post {
-    /// An event of a key to publish.
+    /// An event of a key, to be published.
     Event(KeyEvent, usize, Box<[u8]>),
-    /// A key that was removed because it has expired.
+    /// A key that was removed because it had expired.
     Expired(usize, Box<[u8]>),
-    /// A message to send.
+    /// A message to be sent.
     Letter(Letter),
-    /// One more use of the key with this hash in this shard.
+    /// A use of the key with this hash in this shard, to be counted.
     Use(usize, u64),
-    /// Memory of flushed databases to free.
+    /// The databases were flushed, so their memory must be freed.
     Flushed,
-    /// A change to report to the follower.
+    /// A change to be reported to the follower.
     Change(Change),
 }
 
-/// A position in an outbox.
+/// A position in an outbox, to which it can be cut back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     posts: usize,
@@ -75,19 +77,19 @@ impl Outbox {
         }
     }
 
-    /// Whether any events are published.
+    /// Returns whether any events are published.
     #[inline(always)]
     pub(crate) fn tells(&self) -> bool {
         self.classes != EventClasses::default()
     }
 
-    /// Whether the handle has a follower.
+    /// Returns whether the store handle has a follower, which receives all changes.
     #[inline(always)]
     pub(crate) fn is_followed(&self) -> bool {
         self.followed
     }
 
-    /// Whether the names of expired keys are reported to a follower or as events.
+    /// Returns whether the names of expired keys are needed, for a follower or for events.
     #[inline(always)]
     pub(crate) fn names_expired(&self) -> bool {
         self.followed || self.tells()
@@ -104,28 +106,28 @@ impl Outbox {
         })
     }
 
-    /// Adds an item.
+    /// Adds one piece of work or one notification.
     #[cold]
     pub(crate) fn post(&mut self, post: Post) {
         self.content().posts.push(post);
     }
 
-    /// Adds an event, if its class is published.
+    /// Adds an event of a key, if its class is published.
     #[cold]
     pub(crate) fn tell(&mut self, event: KeyEvent, database: usize, key: &[u8]) {
-        // Internal dictionaries have no events that clients see.
+        // Changes in internal dictionaries publish no events.
         if self.muted == 0 && self.classes.tell_of(event) && database < DATABASES {
             self.post(Post::Event(event, database, key.into()));
         }
     }
 
-    /// Adds a key that was removed because it has expired.
+    /// Adds a key that was removed because it had expired.
     #[cold]
     pub(crate) fn expired(&mut self, database: usize, key: &[u8]) {
         self.post(Post::Expired(database, key.into()));
     }
 
-    /// Adds a change for the follower.
+    /// Adds a change of one key for the follower.
     #[cold]
     pub(crate) fn follow(&mut self, database: usize, key: &[u8], effect: Effect) {
         if database < DATABASES {
@@ -134,7 +136,7 @@ impl Outbox {
         }
     }
 
-    /// Adds a change of all keys of a database in one shard for the follower.
+    /// Adds a change of all keys of a database in one shard, for the follower.
     #[cold]
     pub(crate) fn follow_all(&mut self, root: Root) {
         let Root { shard, database } = root;
@@ -143,29 +145,29 @@ impl Outbox {
         }
     }
 
-    /// Suppresses events until the matching call of [`unmute`](Self::unmute). Calls may be nested.
+    /// Suppresses events until the matching call of [`unmute`](Self::unmute). Calls can be nested.
     pub(crate) fn mute(&mut self) {
         self.muted += 1;
     }
 
-    /// Ends the suppression by the matching call of [`mute`](Self::mute).
+    /// Ends the suppression of events that the matching call of [`mute`](Self::mute) started.
     pub(crate) fn unmute(&mut self) {
         self.muted -= 1;
     }
 
-    /// Remembers the queue of a changed key.
+    /// Records the queue of a changed key, for serving after the commit.
     #[cold]
     pub(crate) fn notice(&mut self, queue: Queue) {
         self.content().noticed.add(queue);
     }
 
-    /// Remembers that all keys with queues may have changed.
+    /// Records that all queues must be served after the commit.
     #[cold]
     pub(crate) fn notice_all(&mut self) {
         self.content().noticed.add_all();
     }
 
-    /// Returns the current end of the outbox.
+    /// Returns the current end of the outbox, to which [`cut`](Self::cut) can return.
     pub(crate) fn mark(&self) -> Mark {
         self.content
             .as_ref()
@@ -175,9 +177,9 @@ impl Outbox {
             })
     }
 
-    /// Drops everything that was added since a mark, because the changes since then were rolled
-    /// back. Expired keys that these changes removed exist again, so they are remembered as if a
-    /// read had found them.
+    /// Drops all work and notifications added since the position `mark`, because the changes since
+    /// then were rolled back. Expired keys that these changes removed exist again, so they are
+    /// remembered as if a read had found them.
     pub(crate) fn cut(&mut self, mark: Mark) {
         let Some(content) = &mut self.content else {
             return;
@@ -190,7 +192,7 @@ impl Outbox {
         content.noticed.cut(mark.noticed);
     }
 
-    /// Returns the content at the end of the transaction.
+    /// Ends the outbox at the end of the transaction, and returns its content.
     #[inline(always)]
     pub(crate) fn close(self) -> Mail {
         Mail(self.content)

@@ -1,4 +1,4 @@
-//! Reading the keys of several shards at one moment.
+//! Reading the keys of several shards in one consistent state.
 
 use undercroft_memory::{Image, Scratch, ShardSet, View, defer_signals};
 
@@ -9,9 +9,9 @@ use crate::structures::roots::{EXPIRES, KEYS, Root};
 use crate::transaction::retry::FailedTry;
 
 impl Store {
-    /// Reads keys of several shards at one moment. `body` may run several times, and its result
-    /// counts only if nothing changed meanwhile. `body` is [`Fn`] and [`Sync`], so that it cannot
-    /// carry state from one run to the next (R8).
+    /// Reads keys of several shards in one consistent state. `body` may run several times, and its
+    /// result counts only if nothing changed during the run. `body` is [`Fn`] and [`Sync`], so that
+    /// it cannot carry state from one run to the next (R8).
     #[inline(always)]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -22,7 +22,7 @@ impl Store {
     }
 
     /// Like [`read`](Self::read), but fills a caller's buffer. The buffer is cleared before each
-    /// run of `body` and when the read fails (R8).
+    /// run of `body` and if the read fails (R8).
     #[inline(always)]
     pub fn read_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -41,8 +41,8 @@ impl Store {
         }
     }
 
-    /// Like [`read`](Self::read), for code that restores the items of dead clients in marked shards
-    /// (L5).
+    /// Like [`read`](Self::read), but also reads marked shards. For code that returns the items of
+    /// dead clients to their keys (L5).
     pub(crate) fn read_marked<R>(
         &self,
         shards: ShardSet,
@@ -52,14 +52,14 @@ impl Store {
         self.segment.read_marked(shards, read)
     }
 
-    /// Holds the locks of several shards while `body` runs once. For tests.
+    /// Holds the locks of several shards while `body` runs once. Only for tests.
     #[doc(hidden)]
     pub fn hold<R>(&self, shards: ShardSet, mut body: impl FnMut() -> R) -> Result<R, Error> {
         self.read_locked(shards, |_| body())
     }
 
-    /// Reads several shards under their locks. `body` runs exactly once, so it can pass data to
-    /// other code directly.
+    /// Reads several shards under their locks. `body` runs exactly once, so it can have side
+    /// effects.
     pub(crate) fn read_locked<R>(
         &self,
         shards: ShardSet,
@@ -76,8 +76,8 @@ impl Store {
         }
     }
 
-    /// Copies the store at one moment, at which `moment` is called, while other processes keep
-    /// working. Tests use `between`, which is called after every page.
+    /// Copies a consistent state of the store while other processes keep working. Calls `moment` at
+    /// the moment of that state, and `between`, which tests use, after every page.
     pub(crate) fn image<T>(
         &self,
         mut moment: impl FnMut() -> T,

@@ -1,4 +1,5 @@
-//! Retrying a transaction that ran out of memory or found a marked shard.
+//! Retries a transaction that ran out of memory, or that found a marked shard, which may contain
+//! items of dead clients.
 
 use undercroft_memory::{defer_signals, has_removed_in_part};
 
@@ -7,7 +8,7 @@ use crate::handle::store::Store;
 use crate::transaction::above::above;
 use crate::transaction::outbox::{Mark, Outbox};
 
-/// The error of a failed try, either of the body or of the segment.
+/// The error of a failed attempt at a change, raised either by the body or by the segment.
 pub(crate) struct FailedTry<E> {
     error: E,
     cause: Cause,
@@ -15,14 +16,14 @@ pub(crate) struct FailedTry<E> {
     pub(crate) beyond: bool,
 }
 
-/// The cause of a failed try.
+/// The cause of a failed attempt, which decides how to retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// An error of the body, or an error that a retry cannot fix.
+    /// The body returned an error, or a retry cannot fix the error.
     Other,
     /// The segment was out of memory.
     Full,
-    /// A shard is marked: items of dead clients must be restored first (L5).
+    /// A shard is marked, so the items of dead clients must first be returned to their keys (L5).
     Marked,
 }
 
@@ -36,9 +37,9 @@ impl<E> FailedTry<E> {
         }
     }
 
-    /// Returns the error of a change that is rolled back, and drops its outbox. The expired keys
-    /// that the change removed exist again, so they are remembered. If the change runs again, it
-    /// finds these keys itself.
+    /// Creates the error of a change that is rolled back, and drops the change's outbox. The
+    /// expired keys that the change removed exist again, so they are remembered. If the change runs
+    /// again, it finds these keys itself.
     #[cold]
     pub(crate) fn failed(error: E, mut outbox: Outbox, again: bool) -> FailedTry<E> {
         if !again {
@@ -64,20 +65,21 @@ impl<E: From<Error>> From<undercroft_memory::Error> for FailedTry<E> {
 }
 
 impl Store {
-    /// Prepares a retry: restores the items of dead clients in marked shards, or frees memory.
+    /// Prepares a retry: returns the items of dead clients in marked shards to their keys, or frees
+    /// memory.
     ///
     /// # Errors
-    /// Returns the original error if a retry would fail as well.
+    /// Returns the original error if a retry would fail, too.
     #[cold]
     pub(crate) fn try_again<E: From<Error>>(&self, failed: FailedTry<E>) -> Result<(), E> {
         match failed.cause {
             Cause::Other => Err(failed.error),
             Cause::Marked => above(self).look_after(self).map_err(E::from),
-            // A removal that was partly committed cannot run again, because it could not report the
-            // removed part again.
+            // A removal that was partly committed must not run again, because the second run would
+            // not report the keys that the first run removed.
             Cause::Full if has_removed_in_part() => Err(failed.error),
             Cause::Full => {
-                // The original error takes precedence over an interruption here.
+                // Defer signals: the original error takes precedence over an interruption.
                 let _deferred = defer_signals();
                 if above(self).free_memory(self) {
                     Ok(())

@@ -1,4 +1,4 @@
-//! A running transaction of many commands.
+//! The running transaction of many commands, as its body sees it.
 
 use std::cell::{Cell, Ref, RefCell};
 
@@ -25,12 +25,12 @@ pub struct Running<'r, 's> {
     soundness: RefCell<Soundness>,
 }
 
-/// Whether a transaction can be committed.
+/// Whether the transaction can be committed.
 enum Soundness {
     Sound,
-    /// A change failed and was not undone, so it may be half done.
+    /// A change failed and was not undone, so it may be incomplete.
     Spoiled,
-    /// A rollback failed for this reason.
+    /// A rollback failed with this error.
     Stuck(Error),
 }
 
@@ -45,7 +45,7 @@ impl Running<'_, '_> {
         }
     }
 
-    /// Creates a savepoint of all changes so far. O(locked shards).
+    /// Creates a savepoint after all changes so far. O(locked shards).
     pub fn savepoint(&self) -> Savepoint {
         let mut savepoint = Savepoint::default();
         self.save_to(&mut savepoint);
@@ -53,8 +53,8 @@ impl Running<'_, '_> {
     }
 
     /// Like [`savepoint`](Self::savepoint), but overwrites a savepoint in place and invalidates all
-    /// earlier ones. For callers that run commands one by one and only roll back the last one.
-    /// O(locked shards).
+    /// earlier savepoints. For callers that run commands one by one and roll back at most the last
+    /// command. O(locked shards).
     pub fn renew(&self, savepoint: &mut Savepoint) {
         let mut writer = self.writer.borrow_mut();
         writer.transaction.renew(&mut savepoint.changes);
@@ -63,11 +63,11 @@ impl Running<'_, '_> {
     }
 
     /// Undoes all changes since a savepoint, and drops the work and notifications that were queued
-    /// since then. O(undone changes).
+    /// since the savepoint. O(undone changes).
     ///
     /// # Errors
-    /// Returns [`Error::Spoiled`] if memory cannot be given back at the moment. The transaction
-    /// then fails with that reason, unless it is rolled back further.
+    /// Returns [`Error::Spoiled`] if memory cannot be returned to the heap now. The transaction
+    /// then fails with the underlying error, unless it is rolled back further.
     pub fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
         let mut writer = self.writer.borrow_mut();
         let undone = writer.transaction.roll_back_to(&savepoint.changes);
@@ -82,13 +82,13 @@ impl Running<'_, '_> {
         Ok(())
     }
 
-    /// Whether the transaction has to start again with more memory or more locks. Its changes are
-    /// then undone, and an error of the last command has no meaning.
+    /// Returns whether the transaction must start again with more memory or more locks. Its changes
+    /// are then undone, and an error of the last command has no meaning.
     pub fn starts_again(&self) -> bool {
         self.beyond.get() || self.writer.borrow().transaction.is_short()
     }
 
-    /// Computes the outcome of the transaction from the result of its body, and the content of its
+    /// Returns the outcome of the transaction, given the result of its body, and the content of its
     /// outbox.
     fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Mail), FailedTry<E>> {
         let beyond = self.beyond.get();
@@ -161,11 +161,12 @@ impl Within for Running<'_, '_> {
 }
 
 impl Store {
-    /// Runs many commands as one atomic transaction, even if this process is killed. No reader sees
-    /// a partial state. `body` reaches the store only through [`Running::access`]. Like the body of
-    /// [`write`](Store::write), it may run several times and cannot carry state from one run to the
-    /// next. The clock is frozen meanwhile. An error from `body` undoes everything. If a command
-    /// uses a shard that is not in `shards`, `body` runs again with all shards locked.
+    /// Runs many commands as one transaction, which is atomic even if this process is killed.
+    /// Readers never see a partial state. `body` uses the store only through [`Running::access`].
+    /// Like the body of [`write`](Store::write), it may run several times and cannot carry state
+    /// from one run to the next. The clock is frozen during the transaction. An error from `body`
+    /// undoes all changes. If a command uses a shard that is not in `shards`, `body` runs again
+    /// with all shards locked.
     ///
     /// # Errors
     /// Returns the errors of `body` and of [`write`](Store::write), and [`Error::Spoiled`] if a
@@ -179,10 +180,10 @@ impl Store {
     }
 
     /// Like [`transact`](Self::transact), but fills a caller's buffer, for example with replies.
-    /// The buffer is cleared before each run of `body` and when the transaction fails (W10).
+    /// The buffer is cleared before each run of `body` and if the transaction fails (W10).
     ///
     /// # Errors
-    /// Returns the same errors as [`transact`](Self::transact).
+    /// Returns the errors of [`transact`](Self::transact).
     pub fn transact_into<S: Scratch, R, E: From<Error>>(
         &self,
         shards: ShardSet,

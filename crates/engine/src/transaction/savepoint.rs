@@ -1,8 +1,8 @@
-//! Savepoints of a transaction of many commands.
+//! Savepoints, to which a transaction of many commands can be rolled back.
 
 use crate::transaction::outbox::Mark;
 
-/// The state of a transaction to which it can be rolled back; see
+/// A state of a transaction to which it can be rolled back; see
 /// [`Running::savepoint`](crate::Running::savepoint).
 #[derive(Clone, Debug, Default)]
 pub struct Savepoint {

@@ -1,10 +1,10 @@
-//! Watched keys (M2): whether a key has changed since it was watched.
+//! Watched keys (M2), for detecting whether a key has changed since it was watched.
 //!
-//! Each change of a key increments modification counters of its shard, which are selected by
-//! database and hash. Keys share counters, so a watcher may see the change of a different key, but
+//! Each change of a key increments modification counters of the key's shard, which are selected by
+//! database and hash. Keys share counters, so a watcher can see the change of a different key, but
 //! never misses a change of its own key. Two events do not count as a change of the key and are
-//! recorded separately: its deadline, which can pass without any change, and the epoch of its
-//! database, which grows when the entire database is emptied or swapped.
+//! recorded separately: the key's expiry, which needs no change, and the emptying or swapping of
+//! its entire database, which increments the database's epoch.
 
 use undercroft_memory::{Changes, ShardSet, View, defer_signals};
 
@@ -23,17 +23,17 @@ pub struct Watch {
     database: usize,
     key: Box<[u8]>,
     shard: usize,
-    /// The epoch of change counting.
+    /// The epoch of change counting when the key was watched.
     epoch: u64,
     changes: Changes,
-    /// The epoch of the database.
+    /// The epoch of the database, which grows when the entire database is emptied or swapped.
     database_epoch: u64,
-    /// The deadline of the key, or `None` if the key was missing or had expired.
+    /// The expiry of the key, or `None` if the key was missing or had expired.
     found: Option<Option<u64>>,
 }
 
 impl Watch {
-    /// Whether this is a watch of the given key.
+    /// Returns whether this watch watches the given key.
     pub fn is_of(&self, database: usize, key: &[u8]) -> bool {
         self.database == database && *self.key == *key
     }
@@ -50,7 +50,7 @@ fn counted_as(database: usize, hash: u64) -> u64 {
     hash ^ (database as u64).wrapping_mul(0x9e5_0079_e500_0000)
 }
 
-/// Returns the deadline of a key, or `None` if the key does not exist or has expired.
+/// Returns the expiry of a key, or `None` if the key does not exist or has expired.
 fn look(
     store: &Store,
     view: &View<'_>,
@@ -81,13 +81,14 @@ impl Watch {
         if view.root(self.shard, EPOCHS + self.database) == self.database_epoch {
             return Ok(true);
         }
-        // A missing key is unchanged if it is also missing from the new content of the database.
+        // A missing key is unchanged if it is still missing after the database was emptied or
+        // swapped.
         Ok(self.found.is_none() && look(store, view, self.database, &key)?.is_none())
     }
 }
 
 impl Access<'_> {
-    /// Starts watching keys, all at one moment. O(keys).
+    /// Starts watching several keys, all in their state at one moment. O(keys).
     ///
     /// # Errors
     /// Fails if the store is not writable or a lock cannot be acquired.
@@ -100,7 +101,7 @@ impl Access<'_> {
         let keys: Vec<Key<'k>> = keys.map(|key| store.key(key)).collect();
         loop {
             store.segment.count_changes()?;
-            // The locks guarantee that every later change of these keys is counted.
+            // Holding the locks guarantees that every later change of these keys is counted.
             let watches = self.write(store.shards_of(&keys), |writer| {
                 let Some(epoch) = store.segment.change_epoch() else {
                     return Ok(None);
@@ -127,7 +128,7 @@ impl Access<'_> {
         }
     }
 
-    /// Whether a key is unchanged since it was watched.
+    /// Returns whether a key is unchanged since it was watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         // The caller may be unable to report an interruption, so defer signals.
         let _deferred = defer_signals();
@@ -138,19 +139,19 @@ impl Access<'_> {
 }
 
 impl Running<'_, '_> {
-    /// Whether a key is unchanged since it was watched.
+    /// Returns whether a key is unchanged since it was watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         self.access().is_unchanged(watch)
     }
 }
 
 impl Writer<'_, '_> {
-    /// Whether a key is unchanged since it was watched. The shard of the key must be locked.
+    /// Returns whether a key is unchanged since it was watched. The key's shard must be locked.
     pub(crate) fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         watch.is_unchanged(self.store, self.view())
     }
 
-    /// Kept out of line, so that a change costs only one branch if no key is watched.
+    /// Out of line, so that a change costs only one branch if no key is watched.
     #[cold]
     pub(super) fn count_change(&mut self, root: Root, hash: u64) {
         let counted_as = counted_as(root.database, hash);

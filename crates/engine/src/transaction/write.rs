@@ -13,8 +13,8 @@ use crate::transaction::retry::FailedTry;
 use crate::transaction::writer::Writer;
 
 impl Store {
-    /// Changes keys of several shards atomically. An error from `body` undoes everything. `body`
-    /// may run several times if memory or log is short at first. Like the body of
+    /// Changes keys of several shards atomically. An error from `body` undoes all changes. `body`
+    /// may run several times if the first run lacks memory or undo log. Like the body of
     /// [`read`](Self::read), it is [`Fn`] and [`Sync`], so that it cannot carry state from one run
     /// to the next (W10).
     #[inline(always)]
@@ -27,7 +27,7 @@ impl Store {
     }
 
     /// Like [`write`](Self::write), but fills a caller's buffer. The buffer is cleared before each
-    /// run of `body` and when the change fails (W10).
+    /// run of `body` and if the change fails (W10).
     #[inline(always)]
     pub fn write_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -46,8 +46,9 @@ impl Store {
         Ok(value)
     }
 
-    /// Like [`write`](Self::write), but returns the queues of waiting clients instead of serving
-    /// them. For code that restores the items of dead clients in marked shards (L5).
+    /// Like [`write`](Self::write), but also changes marked shards, and returns the queues of
+    /// waiting clients instead of serving them. For code that returns the items of dead clients to
+    /// their keys (L5).
     pub(crate) fn write_marked<R>(
         &self,
         shards: ShardSet,
@@ -60,7 +61,7 @@ impl Store {
         Ok((value, noticed))
     }
 
-    /// Changes keys of several shards. Returns the result, and the work for after the commit.
+    /// Changes keys of several shards. Returns the result and the work to do after the commit.
     #[inline(always)]
     fn change<S: Scratch, R, E: From<Error>>(
         &self,
@@ -97,9 +98,9 @@ impl Store {
     }
 
     /// Retries work that was skipped because of a lock: serving queues, ending waits and
-    /// subscriptions, sending messages of committed changes. Stops at the first lock that cannot be
-    /// acquired. Returns the time after which to call this again, if work is left. Almost free if
-    /// there is nothing to do, and every write calls it, too.
+    /// subscriptions, and sending messages of committed changes. Stops at the first lock that
+    /// cannot be acquired. If work remains, returns the time after which to call this again. If no
+    /// work is pending, the cost is one load. Every write also calls this.
     pub fn settle_waits(&self) -> Option<Duration> {
         if !self.has_backlog() {
             return None;
@@ -107,8 +108,8 @@ impl Store {
         above(self).settle(self)
     }
 
-    /// Calls [`settle_waits`](Self::settle_waits) before a change, unless the change itself is part
-    /// of the work that follows a commit.
+    /// Calls [`settle_waits`](Self::settle_waits) before a change, unless the change itself belongs
+    /// to the work after a commit.
     #[cold]
     pub(crate) fn settle_first(&self) {
         if !are_signals_deferred() {

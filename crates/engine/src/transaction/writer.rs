@@ -15,7 +15,7 @@ use crate::structures::roots::Root;
 use crate::transaction::effect::Effect;
 use crate::transaction::outbox::Outbox;
 
-/// The new expiry of a key when its value is set.
+/// The expiry that a key gets when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// The key does not expire.
@@ -26,16 +26,16 @@ pub enum Expiry {
     Keep,
 }
 
-/// Write access to the keys of the locked shards. All changes made through it become visible
+/// Write access to the keys of the locked shards. All changes made through a writer become visible
 /// together, or not at all.
 pub struct Writer<'w, 's> {
     pub(crate) store: &'w Store,
     pub(crate) transaction: &'w mut Transaction<'s>,
-    /// The work and the notifications for after the commit.
+    /// The work and the notifications to process after the commit.
     pub(crate) outbox: Outbox,
 }
 
-/// A key that was found, with the slot that refers to its entry.
+/// The entry of a key that was found, with the slot that refers to the entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) slot: Slot,
@@ -52,13 +52,14 @@ impl<'w, 's> Writer<'w, 's> {
         }
     }
 
-    /// Returns a view of the locked shards for reading entries.
+    /// Returns a view of the locked shards, through which entries are read.
     #[inline(always)]
     pub fn view(&self) -> &View<'s> {
         self.transaction.view()
     }
 
-    /// Returns a reader for keys of the locked shards in their current state.
+    /// Returns a reader for keys of the locked shards in their current state, including uncommitted
+    /// changes.
     pub fn reader(&self) -> Reader<'_, 's> {
         Reader {
             store: self.store,
@@ -66,24 +67,24 @@ impl<'w, 's> Writer<'w, 's> {
         }
     }
 
-    /// Hashes a key.
+    /// Hashes the bytes of a key, for use in lookups.
     #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.store.key(bytes)
     }
 
-    /// Prefetches the next keys of a walk over many keys; see [`Store::warm_ahead`].
+    /// Prefetches the next of many keys into the CPU caches; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);
     }
 
-    /// Returns the Unix time in milliseconds.
+    /// Returns the Unix time in milliseconds with which expiry times are compared.
     pub fn now(&self) -> u64 {
         self.store.now()
     }
 
-    /// Looks up a key. An expired key is removed and counts as missing. If the transaction fails,
+    /// Looks up a key. An expired key is removed and treated as missing. If the transaction fails,
     /// the key is removed later.
     #[inline(always)]
     pub fn find(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Entry>, Error> {
@@ -112,8 +113,8 @@ impl<'w, 's> Writer<'w, 's> {
         Ok(Some(found))
     }
 
-    /// Prepares for a removal in parts. If the transaction runs in parts, its first part counts as
-    /// a change of the key, whatever happens to the other parts (M2).
+    /// Prepares for a removal in parts. If the transaction commits in parts, its first part counts
+    /// as a change of the key, even if later parts fail (M2).
     pub(crate) fn expect_parts(&mut self, database: usize, key: &Key<'_>) {
         if self.transaction.is_in_parts() {
             self.changed(database, key, Effect::Changed);
@@ -129,7 +130,7 @@ impl<'w, 's> Writer<'w, 's> {
         }
     }
 
-    /// Removes a key. Returns whether it existed.
+    /// Removes a key. Returns whether the key existed.
     pub fn remove(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let removed = self.remove_quietly(database, key)?;
         if removed {
@@ -138,7 +139,7 @@ impl<'w, 's> Writer<'w, 's> {
         Ok(removed)
     }
 
-    /// Removes a key without publishing a `del` event. Returns whether it existed.
+    /// Removes a key without publishing a `del` event. Returns whether the key existed.
     pub fn remove_quietly(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         match self.find_slot(database, key)? {
             None => Ok(false),
@@ -150,7 +151,7 @@ impl<'w, 's> Writer<'w, 's> {
         }
     }
 
-    /// Removes a key if it has expired. Returns whether it had.
+    /// Removes a key if it has expired. Returns whether it had expired.
     pub(crate) fn remove_expired(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let there = dictionary::find_slot(self.view(), root(database, key), key)?.is_some();
         Ok(there && self.find_slot(database, key)?.is_none())
@@ -165,7 +166,7 @@ pub(crate) fn root(database: usize, key: &Key<'_>) -> Root {
     }
 }
 
-/// Creates an empty outbox, with two loads.
+/// Creates an empty outbox. The cost is two atomic loads.
 #[inline(always)]
 pub(crate) fn outbox_of(store: &Store) -> Outbox {
     Outbox::new(

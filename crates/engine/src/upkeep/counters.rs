@@ -1,11 +1,11 @@
-//! Counters of the keys that this process evicted or removed on expiry.
+//! Counters of the keys that this process evicted, and of the expired keys that it removed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::handle::store::Store;
 use crate::transaction::access::Access;
 
-/// The counters of evicted and expired keys, kept as a part of the store handle.
+/// The counters of evicted and expired keys, kept in the store handle.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     evicted: AtomicU64,
@@ -13,12 +13,12 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts one evicted key.
+    /// Counts one key that was evicted.
     pub(crate) fn count_evicted(&self) {
         self.evicted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one key removed because it had expired.
+    /// Counts one key that was removed because it had expired.
     pub(crate) fn count_expired(&self) {
         self.expired.fetch_add(1, Ordering::Relaxed);
     }
@@ -26,7 +26,7 @@ impl Counters {
 
 impl Store {
     /// Returns the number of keys that this process evicted since it opened the store or since the
-    /// last [`reset_evicted_keys`](Store::reset_evicted_keys).
+    /// last call of [`reset_evicted_keys`](Store::reset_evicted_keys).
     pub fn evicted_keys(&self) -> u64 {
         self.part::<Counters>().evicted.load(Ordering::Relaxed)
     }

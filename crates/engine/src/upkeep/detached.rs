@@ -1,11 +1,12 @@
-//! Deferred freeing of subtrees that LTRIM or XTRIM cut off a list or a stream with an arena. The
-//! subtrees are freed later in bounded steps, while the rest of the value stays in use.
+//! Deferred freeing of subtrees that LTRIM or XTRIM cut off a list or a stream that has its own
+//! arena (a separate memory area). The subtrees are freed later in bounded steps, while the rest of
+//! the value stays in use.
 //!
-//! The subtrees are in the value's arena, which may move to another shard or be returned to the
+//! The subtrees lie in the value's arena, which can move to another shard or be returned to the
 //! heap before they are freed. Each arena therefore has a list of small blocks, called parts, each
-//! of which refers to one subtree. The arena's note refers to the record of that list in the
-//! shard's graveyard, and the record refers back to the arena. Code that moves or frees the arena
-//! clears the record first (H4).
+//! of which refers to one subtree. A word in the arena's header (its note) refers to the record of
+//! that list in the shard's graveyard (the queue of structures to free), and the record refers back
+//! to the arena. Code that moves or frees the arena clears the record first (H4).
 //!
 //! ```text
 //! a part, 32 bytes:
@@ -21,10 +22,10 @@ use crate::types::contract::DyingTree;
 use crate::types::value_type::ValueType;
 use crate::upkeep::dying::{Left, free_leaves, tree_of};
 
-/// Maximum number of parts of one value that the store check follows.
+/// The maximum number of parts of one value that the structural check follows.
 const PARTS_MAX: usize = 1 << 20;
 
-/// Returns the tree implementation for the parts that a record refers to.
+/// Returns the tree implementation for the cut-off parts that a record refers to.
 fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn DyingTree, Error> {
     match view.word(record + TYPE)? {
         LIST => tree_of(ValueType::List),
@@ -35,8 +36,8 @@ fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn DyingTree, Erro
     }
 }
 
-/// Frees up to `leaves` leaves of the first part that a record refers to, and subtracts the work
-/// done from `leaves`. Returns whether no parts are left, so that the record can go.
+/// Frees up to `leaves` leaves of a record's first part, and subtracts the freed leaves from
+/// `leaves`. Returns whether no parts are left, so that the record can be removed.
 pub(crate) fn free_a_little(
     transaction: &mut Transaction<'_>,
     shard: usize,
@@ -61,7 +62,7 @@ pub(crate) fn free_a_little(
     Ok(next == 0)
 }
 
-/// Returns all parts that a record refers to, for the store check.
+/// Returns all cut-off parts that a record refers to, for the structural check.
 pub(crate) fn all(view: &View<'_>, record: Offset) -> Result<Vec<(Offset, Left)>, Error> {
     let [arena, _, mut part] = view.words::<3>(record + MAIN)?;
     let mut parts = Vec::new();

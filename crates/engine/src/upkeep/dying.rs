@@ -1,4 +1,4 @@
-//! The kinds of structure that upkeep frees, and freeing the leaves of trees.
+//! The kinds of structures that upkeep frees in steps, and freeing the leaves of trees.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction};
 
@@ -9,19 +9,19 @@ use crate::structures::tree::Subtree;
 use crate::types::contract::DyingTree;
 use crate::types::value_type::ValueType;
 
-/// Number of freed blocks of long items that count as much work as one leaf or bucket.
+/// The number of freed blocks of long items that count as much work as one leaf or bucket.
 const LIKE_A_LEAF: u64 = 8;
 
 /// The kind of a structure that is being freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dying {
-    /// The dictionary of a database: tables that refer to entries.
+    /// The dictionary of a database, whose tables refer to entries.
     Keys,
-    /// The dictionary of a large collection: tables that refer to elements.
+    /// The dictionary of a large collection, whose tables refer to elements.
     Elements,
-    /// Parts cut off the tree of a list or a stream that is still in use in its arena.
+    /// Parts that were cut off the tree of a list or a stream, which is still in use.
     Parts,
-    /// The tree of an object of the given type.
+    /// The tree of a value of the given type.
     Tree(ValueType),
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn tree_of(value_type: ValueType) -> Result<&'static dyn DyingTree, E
 
 /// Frees up to `leaves` leaves of a tree and subtracts the work done from `leaves`. `tree` is the
 /// offset of the root word in the record or part. Blocks of long items also count as work. Returns
-/// whether the whole tree is freed.
+/// whether the entire tree has been freed.
 pub(crate) fn free_leaves(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -76,13 +76,13 @@ pub(crate) fn free_leaves(
     Ok(false)
 }
 
-/// The remains of one structure that is being freed.
+/// The remaining memory of a structure that is being freed.
 pub(crate) enum Left {
-    /// Tables, the kind of data they refer to, and the first bucket of each table that is not freed
-    /// yet.
+    /// Tables, the kind of data that they refer to, and for each table its first bucket that has
+    /// not been freed yet.
     Tables(Dying, Vec<(Table, u64)>),
-    /// A tree, and how far it has been freed.
+    /// A tree, and how much of it has been freed.
     Tree(&'static dyn DyingTree, Subtree, u64),
-    /// Blocks that refer to parts of the tree of a list or a stream, and the parts.
+    /// Blocks that refer to cut-off parts of the tree of a list or a stream, and these parts.
     Parts(Vec<(Offset, Left)>),
 }

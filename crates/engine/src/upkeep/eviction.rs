@@ -1,9 +1,9 @@
-//! Eviction: makes room when `maxmemory` is reached (M1).
+//! Eviction, which makes room when the store reaches `maxmemory` (M1).
 //!
-//! As in Redis, keys to evict are chosen by sampling. Each round reads a few keys of one shard
-//! without a lock and keeps the best candidates in a pool for the next round; the rounds take the
-//! shards in turn. Only the removal of a key takes a lock, that of the key's shard, so the work
-//! under a lock is bounded (W9) whatever is evicted.
+//! As in Redis, the keys to evict are chosen by sampling. Each round reads a few keys of one shard
+//! without a lock and keeps the best candidates in a pool for the next round. The rounds cycle
+//! through the shards. Only the removal of a key takes a lock, the lock of the key's shard, so the
+//! work under a lock is bounded (W9) even for large values.
 
 use std::time::{Duration, Instant};
 
@@ -26,47 +26,47 @@ use crate::upkeep::counters::Counters;
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;
 
-/// Maximum number of candidates kept for the next round.
+/// The maximum number of candidates kept for the next round.
 const POOL: usize = 16;
-/// Maximum number of buckets sampled in one read.
+/// The maximum number of buckets sampled in one read.
 pub(crate) const BUCKETS: u64 = 64;
-/// The time for which a command keeps evicting after it has evicted in proportion to the bytes it
+/// The time for which a command keeps evicting once it has evicted enough for the bytes that it
 /// adds.
 const AT_ONCE: Duration = Duration::from_micros(500);
-/// A command evicts at least this multiple of the bytes it adds, however long that takes; otherwise
-/// data would grow faster than eviction removes it.
+/// A command evicts at least this multiple of the bytes that it adds, regardless of the time that
+/// takes. Otherwise, data could grow faster than eviction removes it.
 const TIMES_AS_MUCH: u64 = 2;
-/// Maximum number of consecutive rounds in which other processes take all candidates before the
-/// command gives up.
+/// The maximum number of consecutive rounds in which other processes take all candidates, after
+/// which the command gives up.
 const LOST_AT_ONCE: u64 = 100;
-/// Number of evicted keys between two looks at the clock.
+/// The number of evicted keys after which the clock is read again.
 const LOOK_EVERY: u64 = 64;
-/// The score of an expired key.
+/// The eviction score of an expired key.
 pub(crate) const EXPIRED: u64 = u64::MAX;
 
-/// A sampled key that may be evicted.
+/// A sampled key that may be evicted next.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) score: u64,
     pub(crate) database: usize,
     pub(crate) shard: usize,
     pub(crate) key: Vec<u8>,
-    /// The offset at which the entry must still be; 0 accepts any offset.
+    /// The offset at which the key's entry must still be, or 0 to accept any offset.
     pub(crate) at: Offset,
 }
 
-/// The best candidates so far, best last.
+/// The best candidates so far, in ascending order of their scores.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionPool {
     policy: EvictionPolicy,
     candidates: Vec<Candidate>,
-    /// Where the search for keys with a deadline resumes when such keys are rare.
+    /// The position at which the search for keys with an expiry resumes if such keys are rare.
     position: u64,
-    /// The shard to sample next.
+    /// The shard to sample in the next round.
     shard: usize,
 }
 
-/// The eviction pool that all threads of a handle share, kept as a part of the handle.
+/// The eviction pool that all threads of a store handle share, kept in the handle.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(ForkMutex<EvictionPool>);
 
@@ -93,36 +93,36 @@ impl EvictionPool {
 /// The outcome of one attempt to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EvictionRound {
-    /// A key was evicted, or some flushed memory was freed.
+    /// A key was evicted, or memory of a flushed database was freed.
     Made,
-    /// Other processes removed or changed every candidate, and thereby may have made room.
+    /// Other processes removed or changed every candidate, which may have made room.
     Lost,
-    /// There was nothing to evict.
+    /// There was no key to evict.
     Nothing,
 }
 
-/// The outcome of evicting one candidate.
+/// The outcome of trying to evict one candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Evicted,
-    /// The key is gone, or no longer qualifies for eviction.
+    /// The key no longer exists, or no longer qualifies for eviction.
     Void,
     /// The shard of the key is locked.
     Locked,
 }
 
 impl Store {
-    /// Seeds the random choices of eviction and of use counters, for tests.
+    /// Seeds the random choices of eviction and of use counters. Only for tests.
     pub fn set_random(&self, seed: u64) {
         self.chance.seed(seed);
     }
 
     /// Makes room for a command that adds about `bytes` bytes. At the memory limit, evicts keys in
-    /// proportion to `bytes`, as far as the policy allows. Takes a few nanoseconds while usage is
-    /// far below the limit. Must not be called within a transaction.
+    /// proportion to `bytes`, as far as the policy allows. If usage is far below the limit, this
+    /// takes only a few nanoseconds. Must not be called within a transaction.
     ///
     /// # Errors
-    /// [`Error::MaxMemory`] if the policy leaves no key to evict.
+    /// Returns [`Error::MaxMemory`] if the policy leaves no key to evict.
     #[inline]
     pub fn check_memory_for(&self, bytes: usize) -> Result<(), Error> {
         let limit = self.segment.max_memory();
@@ -146,12 +146,13 @@ impl Store {
     }
 
     /// Evicts keys until at most `limit` bytes are in use, for a command that adds about `brings`
-    /// bytes. Frees at least twice that many bytes, however long it takes, and then continues for
-    /// half a millisecond. A remaining excess, as after the limit was lowered, is left to later
-    /// commands and to upkeep. Must not be called within a transaction.
+    /// bytes. Frees at least twice that many bytes, regardless of the time that takes, and then
+    /// continues for up to half a millisecond. Any remaining excess, for example after the limit
+    /// was lowered, is left to later commands and to upkeep. Must not be called within a
+    /// transaction.
     ///
     /// # Errors
-    /// [`Error::MaxMemory`] if there is nothing to evict.
+    /// Returns [`Error::MaxMemory`] if there are no keys to evict.
     #[cold]
     pub fn make_room(&self, limit: u64, brings: u64) -> Result<(), Error> {
         let (start, least) = (Instant::now(), brings.saturating_mul(TIMES_AS_MUCH));
@@ -174,8 +175,8 @@ impl Store {
             return Ok(());
         }
         if policy == EvictionPolicy::NoEviction {
-            // Removed values that are not freed yet, or expired keys that are not removed yet, may
-            // make room.
+            // Freeing values that were already removed, or removing expired keys, may make enough
+            // room.
             while self.used_memory() > limit {
                 if !self.reclaim(|| self.used_memory() <= limit)? {
                     return Err(Error::MaxMemory);
@@ -183,8 +184,8 @@ impl Store {
             }
             return Ok(());
         }
-        // If another thread is using the pool, use a private one. It starts at a random shard, so
-        // that no shard is emptied first.
+        // If another thread is using the shared pool, use a private pool. It starts at a random
+        // shard, so that evictions are spread over all shards.
         let mut own = EvictionPool {
             shard: self.chance.next() as usize % self.shards(),
             ..EvictionPool::default()
@@ -213,8 +214,8 @@ impl Store {
         }
     }
 
-    /// Runs one step of eviction if more memory is in use than the limit allows. Returns whether
-    /// usage is still above the limit.
+    /// Runs one step of eviction if the store uses more memory than the limit allows. Returns
+    /// whether usage is still above the limit.
     ///
     /// # Errors
     /// Returns the errors of [`write`](Store::write).
@@ -225,16 +226,17 @@ impl Store {
         }
         match self.check_memory_for(0) {
             Ok(()) => Ok(self.used_memory() > limit),
-            // The policy leaves no key to evict. Writers get this error, and another step of upkeep
-            // would not find a key either.
+            // The policy leaves no key to evict. Writers get this error, and further steps of
+            // upkeep would not find a key either.
             Err(Error::MaxMemory) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Evicts one key, or frees some of the memory that a flush left.
+    /// Evicts one key, or frees a part of the memory that a flush or a removal left.
     fn evict_one(&self, pool: &mut EvictionPool, samples: u64) -> Result<EvictionRound, Error> {
-        // Free flushed memory before evicting any key: it costs no data and is fast.
+        // Free the memory of flushed databases before evicting a key, because that is fast and
+        // loses no data.
         for shard in 0..self.shards() {
             if self.segment.has_remains(shard) && self.reclaim_step(shard, Locked::Skip)? {
                 return Ok(EvictionRound::Made);
@@ -248,19 +250,19 @@ impl Store {
                 locked = Some(shard);
                 continue;
             }
-            // Free the remains of removed values before evicting any key.
+            // Free the memory of removed values before evicting a key.
             if self.reclaim_step(shard, Locked::Skip)? {
                 return Ok(EvictionRound::Made);
             }
             self.look_for_candidates(pool, shard, samples)?;
-            // A candidate may have been used since it was sampled, so score it again.
+            // A candidate may have been used since it was sampled, so compute its score again.
             for _ in 0..=POOL {
                 let Some(candidate) = pool.candidates.pop() else {
                     break;
                 };
                 let now = self.key(&candidate.key);
                 let score = match pool.policy.measure() {
-                    // The removal itself checks the deadline of these keys.
+                    // For these keys, the removal itself checks the expiry.
                     Measure::Deadline => candidate.score,
                     _ if candidate.score == EXPIRED => EXPIRED,
                     measure => self.evictability(measure, &now, None),
@@ -281,7 +283,7 @@ impl Store {
                 }
             }
         }
-        // Every candidate is in a locked shard, so wait for one of the locks.
+        // Every candidate is in a locked shard, so wait for one of these shards' locks.
         let Some(shard) = locked else {
             return Ok(without);
         };
@@ -321,9 +323,9 @@ impl Store {
         }
     }
 
-    /// Samples some keys of a shard and keeps the best as candidates. If the policy evicts only
-    /// keys with a deadline and these are rare, samples more buckets, up to the whole shard. Each
-    /// read takes no lock.
+    /// Samples a few keys of a shard and keeps the best keys as candidates. If the policy evicts
+    /// only keys with an expiry and these are rare, samples more buckets, up to the entire shard.
+    /// The reads take no locks.
     fn look_for_candidates(
         &self,
         pool: &mut EvictionPool,
@@ -366,7 +368,7 @@ impl Store {
                     self.look_at_buckets(root, position, pool.policy, samples, &mut found)?;
                 looked_at += BUCKETS;
             }
-            // The next search resumes where this one ended.
+            // Make the next search resume where this search ended.
             pool.position = position;
         }
         if pool.policy.measure() == Measure::None && found.len() > 1 {
@@ -377,8 +379,8 @@ impl Store {
         Ok(())
     }
 
-    /// Samples up to 64 buckets of a dictionary, until at least `samples` keys were seen. Returns
-    /// the position to resume from.
+    /// Samples up to 64 buckets of a dictionary, until at least `samples` keys have been seen.
+    /// Returns the position at which to resume.
     fn look_at_buckets(
         &self,
         root: Root,
@@ -429,9 +431,9 @@ impl Store {
 }
 
 impl Writer<'_, '_> {
-    /// Removes a key to make room. Returns whether the key was removed: it must exist and have a
-    /// deadline if the policy requires one. It must also lie at the candidate's offset if that is
-    /// set, and must have expired if the candidate was chosen as expired.
+    /// Removes a key to make room, if it still qualifies. The key must exist, have an expiry if the
+    /// policy requires that, be at the candidate's offset if that is set, and have expired if the
+    /// candidate was chosen as expired. Returns whether the key was removed.
     fn evict(
         &mut self,
         candidate: &Candidate,
@@ -458,7 +460,7 @@ impl Writer<'_, '_> {
         self.remove_found(root, Found { slot, entry })?;
         self.changed(database, key, Effect::Evicted);
         self.tell(KeyEvent::Evicted, database, key);
-        // A large value is freed in steps; do the first step now.
+        // A large value is freed in steps, so run the first step now.
         graveyard::free_a_little(self, key.shard, graveyard::STEP)?;
         Ok(true)
     }
@@ -466,8 +468,8 @@ impl Writer<'_, '_> {
 
 impl Access<'_> {
     /// Makes room for a command that adds about `bytes` bytes; see [`Store::check_memory_for`].
-    /// Does nothing within a transaction: room was made for all its commands before it began, as in
-    /// Redis.
+    /// Does nothing within a transaction. As in Redis, room was made for all its commands before
+    /// the transaction began.
     ///
     /// # Errors
     /// Returns the errors of [`Store::check_memory_for`].
@@ -564,8 +566,8 @@ mod tests {
             key: format!("gone:{number}").into_bytes(),
             at: 0,
         };
-        // Candidates with better scores than any existing key fill the pool and leave no room for
-        // real ones.
+        // Fill the pool with candidates that score higher than any existing key, so that it has no
+        // room for real candidates.
         store.part::<Pool>().0.lock().candidates = (0..POOL).map(gone).collect();
         store.part::<Pool>().0.lock().policy = EvictionPolicy::AllKeysLru;
         store

@@ -1,9 +1,8 @@
-//! Expiry: removes expired keys that no client asks for (M1, M8).
+//! Expiry: removes expired keys that no client accesses (M1, M8).
 //!
-//! Each shard stores, for each database, a time before which no key expires. Setting a deadline
-//! lowers that time. A sweep that has gone through all buckets raises it to the soonest deadline
-//! that it saw. So nothing is searched while no key can have expired, and every expired key is
-//! found.
+//! For each database, each shard stores a time before which no key expires. Setting an expiry
+//! lowers that time. A sweep that has visited all buckets raises it to the earliest expiry that it
+//! saw. As a result, a sweep searches only if a key may have expired, and finds every expired key.
 
 use undercroft_memory::{Offset, ShardSet};
 
@@ -19,24 +18,24 @@ use crate::structures::roots::{EXPIRES, KEYS, NEXT_TABLE, Root, SEEN, SOONEST, S
 use crate::transaction::writer::Writer;
 use crate::upkeep::graveyard;
 
-/// Buckets swept in one transaction.
+/// The number of buckets that one transaction sweeps.
 const BUCKETS: u64 = 16;
-/// A transaction ends after removing this many keys.
+/// The number of removed keys after which a sweep transaction ends.
 const REMOVED: u64 = 64;
-/// The lowest bit of the table size in the position of the sweep, where the size is stored as its
-/// binary logarithm. The bits below it hold the bucket number.
+/// The lowest bit of the table size in a sweep position. The size is stored as its binary
+/// logarithm, above the bucket number.
 const BITS_SHIFT: u32 = 48;
 
 /// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Swept {
-    /// Number of buckets examined.
+    /// The number of buckets examined.
     pub(crate) buckets: u64,
-    /// Number of keys seen with a deadline, including those that had expired.
+    /// The number of visited keys with an expiry, including keys that had expired.
     pub(crate) seen: u64,
-    /// Number of keys removed.
+    /// The number of keys removed.
     pub(crate) removed: u64,
-    /// Whether the dictionary is being resized, so that buckets are moving to another table.
+    /// Whether the dictionary is being resized, which moves buckets to another table.
     pub(crate) moving: bool,
 }
 
@@ -50,7 +49,7 @@ impl Swept {
 }
 
 /// Sweeps one bucket of a dictionary in which a key may have expired. Spares the entry that was
-/// just inserted, even if its deadline has passed, because its writer still uses it.
+/// just inserted, even if it has already expired, because its writer still uses it.
 pub(crate) fn sweep_a_little(
     writer: &mut Writer<'_, '_>,
     root: Root,
@@ -59,8 +58,8 @@ pub(crate) fn sweep_a_little(
     sweep(writer, root, 1, inserted).map(drop)
 }
 
-/// Removes the expired keys of the next few buckets, and examines no bucket if no key can have
-/// expired. Allocates nothing, so it works in a full store.
+/// Removes the expired keys of the next few buckets. Examines no bucket if no key can have expired.
+/// Allocates no memory, so it works in a full store.
 pub(crate) fn sweep_buckets(writer: &mut Writer<'_, '_>, root: Root) -> Result<Swept, Error> {
     sweep(writer, root, BUCKETS, 0)
 }
@@ -85,7 +84,7 @@ fn sweep(
     if place >> BITS_SHIFT != bits || bucket >= length {
         bucket = 0;
     }
-    // While buckets move between tables, the sweep may miss some buckets.
+    // The sweep may miss buckets that move between tables during a resize.
     let moving = root.get(writer.view(), NEXT_TABLE) != 0;
     swept.moving = moving;
     let mut soonest = match bucket {
@@ -107,7 +106,7 @@ fn sweep(
         root.add(writer.transaction, EXPIRES, -removed)?;
         root.add(writer.transaction, KEYS, -removed)?;
         if root.get(writer.view(), KEYS) == 0 {
-            // No keys are left, so detach the empty tables.
+            // The dictionary contains no more keys, so detach its tables.
             graveyard::detach_unseen(writer, root)?;
             return Ok(swept);
         }
@@ -123,7 +122,7 @@ fn sweep(
     Ok(swept)
 }
 
-/// Prefetches the entries of the next buckets: without it, each entry is a cache miss.
+/// Prefetches the entries of the next buckets. Without prefetching, each entry is a cache miss.
 fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) -> Result<(), Error> {
     for bucket in first..(first + count).min(tables.main.buckets()) {
         for entry in load_bucket(writer.view(), tables.main.bucket(bucket))?.entries {
@@ -133,8 +132,8 @@ fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) ->
     Ok(())
 }
 
-/// Removes the expired keys of one bucket of the main table, or of the buckets of the other table
-/// that its entries have moved to.
+/// Removes the expired keys of one bucket of the main table. If the bucket's entries have moved,
+/// sweeps the buckets of the new table instead.
 fn sweep_bucket(
     writer: &mut Writer<'_, '_>,
     root: Root,
@@ -158,8 +157,8 @@ fn sweep_bucket(
     }
 }
 
-/// Removes the expired keys of one bucket and its chain. The caller updates the dictionary's key
-/// count.
+/// Removes the expired keys of one bucket and its overflow chain. The caller must update the
+/// dictionary's key count.
 fn sweep_chain(
     writer: &mut Writer<'_, '_>,
     root: Root,
@@ -205,7 +204,7 @@ fn sweep_chain(
 }
 
 impl Writer<'_, '_> {
-    /// Takes an expired key out of its bucket, without updating the key count. Returns whether the
+    /// Removes an expired key from its bucket, without updating the key count. Returns whether the
     /// bucket was unlinked from its chain.
     fn remove_expired_at(&mut self, root: Root, slot: Slot, entry: &Entry) -> Result<bool, Error> {
         if self.outbox.names_expired() {

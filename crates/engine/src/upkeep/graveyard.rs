@@ -1,6 +1,6 @@
-//! Frees the structures in a shard's graveyard in bounded steps (W8, W9): dictionaries of emptied
-//! databases, and dictionaries and trees of large collections that were removed.
-//! `structures/graveyard` documents the layout.
+//! Frees the structures in a shard's graveyard, the queue of large structures to free, in bounded
+//! steps (W8, W9). They are dictionaries of emptied databases, and dictionaries and trees of large
+//! collections that were removed. `structures/graveyard` documents the layout.
 
 use undercroft_memory::{Offset, Pool, View};
 
@@ -14,10 +14,12 @@ use crate::transaction::writer::Writer;
 use crate::upkeep::detached;
 use crate::upkeep::dying::{Dying, Left, free_leaves, tree_of};
 
-/// Buckets or leaves freed in one transaction when a caller is waiting for the memory.
+/// The number of buckets or leaves that one transaction frees if a caller is waiting for the
+/// memory.
 pub(crate) const STEP: u64 = 64;
 
-/// Frees up to `buckets` buckets or leaves of the structures in a shard's graveyard.
+/// Frees up to `buckets` buckets or leaves of the structures in a shard's graveyard (its queue of
+/// structures to free).
 #[cold]
 pub(crate) fn free_a_little(
     writer: &mut Writer<'_, '_>,
@@ -30,8 +32,8 @@ pub(crate) fn free_a_little(
     Ok(())
 }
 
-/// Frees up to `buckets` buckets or leaves of the first structure in the graveyard, and subtracts
-/// the work done from `buckets`.
+/// Frees up to `buckets` buckets or leaves of the first structure in the graveyard (the queue of
+/// structures to free), and subtracts the work done from `buckets`.
 fn free_some_of_first(
     writer: &mut Writer<'_, '_>,
     shard: usize,
@@ -66,7 +68,7 @@ fn free_some_of_first(
         bits: bits.min(40),
     };
     let end = cursor.saturating_add(*buckets).min(table.buckets());
-    // An empty table counts as one bucket, so that the caller's loop ends.
+    // Count an empty table as one bucket, so that the caller's loop ends.
     *buckets -= (end.saturating_sub(cursor)).clamp(1, *buckets);
     for index in cursor..end {
         free_chain(writer, pool, kind, table.bucket(index))?;
@@ -87,9 +89,9 @@ fn free_some_of_first(
     remove_first(writer, shard, record)
 }
 
-/// Removes the first structure from the graveyard.
+/// Removes the first structure from the graveyard, the queue of structures to free.
 fn remove_first(writer: &mut Writer<'_, '_>, shard: usize, record: Offset) -> Result<(), Error> {
-    // Read the link only now: freeing may have added structures to the graveyard.
+    // Read the link only now, because freeing may have queued more structures.
     let next = writer.view().word(record + NEXT)?;
     writer.transaction.set_root(shard, DYING, next)?;
     writer.transaction.free(shard, record);
@@ -116,7 +118,7 @@ fn free_chain(
                     let element = Element::load(writer.view(), item)?;
                     element.free(writer.transaction, pool)?;
                 }
-                // Trees have no tables, so this state is corrupt.
+                // Trees have no tables, so this state indicates damage.
                 Dying::Tree(_) | Dying::Parts => return Err(chain_fault(home).into()),
             }
         }
@@ -131,7 +133,7 @@ fn free_chain(
     Err(chain_fault(home).into())
 }
 
-/// Visits the structures that are being freed, for the store check.
+/// Visits the structures that are being freed, for the structural check.
 pub(crate) fn for_each_dying(
     view: &View<'_>,
     shard: usize,
@@ -163,14 +165,15 @@ pub(crate) fn for_each_dying(
     Ok(())
 }
 
-/// Moves a dictionary to the graveyard and clears its root, without reporting a change. The
-/// dictionary must be empty or internal, or the caller must have reported the change.
+/// Moves a dictionary to the graveyard (the queue of structures to free) and clears its root,
+/// without reporting a change. The dictionary must be empty or internal, unless the caller has
+/// reported the change.
 pub(crate) fn detach_unseen(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     graveyard::bury_dictionary(writer.transaction, root, graveyard::KEYS)?;
     clear(writer, root)
 }
 
-/// Resets a database's root in one shard to its state in a new store.
+/// Resets the root words of a database in one shard to their state in a new store.
 pub(crate) fn clear(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     for word in 0..DATABASE_WORDS {
         if root.get(writer.view(), word) != 0 {

@@ -3,11 +3,11 @@
 //!
 //! - `counters`: counters of evicted and expired keys.
 //! - `detached`: freeing subtrees that were cut off a value that is still in use.
-//! - `dying`: the kinds of structure that are freed in steps.
-//! - `eviction`: making room when `maxmemory` is reached.
-//! - `expiry`: the sweep for expired keys that no client asks for.
-//! - `graveyard`: freeing the structures in a shard's graveyard.
-//! - `reclaim`: freeing memory before a caller gets an out-of-memory error.
+//! - `dying`: the kinds of structures that are freed in steps.
+//! - `eviction`: making room when the store reaches `maxmemory`.
+//! - `expiry`: the sweep for expired keys that no client accesses.
+//! - `graveyard`: freeing the structures in a shard's graveyard, the queue of structures to free.
+//! - `reclaim`: freeing memory before a call fails for lack of memory.
 //! - `resizing`: resizing the dictionaries of databases.
 //! - `space`: making room when the store itself is full.
 

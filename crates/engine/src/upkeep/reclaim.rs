@@ -1,5 +1,5 @@
-//! Last-resort freeing before a caller gets an out-of-memory error (M8): values that were flushed,
-//! cut off or removed but are not freed yet, and expired keys.
+//! Last-resort freeing before a call fails for lack of memory (M8): frees values that were flushed,
+//! cut off or removed, and removes expired keys.
 
 use std::time::Duration;
 
@@ -13,37 +13,38 @@ use crate::transaction::writer::Writer;
 use crate::upkeep::expiry::sweep_buckets;
 use crate::upkeep::graveyard::{STEP, free_a_little};
 
-/// Maximum number of steps of one [`Store::reclaim`]: about 16 MiB of list leaves.
+/// The maximum number of steps in one call of [`Store::reclaim`], which frees about 16 MiB of list
+/// leaves.
 const STEPS: usize = 64;
-/// Maximum number of passes over a table in one sweep. A pass misses buckets that are moving to
-/// another table.
+/// The maximum number of passes over a table in one sweep. A pass can miss buckets that are moving
+/// to another table.
 const ROUNDS: u64 = 4;
 
-/// How long to wait for the heap's lock when locked shards are skipped.
+/// The time to wait for the heap's lock if locked shards are skipped.
 const A_MOMENT: Duration = Duration::from_millis(1);
 
-/// How to treat a shard that another process has locked.
+/// The way to treat a shard that another process has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locked {
-    /// Skips the shard.
+    /// Skip the shard.
     Skip,
-    /// Waits for the lock.
+    /// Wait for the lock.
     Wait,
 }
 
 impl Store {
-    /// Frees some of the memory that removed keys and cut-off items left, in small steps, until
-    /// `enough` returns true or about 16 MiB are freed. If there is none, removes expired keys, and
-    /// if there are none either, completes the resizing of tables. Returns whether it found
-    /// anything to do. Must not be called within a transaction.
+    /// Frees memory of removed keys and cut-off items in small steps, until `enough` returns true
+    /// or about 16 MiB are freed. If there is no such memory, removes expired keys. If there are no
+    /// expired keys either, completes the resizing of tables. Returns whether it found anything to
+    /// do. Must not be called within a transaction.
     ///
     /// # Errors
     /// Returns the errors of [`write`](Store::write).
     #[cold]
     pub fn reclaim(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
         let mut found = false;
-        // Skip locked shards first; wait for their locks only if the other shards hold nothing to
-        // free.
+        // Skip locked shards in the first pass. Wait for their locks only if the other shards
+        // contain nothing to free.
         for locked in [Locked::Skip, Locked::Wait] {
             let mut steps = 0;
             for shard in self.all_shards().iter() {
@@ -89,8 +90,8 @@ impl Store {
         }
     }
 
-    /// Removes expired keys until `enough` returns true or none are left. Returns whether there
-    /// were any.
+    /// Removes expired keys until `enough` returns true or no expired keys are left. Returns
+    /// whether any were removed.
     fn reclaim_expired(
         &self,
         enough: &mut impl FnMut() -> bool,
@@ -116,7 +117,7 @@ impl Store {
                         break;
                     }
                     if swept.moving {
-                        // Resizing may fail in a full store; the sweep continues without it.
+                        // Resizing can fail in a full store. The sweep continues regardless.
                         let _ = self.resize_some(root);
                     }
                     rounds = rounds.saturating_sub(swept.buckets);
@@ -126,8 +127,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Completes the resizing of tables: oversized tables occupy the long free runs that a full
-    /// store needs. Returns whether any table was resized.
+    /// Completes the resizing of tables, because oversized tables occupy the long free runs that a
+    /// full store needs. Returns whether any table was resized.
     fn reclaim_tables(&self, locked: Locked) -> Result<bool, Error> {
         let mut found = false;
         for shard in self.all_shards().iter() {
@@ -144,8 +145,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Runs a transaction of the store's own upkeep. It does not use [`write`](Store::write), which
-    /// calls this code when memory is short.
+    /// Runs a transaction of upkeep itself. Does not use [`write`](Store::write), which calls this
+    /// code when it is out of memory.
     pub(crate) fn write_to_free<R>(
         &self,
         shard: usize,

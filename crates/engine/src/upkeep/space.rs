@@ -1,12 +1,13 @@
-//! Makes room when the store itself is full, because of its capacity or its file system (M1).
+//! Makes room when the store itself is full, because it has reached its capacity or its file system
+//! is full (M1).
 //!
-//! A writer then needs free pages, usually several contiguous ones. Keys are first evicted by age,
-//! as at `maxmemory`, which suffices for a writer whose keys resemble the evicted ones. But keys of
-//! one age are scattered over the heap, so most of the store could be evicted before two adjacent
-//! pages are free. If a round by age did not help, keys are evicted by place. A survey of all keys
-//! finds the stretches of the heap that hold nothing but evictable keys. Some stretches are picked
-//! at random, and those whose keys are worth least are emptied. The results of one survey also
-//! serve later shortages.
+//! A writer then needs free pages, usually several contiguous pages. Keys are first evicted by age,
+//! as at `maxmemory`, which suffices for a writer whose keys are similar in size to the evicted
+//! keys. However, keys of similar age are scattered over the heap, so most of the store could be
+//! evicted before two adjacent pages are free. If a round by age did not help, keys are therefore
+//! evicted by place. A survey of all keys finds the stretches of the heap that contain only
+//! evictable keys. Some stretches are picked at random, and the stretches with the least valuable
+//! keys are emptied. Later shortages reuse the results of the survey.
 
 use std::ops::Range;
 
@@ -23,40 +24,40 @@ use crate::types::value::for_each_block;
 use crate::upkeep::eviction::{Attempt, Candidate, EXPIRED};
 use crate::upkeep::reclaim::Locked;
 
-/// Minimum number of bytes evicted at a time.
+/// The minimum number of bytes that one call evicts.
 const AT_ONCE: u64 = 64 << 10;
-/// One survey looks for room of 1/`PART` of the bytes in use, but at most `MOST` bytes, and at
-/// least for the run that is wanted.
+/// The amount of room that a survey looks for: 1/`PART` of the bytes in use, but at most `MOST`
+/// bytes, and at least the length of the requested run.
 const PART: u64 = 64;
 const MOST: u64 = 16 << 20;
-/// Number of stretches compared for each one emptied, unless a single stretch exceeds the size that
-/// a survey looks for.
+/// The number of stretches that are compared for each stretch that is emptied, unless a single
+/// stretch exceeds the size that a survey looks for.
 const COMPARED: usize = 4;
-/// Maximum number of stretches that one command empties.
+/// The maximum number of stretches that one command empties.
 const STRETCHES_AT_ONCE: usize = 4;
-/// Buckets read at a time.
+/// The number of buckets in one read.
 const BUCKETS: u64 = 32;
-/// Maximum number of steps spent on freeing the remains of one stretch.
+/// The maximum number of steps spent on freeing the large values of evicted keys.
 const STEPS: usize = 256;
 
-/// Known stretches of the heap where room can be made.
+/// The known stretches of the heap that can be emptied to make room.
 #[derive(Debug, Default)]
 struct Space {
-    /// Bytes that the last round freed, and the bytes in use after it. The round helped if at least
-    /// half of the freed bytes are in use again.
+    /// The bytes that the last round freed, and the bytes in use after that round. The round helped
+    /// if at least half of the freed bytes are in use again.
     freed: u64,
     used_then: u64,
-    /// The policy under which `stretches` were found, and the length in bytes of the run that each
-    /// has room for.
+    /// The policy under which `stretches` were found, and the length in bytes of the run that fits
+    /// into each stretch.
     policy: EvictionPolicy,
     run: u64,
     /// The shard that was surveyed last.
     shard: usize,
-    /// The evictable keys of each stretch, best stretch last.
+    /// The evictable keys of each stretch. The best stretch to empty is last.
     stretches: Vec<Vec<Candidate>>,
 }
 
-/// The known stretches, shared by the threads of a handle as a part of the handle.
+/// The known stretches, shared by the threads of a store handle and kept in the handle.
 #[derive(Default)]
 pub(crate) struct Places(ForkMutex<Space>);
 
@@ -64,34 +65,37 @@ pub(crate) struct Places(ForkMutex<Space>);
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     only_expiring: bool,
-    /// Maximum size of one key in bytes; larger keys are evicted by age only.
+    /// The maximum size in bytes of a key that is evicted by place. Larger keys are evicted only by
+    /// age.
     most: u64,
 }
 
-/// A key and the blocks that it occupies.
+/// A key and the blocks that it occupies in the heap.
 #[derive(Debug)]
 struct Holding {
     at: Offset,
-    /// The overflow bucket that the entry is in, or 0.
+    /// The overflow bucket that contains the entry, or 0.
     overflow: Offset,
     expiry: Option<u64>,
     may_go: bool,
     /// The range of this key's blocks in `Holdings::blocks`.
     blocks: Range<usize>,
-    /// Whether one of its blocks or its overflow bucket is wanted. `key` is read only in that case.
+    /// Whether the survey wants one of the key's blocks or its overflow bucket. `key` is filled in
+    /// only if so.
     is_wanted: bool,
     key: Vec<u8>,
 }
 
-/// The keys of some buckets, with their blocks.
+/// The keys of several buckets, with the blocks that the keys occupy.
 #[derive(Debug, Default)]
 struct Holdings {
     entries: Vec<(Offset, Offset)>,
     found: Vec<Holding>,
-    /// The offset and length of each block; an arena counts as its first page.
+    /// The offset and the length of each block. An arena (a separate memory area) is represented by
+    /// its first page.
     blocks: Vec<(Offset, u64)>,
-    /// Whether the walk met an object that consists of several blocks, which must be examined under
-    /// the lock of its shard.
+    /// Whether the walk found an object of several blocks, which must be examined under the lock of
+    /// its shard.
     is_partial: bool,
 }
 
@@ -111,9 +115,9 @@ impl Holdings {
 }
 
 impl Store {
-    /// Evicts some keys after a write of this thread found the store full, if the policy allows
-    /// eviction. Frees about 64 KiB, or as much as the write wanted, by age or by place. Returns
-    /// whether anything was evicted. Must not be called within a transaction.
+    /// Evicts keys after a write of this thread found the store full, if the policy allows
+    /// eviction. Frees about 64 KiB, or more if the write requested more, by age or by place.
+    /// Returns whether any key was evicted. Must not be called within a transaction.
     ///
     /// # Errors
     /// Returns the errors of [`write`](Store::write).
@@ -124,7 +128,7 @@ impl Store {
         if wanted.bytes == 0 || is_removing() || policy == EvictionPolicy::NoEviction {
             return Ok(false);
         }
-        // If another thread holds the shared state, use a private one.
+        // If another thread is using the shared state, use private state.
         let mut own = Space::default();
         let mut shared = self.part::<Places>().0.try_lock();
         let space = shared.as_deref_mut().unwrap_or(&mut own);
@@ -146,7 +150,7 @@ impl Store {
     }
 
     /// Evicts the keys of one or more stretches of the heap, until a run of `run` bytes is free.
-    /// Returns whether there is such a run.
+    /// Returns whether such a run is free.
     fn evict_by_place(
         &self,
         space: &mut Space,
@@ -160,8 +164,8 @@ impl Store {
             if space.stretches.is_empty() {
                 (space.run, space.policy) = (run, policy);
                 space.shard = (space.shard + 1) % self.shards();
-                // Shards take whole extents, so the keys of any one shard usually contain a stretch
-                // of this length.
+                // A shard allocates entire extents, so the keys of a single shard usually contain a
+                // stretch of this length.
                 if run <= EXTENT {
                     space.stretches =
                         self.find_stretches(policy, run, ShardSet::one(space.shard))?;
@@ -185,7 +189,8 @@ impl Store {
         Ok(false)
     }
 
-    /// Frees the large values of evicted keys, which eviction only queues to be freed in steps.
+    /// Frees the large values of evicted keys, because eviction only queues them to be freed in
+    /// steps.
     fn free_what_is_left(&self) -> Result<(), Error> {
         let mut steps = 0;
         for shard in self.all_shards().iter() {
@@ -196,10 +201,10 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the keys of some stretches of the heap, best stretch last: the one whose keys are
-    /// worth least. Each stretch holds nothing but evictable keys of these shards and has room for
-    /// a run of `run` bytes. O(keys of the shards). Takes a lock only to examine objects of several
-    /// blocks.
+    /// Returns the keys of several stretches of the heap. The last stretch is the best to empty,
+    /// because its keys have the least value. Each stretch contains only evictable keys of these
+    /// shards and has room for a run of `run` bytes. O(keys of the shards). Takes a lock only to
+    /// examine objects of several blocks.
     fn find_stretches(
         &self,
         policy: EvictionPolicy,
@@ -215,7 +220,7 @@ impl Store {
         self.for_each_holding(shards, terms, &|_, _| false, &mut |_, holdings| {
             let together = |one: &Holding, other: &Holding| one.overflow == other.overflow;
             for bucket in holdings.found.chunk_by(together) {
-                // An overflow bucket is freed with the last of its keys.
+                // An overflow bucket is freed when its last key is removed.
                 if bucket[0].overflow != 0 && bucket.iter().all(|found| found.may_go) {
                     survey.may_go(bucket[0].overflow);
                 }
@@ -270,9 +275,9 @@ impl Store {
             .collect())
     }
 
-    /// Visits all client-visible keys of some shards, a few buckets at a time, with the blocks that
-    /// they occupy. Calls `is_wanted` for each block with its length. Leaves out keys whose shard
-    /// stays locked by another process.
+    /// Visits all client-visible keys of several shards, a few buckets at a time, with the blocks
+    /// that the keys occupy. Calls `is_wanted` for each block with the block's length. Skips keys
+    /// whose shard stays locked by another process.
     fn for_each_holding(
         &self,
         shards: ShardSet,
@@ -318,7 +323,7 @@ impl Store {
         Ok(())
     }
 
-    /// Records which blocks the found entries occupy.
+    /// Records the blocks that each entry occupies.
     fn look_at_entries(
         &self,
         view: &View<'_>,
@@ -330,7 +335,7 @@ impl Store {
     ) -> Result<(), Error> {
         for &(at, overflow) in &out.entries {
             let entry = Entry::load(view, at)?;
-            // R3: a torn entry may contain any length.
+            // A torn entry can contain any length, so revalidate the view (R3).
             view.recheck()?;
             let start = out.blocks.len();
             out.blocks.push((at, entry.size()));
@@ -378,7 +383,7 @@ impl Store {
     }
 }
 
-/// Finds the entries of some buckets. Returns the position to resume from.
+/// Finds the entries of several buckets. Returns the position at which to resume.
 fn look_at_buckets(
     view: &View<'_>,
     root: Root,

@@ -1,11 +1,13 @@
-//! Recovery of items from the mailboxes of dead clients. Until a living client has taken an item
-//! out of its mailbox, the item belongs to its key (M5).
+//! Recovery of items from the mailboxes of dead clients. A mailbox is a waiting client's record in
+//! the store. An item in a mailbox belongs to its key until the client, while alive, has removed it
+//! from the mailbox (M5).
 //!
-//! For each database, each shard has a list of the mailboxes that hold items of its keys, in the
-//! order in which they were filled. A list item is a ticket and the seat of its owner. While any
-//! mailbox is filled, the shard has a mark, with one bit for each such database. Before a process
-//! reads or changes a marked shard, it [checks](Store::look_after) these mailboxes and returns the
-//! items of dead clients to their keys. So commands need no code for dead clients.
+//! For each database, each shard has a list of the mailboxes that contain items of its keys, in the
+//! order in which they were filled. A list entry is a ticket (the id of a wait) and its owner's
+//! seat (its process's futex slot). While any mailbox is filled, the shard has a mark with one bit
+//! for each such database. Before a process reads or changes a marked shard, it
+//! [checks](Store::look_after) these mailboxes and returns the items of dead clients to their keys.
+//! Commands therefore need no code for dead clients.
 
 use std::collections::VecDeque;
 
@@ -24,10 +26,10 @@ use crate::types::limits::PackedLimits;
 use crate::types::list::End;
 use crate::types::sorted::AddRule;
 
-/// Flag in the name of a hidden queue, added to the database number: the queue is a list of
-/// mailboxes.
+/// The flag that is added to the database number in the name of a hidden queue that lists mailboxes
+/// (records of answered clients).
 const MAILBOXES: u64 = 1 << 32;
-/// Mailboxes read at a time.
+/// The maximum number of mailboxes that one read returns.
 const LOOK: usize = 256;
 
 fn name_of(database: usize) -> [u8; 16] {
@@ -54,7 +56,7 @@ fn unpacked(item: &[u8]) -> Option<(Ticket, SeatName)> {
 
 impl Reader<'_, '_> {
     /// Returns up to `LOOK` filled mailboxes of a shard's keys in one database, starting at
-    /// position `from`.
+    /// position `from` in the list.
     fn mailboxes(
         &self,
         shard: usize,
@@ -68,8 +70,8 @@ impl Reader<'_, '_> {
         Ok(items.iter().filter_map(unpacked).collect())
     }
 
-    /// Returns all filled mailboxes of a shard's keys. Those of one database are in the order in
-    /// which they were filled.
+    /// Returns all filled mailboxes (records with items for clients) of a shard's keys. Within each
+    /// database, mailboxes are in the order in which they were filled.
     pub(super) fn all_mailboxes(&self, shard: usize) -> Result<Vec<(Ticket, SeatName)>, Error> {
         let mark = self.view().mark(shard);
         let mut all = Vec::new();
@@ -79,7 +81,7 @@ impl Reader<'_, '_> {
                 let some = self.mailboxes(shard, database, from)?;
                 from += some.len();
                 all.extend_from_slice(&some);
-                // R3: a torn list may seem endless.
+                // A torn list can appear endless, so revalidate the view (R3).
                 self.view().recheck()?;
                 if some.len() < LOOK {
                     break;
@@ -96,7 +98,8 @@ impl Writer<'_, '_> {
         Some(self.store.hidden_key(shard, name))
     }
 
-    /// Records that a client was given items of a key, and marks the key's shard.
+    /// Records that a client's mailbox (its record in the store) now contains items of a key, and
+    /// marks the key's shard.
     pub(super) fn note_mailbox(
         &mut self,
         ticket: Ticket,
@@ -142,8 +145,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Returns the position of a mailbox in its shard's list, if its items still belong to their
-    /// key.
+    /// Returns the position of a mailbox (the record of an answered client) in its shard's list, or
+    /// `None` if its items no longer belong to their key.
     pub(super) fn mailbox(
         &mut self,
         ticket: Ticket,
@@ -166,7 +169,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Removes the owner of a mailbox and keeps the mailbox at its place in the list.
+    /// Removes the owner of a mailbox (the record of an answered client), but keeps the mailbox at
+    /// its position in the list.
     pub(super) fn disown_mailbox(
         &mut self,
         ticket: Ticket,
@@ -182,8 +186,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Records that a database was flushed, so that items in mailboxes no longer belong to its
-    /// keys.
+    /// Records that a database was flushed, so that items in mailboxes no longer belong to the keys
+    /// of that database.
     pub(crate) fn forget_mailboxes(&mut self, shard: usize, database: usize) -> Result<(), Error> {
         if self.view().mark(shard) >> database & 1 == 0 {
             return Ok(());
@@ -196,12 +200,12 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// Recovers the mailboxes of dead clients in marked shards: returns the items to their keys, or
-    /// gives them to the next waiters. Call this after a read or write was refused because of a
-    /// mark, before retrying it.
+    /// Recovers the mailboxes (records of answered clients) of dead clients in marked shards:
+    /// returns the items to their keys, or gives them to the next waiters. Call this after a mark
+    /// refused a read or write, before retrying it.
     ///
     /// # Errors
-    /// Fails if a lock cannot be taken.
+    /// Fails if a lock cannot be acquired.
     #[cold]
     pub(crate) fn look_after(&self) -> Result<(), Error> {
         let began = coarse_milliseconds();
@@ -211,8 +215,8 @@ impl Store {
             .iter()
             .try_for_each(|&shard| self.look_after_shard(shard, began));
         if looked.is_ok() {
-            // Record the check for all shards once more: later checks may have outlasted the
-            // earlier records.
+            // Record the check of all shards again, because checking later shards may have taken so
+            // long that the earlier records are stale.
             for &shard in &marked {
                 self.segment.looked_after(shard, began);
             }
@@ -225,7 +229,7 @@ impl Store {
         if self.writable() {
             let filled =
                 self.read_marked(ShardSet::one(shard), |reader| reader.all_mailboxes(shard));
-            // A damaged list must not block access to the keys.
+            // A damaged list must not block access to the shard's keys.
             let filled = match filled {
                 Err(error) if error.is_wait() => return Err(error),
                 filled => filled.unwrap_or_default(),
@@ -242,12 +246,13 @@ impl Store {
             };
             let dead = filled.into_iter().filter(|(_, seat)| !lives(*seat));
             let dead: Vec<Ticket> = dead.map(|(ticket, _)| ticket).collect();
-            // Return the newest item first, so that the list keeps its order.
+            // Process the newest mailbox first, so that the returned items restore the order of the
+            // list.
             for ticket in dead.into_iter().rev() {
                 match self.end_dead(ticket) {
                     Ok(noticed) => served.extend(noticed.queues),
                     Err(error) if error.is_wait() => return Err(error),
-                    // The store is damaged or full: the items stay in the mailbox.
+                    // The store is damaged or full, so leave the items in the client's record.
                     Err(_) => {}
                 }
             }
@@ -259,8 +264,8 @@ impl Store {
 }
 
 impl Writer<'_, '_> {
-    /// Returns the items in a client's mailbox to their key, unless the key's database was flushed
-    /// since. Returns false if the key now holds another type.
+    /// Returns the items in a client's mailbox (its record) to their key, unless the key's database
+    /// was flushed in the meantime. Returns false if the key now holds a different type.
     pub(super) fn put_back(
         &mut self,
         ticket: Ticket,
@@ -274,13 +279,13 @@ impl Writer<'_, '_> {
         }
         let key = self.store.key(&taken.key);
         let result = match record.take {
-            // A moved item is already at its destination, `Look` takes nothing, and entries stay in
-            // their stream.
+            // A moved item is already at its destination, `Look` removes nothing, and entries
+            // remain in their stream.
             Take::Move { .. } | Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
                 return Ok(true);
             }
             Take::Items { end, .. } => {
-                // Push the item that was taken last first, to restore the order.
+                // Push the last removed item first, to restore the order.
                 let mut items: Vec<&[u8]> = taken.items.iter().collect();
                 items.reverse();
                 self.list_push(record.database, &key, end, &items, false)
@@ -289,7 +294,7 @@ impl Writer<'_, '_> {
             Take::Scored { .. } => {
                 let scores = taken.scores.iter().copied();
                 let members: Vec<(&[u8], f64)> = taken.items.iter().zip(scores).collect();
-                // A member that was added in the meantime is newer and keeps its score.
+                // A member that was added in the meantime is newer, so it keeps its score.
                 let rule = AddRule {
                     only_new: true,
                     ..AddRule::default()

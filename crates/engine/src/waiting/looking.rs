@@ -1,25 +1,25 @@
-//! Clients that wait without taking anything: checks whether their wait is over.
+//! Checks whether the wait is over for clients that wait for a condition without removing items.
 
 use super::record::TicketRecord;
 use super::{Look, Take};
 use crate::error::Error;
 use crate::handle::reader::Reader;
 
-/// The result of a check by a client that waits with [`Look`].
+/// The result of checking the condition of a client that waits with [`Look`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The client must keep waiting.
     Nothing,
-    /// There is an item, or room for one.
+    /// The list has an item, or room for an item.
     Something,
-    /// The second key exists, which means that the queue is closed.
+    /// The second key exists, which marks the queue as closed.
     Closed,
 }
 
 impl Reader<'_, '_> {
-    /// Checks a list, and the key whose existence means that the queue is closed. A client that
-    /// waits for room sees a closed queue even if there is room. A client that waits for an item
-    /// first sees the remaining items.
+    /// Checks a list, and the second key, which marks the queue as closed. A client that waits for
+    /// room gets `Closed` even if there is room. A client that waits for an item gets `Something`
+    /// as long as items remain.
     pub fn look(&self, database: usize, keys: &[&[u8]], look: Look) -> Result<Found, Error> {
         let Some((list, rest)) = keys.split_first() else {
             return Ok(Found::Nothing);
@@ -39,7 +39,8 @@ impl Reader<'_, '_> {
 }
 
 impl TicketRecord {
-    /// Returns what the client waits for, if it takes nothing.
+    /// Returns the condition that the client waits for, or `None` if the client removes items or
+    /// reads entries.
     pub(super) fn look(&self) -> Option<Look> {
         match self.take {
             Take::Look(look) => Some(look),

@@ -1,30 +1,31 @@
 //! Blocking pops: clients that wait until a key has something for them (M5). The folders `channel`
 //! and `store` use this module.
 //!
-//! Waiting clients are stored in three dictionaries that no client sees and that change by
-//! transactions, as keys do. Each key with waiters has a *queue* of tickets, in the order in which
-//! their owners began to wait. Each ticket has a *record*: the seat at which its owner sleeps, what
-//! the owner wants and, later, the answer. So the record is the waiter's mailbox. Each seat has a
-//! list of its *answered* tickets, and each shard has a list of the mailboxes that hold items of
-//! its keys.
+//! The state of waiting clients is stored in three dictionaries that clients cannot see and that
+//! change by transactions, as keys do. Each key with waiters has a *queue* of tickets (ids of
+//! waits), in the order in which the clients began to wait. Each ticket has a *record*: the seat (a
+//! futex slot of the client's process) on which the client sleeps, the client's request and, later,
+//! the answer. The record is thus the client's mailbox. Each seat has a list of its *answered*
+//! tickets, and each shard has a list of the mailboxes that contain items of its keys.
 //!
 //! A writer that changes a key with a queue serves the queue after its commit, in one transaction
-//! for each waiter. The transaction takes from the key what the first living waiter wants, puts it
-//! into the waiter's record or moves it to the destination, and removes the ticket from all queues.
-//! Then the writer wakes the waiter, which takes the answer out of its record and deletes the
-//! ticket.
+//! for each waiter. The transaction removes from the key the items that the first living waiter
+//! requested, puts them into the waiter's record or moves them to the destination, and removes the
+//! ticket from all queues. The writer then wakes the waiter, which reads the answer from its record
+//! and deletes the ticket.
 //!
 //! Correctness does not depend on a writer staying alive. Waiters check their keys ten times a
-//! second, and serve the queues themselves if a writer was killed after its commit. The ticket of a
-//! dead process leaves the queues as soon as any process serves them. The items in its record
-//! return to the end of the key that they came from, before any process reads or changes a key of
-//! that shard.
+//! second, and serve the queues themselves if a writer was killed after its commit. The tickets of
+//! a dead process leave the queues the next time any process serves them. The items in a dead
+//! client's record return to the end of the key that they came from, before any process reads or
+//! changes a key of that shard.
 //!
-//! A client may also only [look](Look): it is woken and then takes the item by an ordinary call.
-//! Its record never holds items that could be lost. If such a client dies after it was woken, the
-//! wake is lost, but the next waiter recovers at its next check.
+//! A client can also wait for a [condition](Look) without removing items: the writer wakes the
+//! client, which then removes the item by an ordinary call. The record of such a client never
+//! contains items that could be lost. If the client dies after it was woken, the wake is lost, but
+//! the next waiter notices at its next check.
 //!
-//! - `looking`: checks for clients that wait without taking anything.
+//! - `looking`: checks for clients that wait for a condition without removing items.
 //! - `items_of_the_dead`: returning items that were given to clients that died.
 //! - `postponed`: tasks that a locked shard delayed.
 //! - `record`: the stored record of a waiting client.
@@ -56,61 +57,61 @@ use crate::structures::ranges::Ranges;
 use crate::types::list::End;
 use crate::types::value_type::ValueType;
 
-/// The operation by which a client takes items from its first key that has any.
+/// The operation that a client performs on the first of its keys that has something for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// Up to `count` items from one end of a list.
+    /// Pop up to `count` items from one end of a list.
     Items {
-        /// The end to take from.
+        /// The end of the list to pop from.
         end: End,
-        /// Maximum number of items, at least 1.
+        /// The maximum number of items, at least 1.
         count: u64,
     },
-    /// An item from one end of the first key's list, moved to one end of the second key's list.
+    /// Move an item from one end of the first key's list to one end of the second key's list.
     Move {
-        /// The end of the source list.
+        /// The end of the source list to pop from.
         from: End,
-        /// The end of the destination list.
+        /// The end of the destination list to push to.
         to: End,
     },
-    /// Up to `count` members of a sorted set.
+    /// Pop up to `count` members of a sorted set.
     Scored {
-        /// Whether to take the members with the highest scores, not the lowest.
+        /// Whether to pop the members with the highest scores rather than the lowest.
         highest: bool,
-        /// Maximum number of members, at least 1.
+        /// The maximum number of members, at least 1.
         count: u64,
     },
-    /// Entries of streams after a given id for each stream. In `Wanted::keys`, the keys are
-    /// followed by as many ids of 16 bytes.
+    /// Read entries of streams, after a given id in each stream. In `Wanted::keys`, the keys are
+    /// followed by an equal number of ids of 16 bytes each.
     Entries {
-        /// Maximum number of entries.
+        /// The maximum number of entries.
         count: u64,
     },
-    /// The next entries of streams for a consumer of a group. In `Wanted::keys`, the keys are
+    /// Read the next entries of streams as a consumer of a group. In `Wanted::keys`, the keys are
     /// followed by the names of the group and the consumer.
     Deliver {
-        /// Maximum number of entries.
+        /// The maximum number of entries.
         count: u64,
-        /// Whether the entries count as acknowledged at once (NOACK).
+        /// Whether the entries are acknowledged by being delivered (NOACK).
         acknowledged: bool,
     },
-    /// Nothing: the client waits for an item or for room in the list that is the first key, or
-    /// until the second key exists, and then retries its call. A change of one of these keys wakes
-    /// the first such client of each kind; once the second key exists, it wakes all of them.
+    /// Wait without removing anything, until the list at the first key has an item or room, or the
+    /// second key exists. The client then retries its call. A change of either key wakes the first
+    /// such client of each kind. The creation of the second key wakes all of them.
     Look(Look),
 }
 
-/// The condition that a client waits for without taking anything.
+/// The condition that a client waits for without removing items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// The list has an item.
+    /// The list has at least one item.
     Item,
-    /// The list has fewer than this many items.
+    /// The list has fewer items than this number.
     Room(u64),
 }
 
 impl Take {
-    /// Returns the type that a key must hold.
+    /// Returns the type of value that the keys must hold.
     fn value_type(self) -> ValueType {
         match self {
             Take::Scored { .. } => ValueType::SortedSet,
@@ -119,12 +120,12 @@ impl Take {
         }
     }
 
-    /// Returns whether the client reads streams, from which nothing is removed.
+    /// Returns whether the operation reads streams, which removes nothing from them.
     fn is_of_stream(self) -> bool {
         self.value_type() == ValueType::Stream
     }
 
-    /// Returns how many of `texts` texts are keys.
+    /// Given the number of texts in a request, returns how many of the texts are keys.
     fn keys_among(self, texts: usize) -> usize {
         match self {
             Take::Entries { .. } => texts / 2,
@@ -134,20 +135,20 @@ impl Take {
     }
 }
 
-/// A client's blocking request.
+/// A client's request to wait for one of several keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'w> {
     /// The database of the keys.
     pub database: usize,
     /// The keys in the order in which they are tried. For [`Take::Move`], the source and the
-    /// destination. For streams, ids or names follow the keys.
+    /// destination. For streams, the keys are followed by ids or names.
     pub keys: &'w [&'w [u8]],
-    /// How items are taken from a key.
+    /// The operation to perform on the first key that has something for the client.
     pub take: Take,
 }
 
 impl<'w> Wanted<'w> {
-    /// Returns the keys that items may be taken from.
+    /// Returns the keys that the operation may remove items or read entries from.
     fn sources(&self) -> &'w [&'w [u8]] {
         match self.take {
             Take::Move { .. } => &self.keys[..1],
@@ -161,40 +162,42 @@ impl<'w> Wanted<'w> {
     }
 }
 
-/// The items or members taken from a key.
+/// The items or members that were popped from a key, or the entries that were read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// The key that the items were taken from.
+    /// The key that the items came from.
     pub key: Vec<u8>,
     /// The items of a list or the members of a sorted set.
     pub items: Ranges,
-    /// The members' scores; empty for a list.
+    /// The scores of the members; empty for a list.
     pub scores: Vec<f64>,
 }
 
-/// The outcome of a wait.
+/// The outcome of a client's wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Items were taken for the client.
+    /// The client received items.
     Taken(Taken),
-    /// The condition of a [`Look`] may hold now.
+    /// The condition of a [`Look`] may hold now, so the client must retry.
     Ready,
-    /// There was an item to move, but the destination holds another type.
+    /// There was an item to move, but the destination holds a different type.
     WrongType,
     /// The consumer group no longer exists.
     NoGroup,
     /// The stream of the consumer group no longer exists.
     NoStream,
-    /// The timeout expired, or another client ended the wait as if it had.
+    /// The timeout expired, or another client ended the wait as if the timeout had expired.
     TimedOut,
     /// Another client ended the wait with an error.
     Unblocked,
-    /// The store's file at this path was removed or replaced, so no item can arrive any more (M7).
+    /// The store's file at this path was removed or replaced, so no items can arrive any longer
+    /// (M7).
     Removed(PathBuf),
 }
 
 impl Answer {
-    /// Returns the answer as an error, if it reports a failure of the store.
+    /// Returns the error to report for this answer, or `None` if the answer is not a failure of the
+    /// store.
     pub fn error(&self) -> Option<Error> {
         match self {
             Answer::Removed(path) => {

@@ -1,9 +1,9 @@
 //! Tasks of this process that a locked shard delayed: queues to serve and waits to end.
 //!
-//! A commit stands even if the work that follows it cannot be done at once: serving waiters and
-//! ending waits. If another process holds a lock that this work needs, this process does the work
-//! later, before its next write and whenever a caller [settles](Store::settle_waits). A task is
-//! lost only if the process dies.
+//! A commit is final even if the work after it, such as serving waiters, must be delayed. If
+//! another process holds a lock that this work needs, this process does the work before its next
+//! write, or whenever a caller [settles](Store::settle_waits) its unfinished work. A task is lost
+//! only if the process dies.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -15,33 +15,34 @@ use crate::handle::store::{Backlog, Store};
 use crate::transaction::notice::Queue;
 use crate::waiting::record::Ticket;
 
-/// Time between two attempts at a task that a lock delayed.
+/// The time between two attempts at a task that a lock delayed.
 const RETRY: Duration = Duration::from_millis(1);
-/// Milliseconds between two attempts after any other failure, such as a full store.
+/// The time in milliseconds between two attempts after any other failure, such as a full store.
 const RETRY_OTHERS: u64 = 100;
 
-/// The postponed tasks, kept as a part of the store handle.
+/// The postponed tasks, which are kept in the store handle.
 #[derive(Default)]
 pub(crate) struct Postponed(ForkMutex<Tasks>);
 
 #[derive(Default)]
 struct Tasks {
-    /// The process that owns the tasks. After a fork, the child's copy still names its parent and
-    /// is discarded.
+    /// The process that owns the tasks. After a fork, the child's copy still names the parent, so
+    /// the child discards it.
     process: u32,
-    /// The tasks in the order of their attempts, without duplicates.
+    /// The tasks in the order in which they will be attempted, without duplicates.
     tasks: VecDeque<Task>,
     known: HashSet<Task>,
-    /// No task is attempted before this time, because one failed for a reason other than a lock.
+    /// The time before which no task is attempted, because a task failed for a reason other than a
+    /// lock.
     from: u64,
 }
 
-/// A task to do later.
+/// A task that was postponed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Task {
-    /// Serve a queue.
+    /// Serve the queue of a key.
     Serve(Queue),
-    /// End the wait of a client that is gone.
+    /// End the wait of a client that has disconnected or died.
     End(Ticket),
 }
 
@@ -60,7 +61,7 @@ impl Tasks {
 }
 
 impl Store {
-    /// Calls `body` with the postponed tasks, while their mutex is held.
+    /// Calls `body` with the postponed tasks, holding their mutex.
     #[cold]
     fn postponed<R>(&self, body: impl FnOnce(&mut Tasks) -> R) -> R {
         let mut tasks = self.part::<Postponed>().0.lock();
@@ -82,7 +83,7 @@ impl Store {
         self.postponed(|tasks| tasks.tasks.len())
     }
 
-    /// Postpones a task that failed with `error`.
+    /// Postpones a task whose attempt failed with `error`.
     pub(crate) fn do_later(&self, task: Task, error: &Error) {
         self.postponed(|tasks| {
             tasks.add(task);
@@ -92,8 +93,8 @@ impl Store {
         });
     }
 
-    /// Attempts each task once, but stops at the first that a lock delays. Returns the time until
-    /// the next attempt if any task is left.
+    /// Attempts each task once, but stops at the first task that a lock delays. Returns the time
+    /// until the next attempt if any tasks remain.
     pub(crate) fn do_postponed(
         &self,
         perform: impl Fn(Task) -> Result<(), Error>,

@@ -4,9 +4,10 @@
 //! | seat | state, take, ends, database | count | number of texts | texts |
 //! ```
 //!
-//! Each text is stored as its length in one word, followed by its bytes. While the client waits,
-//! the texts are its keys. Afterwards they are the key that served the client and the items taken.
-//! Each member of a sorted set is followed by its score.
+//! The seat is the futex slot on which the client sleeps. Each text is stored as its length in one
+//! word, followed by its bytes. While the client waits, the texts are its keys. Once the client is
+//! answered, the texts are the key that the items came from, and the items. Each member of a sorted
+//! set is followed by its score.
 
 use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
@@ -19,16 +20,17 @@ use crate::structures::roots::DATABASES;
 use crate::types::list::End;
 use crate::types::string::text::Text;
 
-/// The id of a client that waits, or that was answered but has not read its answer yet.
+/// The id of a client's wait, valid until the client has read its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
-/// Number of bits of a ticket that hold the shard of its record.
+/// The number of bits of a ticket (the id of a wait) that contain the shard of its record.
 const SHARD_BITS: u32 = 6;
-/// Position of the two bits of a ticket that hold the kind of its client.
+/// The position in a ticket (the id of a wait) of the two bits that contain the kind of client.
 const KIND_SHIFT: u32 = 62;
-/// The kinds of client: takes items, waits for an item without taking it, waits for room, and reads
-/// with a consumer group. A client of the last kind is also told when its stream is gone.
+/// The kinds of clients: a client that takes items, waits for an item without taking it, waits for
+/// room, or reads with a consumer group. A client of the last kind is also notified when its stream
+/// is gone.
 pub(super) const TAKES: usize = 0;
 pub(super) const FOR_ITEM: usize = 1;
 pub(super) const FOR_ROOM: usize = 2;
@@ -46,12 +48,13 @@ impl Ticket {
         Ticket((kind as u64) << KIND_SHIFT | number << SHARD_BITS & NUMBER_MASK | shard as u64)
     }
 
-    /// Returns the kind of the client, without reading its record.
+    /// Returns the kind of the client. It is part of the ticket, so the client's record need not be
+    /// read.
     pub(super) fn kind(self) -> usize {
         (self.0 >> KIND_SHIFT) as usize
     }
 
-    /// Returns whether the client waits without taking anything.
+    /// Returns whether the client waits for a condition without removing items.
     pub(super) fn looks(self) -> bool {
         matches!(self.kind(), FOR_ITEM | FOR_ROOM)
     }
@@ -75,7 +78,7 @@ const READY: u8 = 5;
 const NO_GROUP: u8 = 6;
 const NO_STREAM: u8 = 7;
 
-/// A decoded ticket record.
+/// The decoded record of a waiting client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TicketRecord {
     pub(crate) seat: SeatName,
@@ -104,7 +107,7 @@ impl TicketRecord {
         self.state == WAITING
     }
 
-    /// Returns all keys that the record names.
+    /// Returns all keys that the record contains.
     pub(super) fn keys(&self) -> Vec<&[u8]> {
         let named = match self.state {
             WAITING | READY => self.take.keys_among(self.texts.len()),
@@ -114,12 +117,12 @@ impl TicketRecord {
         self.texts.iter().take(named).collect()
     }
 
-    /// Returns all texts of the record; while the client waits, these are its request.
+    /// Returns all texts of the record. While the client waits, the texts are its request.
     pub(super) fn texts(&self) -> Vec<&[u8]> {
         self.texts.iter().collect()
     }
 
-    /// Returns the request that the record was made from.
+    /// Returns the request that the record was created from.
     pub(super) fn wanted<'w>(&self, texts: &'w [&'w [u8]]) -> Wanted<'w> {
         Wanted {
             database: self.database,
@@ -128,7 +131,8 @@ impl TicketRecord {
         }
     }
 
-    /// Returns the keys whose queues contain the ticket while its client waits, without duplicates.
+    /// Returns the keys whose queues contain the ticket as long as its client waits, without
+    /// duplicates.
     pub(super) fn queued(&self) -> Vec<&[u8]> {
         let mut keys = self.keys();
         if matches!(self.take, Take::Move { .. }) {
@@ -137,24 +141,24 @@ impl TicketRecord {
         once(keys)
     }
 
-    /// Returns the key that the items in the mailbox belong to until the client takes them. There
-    /// is none for a moved item, which is already at its destination, or for entries, which stay in
-    /// their stream.
+    /// Returns the key that the items in this record belong to until the client reads them. Returns
+    /// `None` for a moved item, which is already at its destination, and for entries, which remain
+    /// in their stream.
     pub(super) fn source(&self) -> Option<&[u8]> {
         let stays = matches!(self.take, Take::Move { .. }) || self.take.is_of_stream();
         let filled = self.state == TAKEN && !stays;
         self.texts.iter().next().filter(|_| filled)
     }
 
-    /// Returns whether two records make the same request.
+    /// Returns whether two records contain the same request.
     pub(super) fn asks_as(&self, other: &TicketRecord) -> bool {
         (self.database, self.take, self.state) == (other.database, other.take, other.state)
             && self.texts == other.texts
     }
 
-    /// Returns the shards that ending the wait may change: the shard of the ticket and those of its
-    /// keys. An answered stream reader changes only the shard of its ticket, because entries stay
-    /// in their stream.
+    /// Returns the shards that ending the wait can change: the shard of the record and the shards
+    /// of its keys. For an answered stream reader, only the shard of the record changes, because
+    /// entries remain in their stream.
     pub(super) fn shards(&self, store: &Store, ticket: Ticket) -> ShardSet {
         if !self.waits() && self.take.is_of_stream() {
             return ShardSet::one(ticket.home());
@@ -164,7 +168,7 @@ impl TicketRecord {
         keys.chain([ticket.home()]).collect()
     }
 
-    /// Returns the record with an answer in place of the request.
+    /// Returns a copy of this record with an answer in place of the request.
     pub(super) fn answered(&self, answer: &Answer) -> TicketRecord {
         let mut texts = Ranges::new();
         let state = match answer {
@@ -187,7 +191,7 @@ impl TicketRecord {
             Answer::NoGroup => NO_GROUP,
             Answer::NoStream => NO_STREAM,
             Answer::TimedOut => TIMED_OUT,
-            // A removed file is reported only to the client itself, so it is never stored as such.
+            // A removed file is reported only to the client itself, so this answer is never stored.
             Answer::Unblocked | Answer::Removed(_) => UNBLOCKED,
         };
         TicketRecord {
@@ -197,7 +201,7 @@ impl TicketRecord {
         }
     }
 
-    /// Returns a copy of this record with no owner, which any process may serve.
+    /// Returns a copy of this record without an owner, which any process may serve.
     pub(super) fn disowned(&self) -> TicketRecord {
         TicketRecord {
             seat: SeatName::NOBODY,
@@ -205,7 +209,7 @@ impl TicketRecord {
         }
     }
 
-    /// Returns the answer, if there is one.
+    /// Returns the answer, or `None` while the client waits.
     pub(super) fn answer(&self) -> Option<Answer> {
         Some(match self.state {
             TAKEN => Answer::Taken(self.taken()),
@@ -267,7 +271,8 @@ impl TicketRecord {
         bytes
     }
 
-    /// Changes the owner of an encoded record, for another client with the same request.
+    /// Changes the owner of an encoded record, to reuse it for another client with the same
+    /// request.
     pub(super) fn hand_to(encoded: &mut [u8], seat: SeatName) {
         if let Some(first) = encoded.first_chunk_mut() {
             *first = seat.bits().to_le_bytes();
@@ -306,7 +311,7 @@ impl TicketRecord {
             _ => return None,
         };
         let mut texts = Ranges::new();
-        // A record that changes during the read may claim more texts than fit.
+        // A record that changes during the read can claim more texts than fit.
         let most = (number as usize).min(bytes.len() / 8);
         texts.reserve(most, bytes.len()).ok()?;
         for _ in 0..number {
@@ -325,7 +330,7 @@ impl TicketRecord {
         })
     }
 
-    /// Returns whether the client of a record still waits, without reading the whole record.
+    /// Returns whether the client of a record still waits, by reading only the record's state.
     pub(super) fn is_waiting(view: &View<'_>, entry: &Entry) -> Result<bool, Error> {
         match entry.text(view)? {
             Text::Bytes(at, 16..) => Ok(view.word(at + 8)?.to_le_bytes()[0] == WAITING),
@@ -350,7 +355,7 @@ impl TicketRecord {
     }
 }
 
-/// Returns the keys without duplicates, in their order.
+/// Returns the keys without duplicates, in their original order.
 pub(super) fn once<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Vec<&'k [u8]> {
     let mut keys: Vec<&[u8]> = keys.into_iter().collect();
     if keys.len() > 1 {

@@ -1,4 +1,4 @@
-//! Serving queues: gives waiters the items that arrived for them, in their order.
+//! Serves queues: gives waiters the items that arrived for them, in the order of the queue.
 
 use std::collections::VecDeque;
 
@@ -14,44 +14,45 @@ use crate::structures::roots::{QUEUES, WAITERS};
 use crate::transaction::notice::{Noticed, Queue};
 use crate::waiting::postponed::Task;
 
-/// Tickets of a queue read at a time.
+/// The maximum number of tickets (ids of waits) that one read of a queue returns.
 const LOOK: usize = 64;
 
-/// The items in a mailbox.
+/// The items in a mailbox (the record of an answered client).
 type Items = Vec<Vec<u8>>;
 
-/// The outcome for one ticket when its queue is served.
+/// The outcome for one waiting client when the queue of a key is served.
 enum Progress {
-    /// The ticket was answered and left the queue.
+    /// The client was answered and its ticket was removed from the queue.
     Answered,
-    /// The ticket is no longer in the queue.
+    /// The ticket (the id of a wait) is no longer in the queue.
     Gone,
-    /// The key has nothing for this ticket, but may have something for the next.
+    /// The key has nothing for this client, but may have something for the next client.
     Passed,
     /// The key does not exist.
     Nothing,
-    /// The client only looks and was woken. Its next call wakes the next client of its kind.
+    /// The client waits for a condition and was woken. When it calls again, it wakes the next
+    /// client of its kind.
     Woken,
-    /// The client only looks, and its condition does not hold.
+    /// The client waits for a condition that does not hold yet.
     Waits,
-    /// The client reads a stream and is answered together with the other readers.
+    /// The client reads a stream and is answered together with other readers.
     Reads(TicketRecord),
 }
 
-/// How the waiter's side ends a wait.
+/// How the client that waits ends its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Ends the wait only if it was answered.
+    /// End the wait only if it was answered, and return the answer.
     Collect,
-    /// Ends the wait, and returns its answer if there is one.
+    /// End the wait, and return its answer if there is one.
     Leave,
-    /// Ends the wait and returns taken items to their key.
+    /// End the wait and return the items in the client's record to their key.
     GiveBack,
 }
 
 impl Store {
-    /// Serves the queues of the keys that a transaction changed. The transaction is committed, so
-    /// failures here are not errors of the writer.
+    /// Serves the queues of the keys that a transaction changed. The transaction has already
+    /// committed, so failures are not reported to the writer.
     #[cold]
     pub(crate) fn serve_noticed(&self, noticed: Noticed) {
         let _deferred = defer_signals();
@@ -62,7 +63,7 @@ impl Store {
         self.serve(queues);
     }
 
-    /// Returns all queues, sorted. O(queues).
+    /// Returns all queues, in sorted order. O(queues).
     fn queues(&self) -> Result<Vec<Queue>, Error> {
         let names = self.keys_where(QUEUES, |_| Ok(true))?;
         let queues = names.iter().filter_map(|name| Queue::from_name(self, name));
@@ -72,7 +73,8 @@ impl Store {
         Ok(queues)
     }
 
-    /// Returns all tickets, sorted. O(waiting clients).
+    /// Returns the tickets (ids of waits) of all waiting clients, in sorted order. O(waiting
+    /// clients).
     fn tickets(&self) -> Result<Vec<Ticket>, Error> {
         let names = self.keys_where(WAITERS, |_| Ok(true))?;
         let tickets = names.iter().filter_map(Ticket::from_bytes);
@@ -81,7 +83,7 @@ impl Store {
         Ok(tickets)
     }
 
-    /// Serves queues, and the queues of keys that change as a result.
+    /// Serves the given queues, and the queues of keys that change as a result.
     pub(super) fn serve(&self, mut queues: VecDeque<Queue>) {
         let _deferred = defer_signals();
         while let Some(queue) = queues.pop_front() {
@@ -91,7 +93,7 @@ impl Store {
         }
     }
 
-    /// Serves a queue again after a failed attempt.
+    /// Retries serving a queue after a failed attempt.
     pub(crate) fn serve_again(&self, queue: Queue) -> Result<(), Error> {
         let mut more = VecDeque::new();
         let served = self.serve_queue(queue, &mut more);
@@ -99,18 +101,19 @@ impl Store {
         served
     }
 
-    /// Gives the clients of a queue what its key has for them, one after the other.
+    /// Serves the clients of a queue one after the other, as long as the key has something for
+    /// them. Adds the queues of other keys that changed to `more`.
     fn serve_queue(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
         let mut passed = 0;
         let mut last = Vec::new();
-        // The kinds of tickets that the key has nothing left for.
+        // For each kind of client, whether the key has nothing left for it.
         let mut settled = [false; 4];
         loop {
             let tickets = self.read_marked(ShardSet::one(queue.shard), |reader| {
                 reader.queue(queue, passed, LOOK)
             })?;
-            // Every ticket is passed or leaves the queue, so reading the same ones again means
-            // damage.
+            // Every ticket is either passed or removed from the queue, so reading the same tickets
+            // again means that the queue is damaged.
             if tickets.is_empty() || tickets == last {
                 return Ok(());
             }
@@ -127,8 +130,8 @@ impl Store {
                     Progress::Woken => settled[ticket.kind()] = true,
                     Progress::Nothing | Progress::Waits => {
                         passed += 1;
-                        // Each waiter for room has a separate limit, so the next waiter may have
-                        // room although this waiter has none.
+                        // Each client that waits for room has its own limit, so the next client may
+                        // have room even if this client has none.
                         settled[ticket.kind()] = ticket.kind() != FOR_ROOM;
                     }
                     Progress::Reads(record) => readers.push((ticket, record)),
@@ -136,7 +139,7 @@ impl Store {
             }
             passed += self.serve_readers(queue, &readers, more)?;
             if settled[TAKES] || settled != [false; 4] && last.iter().all(|ticket| ticket.looks()) {
-                // Clients of another kind later in the queue check for themselves when they tend
+                // Clients of other kinds later in the queue check for themselves when they tend
                 // their keys.
                 return Ok(());
             }
@@ -150,13 +153,13 @@ impl Store {
         more: &mut VecDeque<Queue>,
     ) -> Result<Progress, Error> {
         let Some(record) = self.waiter(ticket)? else {
-            // The owner has just left.
+            // The client has just ended its wait.
             return Ok(Progress::Gone);
         };
-        // Entries stay in their stream, so giving them to a dead process does no harm and costs
+        // Entries remain in their stream, so giving them to a dead process is harmless and costs
         // less than checking liveness.
         let reads = matches!(record.take, Take::Entries { .. });
-        // Check liveness before taking the lock (W9): a dead process stays dead.
+        // Check liveness before acquiring the lock (W9): a dead process stays dead.
         let lives = match reads {
             true => !self.segment.seat_is_stale(record.seat),
             false => self.segment.seat_lives(record.seat),
@@ -167,7 +170,7 @@ impl Store {
             return Ok(Progress::Gone);
         }
         if !record.waits() {
-            // The ticket was answered a moment ago, and the tickets after it have moved up.
+            // The client was answered a moment ago, and later tickets have moved up in the queue.
             return Ok(Progress::Gone);
         }
         if record.database != queue.database {
@@ -190,15 +193,15 @@ impl Store {
             }
         })?;
         match there {
-            // A client that reads with a group must learn that the stream is gone.
+            // A client that reads with a consumer group must learn that the stream is gone.
             _ if matches!(record.take, Take::Deliver { .. }) => {}
             None => return Ok(Progress::Nothing),
-            // The client wants another type, so skip it without taking a lock.
+            // The client wants a different type, so skip it without acquiring a lock.
             Some(there) if there != record.take.value_type() => return Ok(Progress::Passed),
             Some(_) => {}
         }
         if record.take.is_of_stream() {
-            // Many clients may wait for entries that are not there yet, so check before taking a
+            // Many clients may wait for entries that do not exist yet, so check before acquiring a
             // lock.
             let texts = record.texts();
             let wanted = record.wanted(&texts);
@@ -243,7 +246,7 @@ impl Store {
         Ok(progress)
     }
 
-    /// Wakes a client that only looks, if its condition holds.
+    /// Wakes a client that waits for a condition without removing items, if the condition holds.
     fn serve_look(
         &self,
         ticket: Ticket,
@@ -256,7 +259,7 @@ impl Store {
             reader.look(record.database, &keys, look)
         });
         let found = match found {
-            // The key holds another type: wake the client, whose next call reports that.
+            // The key holds a different type, so wake the client: its next call reports the error.
             Err(Error::WrongType) => Found::Closed,
             found => found?,
         };
@@ -285,7 +288,7 @@ impl Store {
 
     pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<TicketRecord>, Error> {
         if ticket.home() >= self.shards() {
-            // The ticket was read from a list and is not validated yet.
+            // The ticket (the id of a wait) was read from a list and has not been validated yet.
             return Err(Error::from(Fault {
                 at: 0,
                 what: "tickets of waiting clients in existing shards",
@@ -294,14 +297,14 @@ impl Store {
         self.read_marked(ShardSet::one(ticket.home()), |reader| reader.waiter(ticket))
     }
 
-    /// Removes the ticket of a dead process. If its items cannot be returned to their key, leaves
-    /// the ticket without an owner instead.
+    /// Ends the wait of a dead process. If the items in its record cannot be returned to their key,
+    /// keeps the record without an owner instead.
     pub(super) fn end_dead(&self, ticket: Ticket) -> Result<Noticed, Error> {
         let (_, noticed) = self.end_noticing(ticket, Ending::GiveBack)?;
         Ok(noticed)
     }
 
-    /// Ends a wait from the waiter's side.
+    /// Ends a wait on behalf of the client that waits.
     pub(super) fn end(&self, ticket: Ticket, ending: Ending) -> Result<Option<Answer>, Error> {
         let (answer, noticed) = self.end_noticing(ticket, ending)?;
         if ending == Ending::GiveBack {
@@ -321,14 +324,14 @@ impl Store {
         if record.waits() && ending == Ending::Collect {
             return Ok((None, Noticed::default()));
         }
-        // An answered record names no other keys than before, so these shards suffice.
+        // When a record is answered, it gains no keys, so these shards suffice.
         let (answer, mut noticed) = self.write_marked(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(None);
             };
             if ending == Ending::GiveBack && !writer.put_back(ticket, &record)? {
-                // The key holds another type now. Any process that finds the mailbox once the type
-                // matches again returns the items, even if this process is alive.
+                // The key now holds a different type. Any process that finds this record once the
+                // type matches again returns the items, even if this process is still alive.
                 writer.disown(ticket, &record)?;
                 return Ok(None);
             }
@@ -336,15 +339,15 @@ impl Store {
             Ok(record.answer())
         })?;
         if ending == Ending::GiveBack && answer == Some(Answer::Ready) {
-            // The client was woken but will not act any more, so wake the next client.
+            // The client was woken but will not act on it, so wake the next client.
             let keys = record.queued().into_iter().map(|key| self.key(key));
             keys.for_each(|key| noticed.add(Queue::of(record.database, &key)));
         }
         Ok((answer, noticed))
     }
 
-    /// Ends a client's wait from another client (CLIENT UNBLOCK), as a timeout or with an error.
-    /// Returns whether the client was still waiting.
+    /// Ends the wait of another client (CLIENT UNBLOCK), as a timeout or with an error. Returns
+    /// whether the client was still waiting.
     pub fn unblock(&self, ticket: Ticket, with_error: bool) -> Result<bool, Error> {
         let Some(record) = self.waiter(ticket)? else {
             return Ok(false);
@@ -369,7 +372,8 @@ impl Store {
         Ok(ended)
     }
 
-    /// Takes what is wanted if it is there and no other client waits for it.
+    /// Performs the requested operation if a key has something for it and no other client waits for
+    /// that key.
     pub(super) fn take_at_once(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
         let keys: Vec<_> = wanted.named().iter().map(|key| self.key(key)).collect();
         self.write(self.shards_of(&keys), |writer| {
@@ -377,8 +381,8 @@ impl Store {
         })
     }
 
-    /// Serves the queue of a key, in case a writer died before it served the queue. Reading the key
-    /// also returns the items in mailboxes of dead clients. Returns whether the key exists.
+    /// Serves the queue of a key, in case a writer died before serving it. Reading the key also
+    /// returns items that dead clients had not read yet. Returns whether the key exists.
     pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<bool, Error> {
         let key = self.key(key);
         let there = self.read(ShardSet::one(key.shard), |reader| {
@@ -390,9 +394,9 @@ impl Store {
         Ok(there)
     }
 
-    /// Tells a client that reads with a group that the key is gone, regardless of its place in the
-    /// queue. This covers keys that expired, which serves no queue, and keys whose remover died
-    /// before it served the queue.
+    /// Notifies a client that reads with a consumer group if the key is gone, regardless of the
+    /// client's position in the queue. This covers keys that expired, because expiry serves no
+    /// queue, and keys whose remover died before serving the queue.
     pub(super) fn tend_gone(
         &self,
         ticket: Ticket,
@@ -406,7 +410,8 @@ impl Store {
         served.map(drop)
     }
 
-    /// Checks the condition of a client that only looks, regardless of its place in the queue.
+    /// Checks the condition of a client that waits with [`Look`], regardless of the client's
+    /// position in the queue.
     pub(super) fn tend_look(&self, ticket: Ticket) -> Result<(), Error> {
         if let Some(record) = self.waiter(ticket)?
             && let Some(look) = record.look()
@@ -417,8 +422,8 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the wait of a client that is gone, or postpones that task if it fails now. Returns
-    /// whether the wait has ended.
+    /// Ends the wait of a client that has disconnected, or postpones this task if it fails now.
+    /// Returns whether the wait has ended.
     pub(super) fn give_back(&self, ticket: Ticket) -> bool {
         let _deferred = defer_signals();
         let ended = self.end_for_good(ticket);
@@ -432,8 +437,8 @@ impl Store {
         self.end(ticket, Ending::GiveBack).map(drop)
     }
 
-    /// Returns all waits, including those of dead processes: the keys, the outcome and the items in
-    /// the mailbox. For tests.
+    /// Returns all waits, including the waits of dead processes: the keys, the outcome and the
+    /// items in the client's record. Only for tests.
     #[doc(hidden)]
     pub fn waits(&self) -> Result<Vec<(String, Items)>, Error> {
         let mut waits = Vec::new();
@@ -442,7 +447,7 @@ impl Store {
                 continue;
             };
             let given = match (record.answer(), record.take) {
-                // A moved item is already at its destination, not in the mailbox.
+                // A moved item is already at its destination rather than in the client's record.
                 (Some(Answer::Taken(taken)), Take::Items { .. } | Take::Scored { .. }) => {
                     taken.items.iter().map(<[u8]>::to_vec).collect()
                 }

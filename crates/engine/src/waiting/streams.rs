@@ -1,6 +1,6 @@
-//! Serving clients that wait for stream entries. Entries after an id go to every client that waits
-//! for them; the next entries of a group go to its first waiting client. Serving removes nothing
-//! from the stream: entries given to a client that dies are pending, as in Redis.
+//! Serves clients that wait for stream entries. Every client that waits for entries after an id
+//! receives them. The next entries of a group go to the group's first waiting client. Serving
+//! removes nothing from the stream: entries given to a client that dies are pending, as in Redis.
 
 use std::collections::VecDeque;
 
@@ -17,18 +17,19 @@ use crate::transaction::writer::Writer;
 use crate::types::stream::{IdRange, StreamEntries, StreamId};
 use crate::types::value_type::ValueType;
 
-/// Maximum number of readers answered in one transaction.
+/// The maximum number of readers that one transaction answers.
 const ANSWERED_AT_ONCE: usize = 16;
-/// Bytes of answers after which the transaction ends (W9).
+/// The number of bytes of answers after which a transaction ends (W9).
 const BYTES_AT_ONCE: usize = 32 << 10;
 
-/// A client that waits for entries of a stream, independently of other readers.
+/// A client that waits for entries of a stream independently of other readers, given by its ticket
+/// (the id of its wait) and its record.
 pub(super) type StreamReader = (Ticket, TicketRecord);
 
 impl Store {
-    /// Gives the readers in a queue the entries of its stream. Answers many readers in one
-    /// transaction, because they wait for the same entries, and only then wakes them. Returns how
-    /// many readers still wait. O(readers + bytes given).
+    /// Gives the readers in a queue the entries of its stream. One transaction answers many
+    /// readers, because they wait for the same entries, and wakes them after its commit. Returns
+    /// the number of readers that still wait. O(readers + bytes given).
     pub(super) fn serve_readers(
         &self,
         queue: Queue,
@@ -71,7 +72,7 @@ impl Store {
     }
 }
 
-/// Returns whether two clients receive the same entries.
+/// Returns whether two clients request the same entries.
 fn asks_the_same((_, one): &StreamReader, (_, next): &StreamReader) -> bool {
     one.asks_as(next)
 }
@@ -79,16 +80,16 @@ fn asks_the_same((_, one): &StreamReader, (_, next): &StreamReader) -> bool {
 /// The outcome of one transaction that answers readers.
 #[derive(Default)]
 struct Answered {
-    /// Number of readers that the transaction processed.
+    /// The number of readers that the transaction processed.
     seen: usize,
-    /// Number of processed readers for which there was nothing after all.
+    /// The number of processed readers for which the stream had no entries after all.
     waiting: usize,
-    /// The seats of the readers that were answered.
+    /// The seats (processes' futex slots) of the readers that were answered.
     woken: Vec<SeatName>,
 }
 
 impl Wanted<'_> {
-    /// Returns the id after which entries of a key are wanted.
+    /// Returns the id after which the client wants entries of a key's stream.
     fn behind(&self, key: &[u8]) -> StreamId {
         let (keys, ids) = self.keys.split_at(self.keys.len() / 2);
         let place = keys.iter().position(|other| *other == key);
@@ -97,7 +98,7 @@ impl Wanted<'_> {
             .unwrap_or(StreamId::MAX)
     }
 
-    /// Returns the names of the group and the consumer.
+    /// Returns the names of the consumer group and the consumer.
     fn names(&self) -> (&[u8], &[u8]) {
         match self.keys {
             [.., group, consumer] => (group, consumer),
@@ -107,8 +108,8 @@ impl Wanted<'_> {
 }
 
 impl Offer {
-    /// Returns the encoded record that the client will find, if this is an answer. No mailbox needs
-    /// to be recorded, because entries stay in their stream.
+    /// Returns the encoded record for the client to read, if this offer is an answer. The mailbox
+    /// need not be recorded, because entries remain in their stream.
     fn encoded(&self, record: &TicketRecord) -> Option<Vec<u8>> {
         match self {
             Offer::Answer(answer) => Some(record.answered(answer).encode()),
@@ -118,13 +119,13 @@ impl Offer {
 }
 
 impl Reader<'_, '_> {
-    /// Returns whether a stream has or may have entries for a client. This is inexact because an id
-    /// set by hand may not belong to an entry. O(1).
+    /// Returns whether a stream may have entries for a client. The result is inexact, because an id
+    /// that was set explicitly need not belong to an entry. O(1).
     pub(super) fn has_entries(&self, wanted: &Wanted<'_>, key: &[u8]) -> Result<bool, Error> {
         let is_of_group = matches!(wanted.take, Take::Deliver { .. });
         let stream = match self.stream(wanted.database, &self.key(key)) {
             Ok(Some(stream)) => stream,
-            // A client that reads with a group must learn that the stream is gone.
+            // A client that reads with a consumer group must learn that the stream is gone.
             Ok(None) | Err(Error::WrongType) => return Ok(is_of_group),
             Err(error) => return Err(error),
         };
@@ -142,7 +143,7 @@ impl Reader<'_, '_> {
 
 impl Writer<'_, '_> {
     /// Answers readers of a stream until the answers reach the size limit. Consecutive readers with
-    /// the same request get the same entries.
+    /// equal requests share one encoded answer.
     fn answer_readers(
         &mut self,
         queue: Queue,
@@ -166,7 +167,7 @@ impl Writer<'_, '_> {
                     return Ok(done);
                 }
                 done.seen += 1;
-                // The reader may have left or been answered just now.
+                // The reader may have just ended its wait or been answered.
                 if !self.still_waits(*ticket)? {
                     continue;
                 }
@@ -188,7 +189,7 @@ impl Writer<'_, '_> {
         Ok(done)
     }
 
-    /// Offers a client the entries that a stream has for it.
+    /// Offers a client the entries of a stream that it waits for.
     pub(super) fn offer_entries(
         &mut self,
         wanted: &Wanted<'_>,

@@ -1,4 +1,4 @@
-//! Changing the queues, the records and the lists of answers.
+//! Changes the queues, the records and the lists of answers.
 
 use undercroft_memory::SeatName;
 
@@ -15,20 +15,21 @@ use crate::transaction::writer::{Expiry, Writer};
 use crate::types::list::End;
 use crate::types::sorted::Scored;
 
-/// The outcome of looking at one key for a waiting client.
+/// The outcome of trying one key for a waiting client.
 pub(super) enum Offer {
     /// The key does not exist.
     Nothing,
-    /// The key holds another type than the client takes from.
+    /// The key holds a different type than the client requested.
     OtherType,
-    /// The key has nothing for this client, but may have something for other clients.
+    /// The key has nothing for this client, but may have something for another client.
     NotYet,
     /// The client's wait is over.
     Answer(Answer),
 }
 
 impl Store {
-    /// Returns the shard that holds the records of a seat's clients.
+    /// Returns the shard that contains the records of the clients that wait at a seat (a process's
+    /// futex slot).
     pub(super) fn home_of(&self, seat: SeatName) -> usize {
         self.key(&seat.bits().to_le_bytes()).shard
     }
@@ -44,7 +45,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Returns up to `most` tickets of a queue, starting at position `from`.
+    /// Returns up to `most` tickets (ids of waits) of a queue, starting at position `from`.
     pub(super) fn queue(
         &self,
         queue: Queue,
@@ -58,7 +59,7 @@ impl Reader<'_, '_> {
         Ok(items.iter().filter_map(Ticket::from_bytes).collect())
     }
 
-    /// Returns the first `most` answered tickets of a seat.
+    /// Returns the tickets (ids of waits) of the first `most` answered clients of a seat.
     pub(super) fn answered(&self, seat: SeatName, most: usize) -> Result<Vec<Ticket>, Error> {
         let mut items = Ranges::new();
         let name = seat.bits().to_le_bytes();
@@ -83,8 +84,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Returns whether a client has no answer yet. Until it is answered, its record does not
-    /// change.
+    /// Returns whether a client has no answer yet. A record changes only when it is answered.
     pub(super) fn still_waits(&mut self, ticket: Ticket) -> Result<bool, Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
@@ -94,7 +94,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Stores an encoded record.
+    /// Stores a client's encoded record under its ticket (the id of its wait).
     fn put_waiter(&mut self, ticket: Ticket, encoded: &[u8]) -> Result<(), Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
@@ -110,8 +110,8 @@ impl Writer<'_, '_> {
         Ok(self.has_queues(queue.shard) && self.find(QUEUES, &key)?.is_some())
     }
 
-    /// Adds a client at the end of the queues of its keys. The shards of its keys and of its seat
-    /// must be locked.
+    /// Adds a client at the end of the queues of its keys. The shards of the keys and of the
+    /// client's seat (its process's futex slot) must be locked.
     pub(super) fn enqueue(&mut self, seat: SeatName, wanted: &Wanted<'_>) -> Result<Ticket, Error> {
         let home = self.store.home_of(seat);
         let number = self.view().root(home, TICKETS).wrapping_add(1);
@@ -128,7 +128,8 @@ impl Writer<'_, '_> {
         Ok(ticket)
     }
 
-    /// Removes tickets from a queue, in a single operation if they are the first ones.
+    /// Removes the tickets (ids of waits) of several clients from a queue, in a single operation if
+    /// they are at the front.
     pub(super) fn leave_queue(&mut self, queue: Queue, tickets: &[Ticket]) -> Result<(), Error> {
         let name = queue.name();
         let key = self.store.hidden_key(queue.shard, &name);
@@ -152,7 +153,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Removes a ticket from all its queues.
+    /// Removes a client's ticket (the id of its wait) from all queues that contain it.
     pub(super) fn leave_queues(
         &mut self,
         ticket: Ticket,
@@ -167,7 +168,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Takes for a client what it wants from one of its keys, if the key has it.
+    /// Performs a client's operation on one of its keys, if the key has something for it.
     pub(super) fn offer(
         &mut self,
         database: usize,
@@ -200,13 +201,13 @@ impl Writer<'_, '_> {
                 let destination = self.store.key(destination.unwrap_or(key));
                 let (from, to) = ((&hashed, from), (&destination, to));
                 match self.list_move(database, from, to, &mut taken.items) {
-                    // The type is checked before anything is changed, so the answer needs no
+                    // The type is checked before anything changes, so this answer requires no
                     // rollback.
                     Err(Error::WrongType) => return Ok(Offer::Answer(Answer::WrongType)),
                     moved => moved?,
                 };
             }
-            // Clients that only look get no offer, and `offer_entries` handles streams.
+            // Clients that wait for a condition get no offer, and `offer_entries` handles streams.
             Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
                 return Ok(Offer::Nothing);
             }
@@ -214,8 +215,8 @@ impl Writer<'_, '_> {
         Ok(Offer::Answer(Answer::Taken(taken)))
     }
 
-    /// Ends a wait with an answer for its owner to read. Removes the ticket from its queues, and
-    /// records the mailbox if items were taken from a key.
+    /// Ends a wait by storing an answer for the client to read. Removes the client's ticket from
+    /// its queues, and records the mailbox if items were removed from a key.
     pub(super) fn answer(
         &mut self,
         ticket: Ticket,
@@ -228,7 +229,8 @@ impl Writer<'_, '_> {
         self.put_answer(ticket, record.seat, &answered.encode())
     }
 
-    /// Stores the encoded record of an answered client, and adds its ticket to the seat's answers.
+    /// Stores the encoded record of an answered client, and adds the client's ticket to the list of
+    /// answered tickets of its seat (its process's futex slot).
     pub(super) fn put_answer(
         &mut self,
         ticket: Ticket,
@@ -243,7 +245,7 @@ impl Writer<'_, '_> {
             .map(drop)
     }
 
-    /// Removes a ticket and everything that refers to it.
+    /// Removes the record of a client's wait and all references to it.
     pub(super) fn forget_waiter(
         &mut self,
         ticket: Ticket,
@@ -260,7 +262,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Removes a ticket from the list of its seat's answered tickets.
+    /// Removes a client's ticket from the list of answered tickets of its seat (its process's futex
+    /// slot).
     fn leave_answered(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         if !record.waits() && record.seat != SeatName::NOBODY {
             let name = record.seat.bits().to_le_bytes();
@@ -270,8 +273,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Removes the owner of an answered ticket, so that any process may recover it like the ticket
-    /// of a dead process.
+    /// Removes the owner of an answered client's record, so that any process can recover the record
+    /// as if the owner had died.
     pub(super) fn disown(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         if record.seat == SeatName::NOBODY {
             return Ok(());

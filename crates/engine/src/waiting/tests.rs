@@ -1,4 +1,4 @@
-//! Tests that need internals: locks that are not taken, and damaged stores.
+//! Tests that need access to internals: locks that must not be acquired, and damaged stores.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -26,8 +26,8 @@ fn open(path: &Path) -> Store {
     Store::open(path, true).expect("a whole store")
 }
 
-/// Makes `clients` clients wait for a key whose shard differs from that of their records. Returns
-/// the key and the shard of the records.
+/// Makes `clients` clients wait for a key whose shard differs from the shard of their records.
+/// Returns the key and the shard of the records.
 fn wait(waiters: &mut Waiters<&Store>, clients: usize) -> (Vec<u8>, usize) {
     let store = waiters.store;
     let seat = waiters.seated().expect("a seat");
@@ -48,7 +48,8 @@ fn wait(waiters: &mut Waiters<&Store>, clients: usize) -> (Vec<u8>, usize) {
     (key, home)
 }
 
-/// Holds the lock of a shard while `body` runs, or until `body` drops the sender it receives.
+/// Holds the lock of a shard while `body` runs, or until `body` drops the sender that is passed to
+/// it.
 fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) -> R {
     let (release, released) = channel::<()>();
     let (holding, held) = channel();
@@ -57,7 +58,7 @@ fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) 
             let store = open(path);
             let done = store.hold(ShardSet::one(shard), || {
                 holding.send(()).expect("a client to notify");
-                // Nothing is ever sent: `recv` fails once the sender is dropped.
+                // No value is ever sent: `recv` fails once the sender is dropped.
                 assert!(released.recv().is_err());
             });
             done.expect("the lock");
@@ -106,7 +107,7 @@ fn key_of_another_type_is_skipped_without_a_lock() {
     });
 }
 
-/// An action that runs when a thread sleeps for the first time.
+/// An action that runs when a thread first sleeps.
 struct Meanwhile<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send> WaitHook for Meanwhile<F> {

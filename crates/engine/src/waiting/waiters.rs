@@ -1,4 +1,4 @@
-//! The waiting client's side.
+//! The side of the waiting client: beginning to wait, and reading the answer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Deref;
@@ -20,39 +20,40 @@ use crate::transaction::access::Access;
 use crate::transaction::notice::Queue;
 use crate::transaction::writer::Writer;
 
-/// How often a waiter checks its keys (M4).
+/// The time between two checks of a waiter's keys (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// How long a thread polls for an answer before it sleeps.
+/// The time that a thread polls for an answer before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
-/// Maximum number of answered tickets returned at a time.
+/// The maximum number of answered clients that one call returns.
 const ANSWERS: usize = 256;
 
-/// The outcome of beginning to wait.
+/// The outcome of a client's request.
 #[derive(Debug)]
 pub enum WaitOutcome {
-    /// The answer was available at once.
+    /// The answer was available immediately.
     Answered(Answer),
-    /// The client waits.
+    /// The client now waits.
     Waiting(Ticket),
 }
 
-/// The waiting clients of one thread, which share one seat.
+/// The waiting clients of one thread, which share one seat (a futex slot in the store).
 ///
-/// This is for event loops: a thread that waits for a single client uses [`Store::take_or_wait`].
-/// After a fork, the child's copy contains none of the parent's clients.
+/// This type is for event loops. A thread that waits for a single client uses
+/// [`Store::take_or_wait`]. After a fork, the child's copy contains none of the parent's clients.
 pub struct Waiters<S: Deref<Target = Store>> {
     pub(super) store: S,
     seating: Seating,
-    /// The waiting clients, each with its database and keys.
+    /// The waiting clients, each with the database and the keys of its request.
     pub(super) waiting: BTreeMap<Ticket, (usize, Vec<Vec<u8>>)>,
 }
 
 impl Writer<'_, '_> {
-    /// Takes what is wanted, unless other clients already wait for it. The second value says
-    /// whether other clients wait.
+    /// Performs the requested operation, unless other clients already wait for it. The second
+    /// returned value is whether other clients wait.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
+    /// Returns [`Error::WrongType`] if a key holds a different type and no earlier key has
+    /// something for the client.
     pub(super) fn take_unless_queued(
         &mut self,
         wanted: &Wanted<'_>,
@@ -63,7 +64,7 @@ impl Writer<'_, '_> {
         }
         for name in wanted.sources() {
             let key = self.store.key(name);
-            // Entries after an id go to all readers, so a reader never waits its turn.
+            // Entries after an id go to all readers, so a reader never waits for its turn.
             let waits_its_turn = !matches!(wanted.take, Take::Entries { .. });
             if waits_its_turn
                 && self.has_queue(wanted.database, &key)?
@@ -95,11 +96,12 @@ impl Writer<'_, '_> {
 }
 
 impl Access<'_> {
-    /// Takes what is wanted if it is there now, even if other clients wait for it. For use within a
-    /// transaction, which never waits.
+    /// Performs the requested operation if a key has something for it now, even if other clients
+    /// wait. This is for use within a transaction, which never waits.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
+    /// Returns [`Error::WrongType`] if a key holds a different type and no earlier key has
+    /// something for the client.
     pub fn take_now(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
         let keys: Vec<_> = wanted.named().iter().map(|key| self.key(key)).collect();
         self.write(self.shards_of(&keys), |writer| {
@@ -113,7 +115,8 @@ impl Access<'_> {
         })
     }
 
-    /// Takes what is wanted, or waits for it; see [`Store::take_or_wait`].
+    /// Performs the requested operation, or waits until it is possible; see
+    /// [`Store::take_or_wait`].
     pub fn take_or_wait(
         &self,
         wanted: &Wanted<'_>,
@@ -124,14 +127,14 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Takes what is wanted or waits until it is there, without limit if there is no timeout.
-    /// Clients of all processes are served in the order in which they began to wait. Must not be
-    /// called within a transaction.
+    /// Performs the requested operation, or waits until it is possible. Waits without limit if
+    /// there is no timeout. Clients of all processes are served in the order in which they began to
+    /// wait. Must not be called within a transaction.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
-    /// [`Error::is_wait`] if a signal handler of the language runtime wants to run; nothing was
-    /// taken then.
+    /// Returns [`Error::WrongType`] if a key holds a different type and no earlier key has
+    /// something for the client. Returns an error for which [`Error::is_wait`] is true if a signal
+    /// handler of the language runtime must run; no items were removed in that case.
     ///
     /// ```
     /// # use undercroft_engine::lists::End;
@@ -171,7 +174,7 @@ impl Store {
                 polling: &polling,
                 progress: 0,
             };
-            // If constant writes prevent an unlocked read, stop waiting and check properly.
+            // If constant writes prevent an unlocked read, stop waiting and check under the lock.
             let is_there = || self.is_answered(seat).unwrap_or(true);
             self.segment.wait_at(seat, patience, is_there)?;
             if let Some(answer) = waiters.finish(ticket)? {
@@ -184,8 +187,8 @@ impl Store {
         }
     }
 
-    /// Returns whether any client of a seat was answered, or `None` if finding out means waiting
-    /// for a lock.
+    /// Returns whether any client that waits at a seat (a futex slot) was answered, or `None` if
+    /// the check would have to wait for a lock.
     fn is_answered(&self, seat: SeatName) -> Option<bool> {
         let home = ShardSet::one(self.home_of(seat));
         let look = self.segment.try_read(home, |view| {
@@ -206,19 +209,20 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         }
     }
 
-    /// Returns whether no client waits.
+    /// Returns whether no clients are waiting.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Takes what a client wants, or makes the client wait.
+    /// Performs a client's requested operation, or makes the client wait.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if a key holds another type and no key before it has something to take.
-    /// Also fails if the store is read-only, or if 512 seats are already in use in this process.
+    /// Returns [`Error::WrongType`] if a key holds a different type and no earlier key has
+    /// something for the client. Also fails if the store is read-only, or if this process already
+    /// uses 512 seats.
     pub fn begin(&mut self, wanted: &Wanted<'_>) -> Result<WaitOutcome, Error> {
         self.store.settle_waits();
-        // A client that wants stream entries has just looked for them, so do not look again.
+        // A client that wants stream entries has just tried to read them, so do not try again.
         if !wanted.take.is_of_stream()
             && let Some(answer) = self.store.take_at_once(wanted)?
         {
@@ -243,14 +247,14 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         let names = sources.iter().map(|key| key.to_vec()).collect();
         self.waiting.insert(ticket, (wanted.database, names));
         if behind {
-            // The key has something for the clients ahead in the queue, and perhaps for this
+            // The key has something for the clients ahead in the queue, and possibly for this
             // client, too.
             let keys = sources.iter().map(|key| store.key(key));
             let queues: VecDeque<Queue> =
                 keys.map(|key| Queue::of(wanted.database, &key)).collect();
             store.serve(queues);
             let _deferred = defer_signals();
-            // If a lock delays this attempt, a later check finds the answer.
+            // If a lock delays reading the answer, a later check finds it.
             if let Ok(Some(answer)) = self.finish(ticket) {
                 return Ok(WaitOutcome::Answered(answer));
             }
@@ -258,11 +262,11 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         Ok(WaitOutcome::Waiting(ticket))
     }
 
-    /// Returns clients whose wait is over, at most 256 at a time; [`finish`](Self::finish) takes
-    /// their answers. If the store's file is gone, returns the clients that still wait. If there
-    /// are no clients to return and a [`descriptor`](Self::descriptor) was requested, the
-    /// descriptor becomes readable at the next answer. `rung` says whether the descriptor was
-    /// readable.
+    /// Returns the tickets (ids of the waits) of up to 256 clients whose wait is over, for
+    /// [`finish`](Self::finish) to read their answers. If the store's file is gone, returns the
+    /// clients that still wait. If no client is returned and a [`descriptor`](Self::descriptor) was
+    /// requested, the descriptor becomes readable at the next answer. `rung` is whether the
+    /// descriptor was readable.
     pub fn answered(&mut self, rung: bool) -> Result<Vec<Ticket>, Error> {
         let store = &*self.store;
         let Some(name) = self.seating.name(&store.segment) else {
@@ -277,16 +281,16 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         })
     }
 
-    /// Tells the handle that the thread is awake and will ask for [answered](Self::answered)
-    /// clients before it sleeps. Until then the descriptor need not become readable.
+    /// Informs the handle that the thread is awake and will call [`answered`](Self::answered)
+    /// before it sleeps. Until then, the descriptor need not become readable.
     pub fn awake(&self) {
         self.seating.disarm(&self.store.segment);
     }
 
-    /// Takes the answer of a client whose wait is over.
+    /// Returns the answer of a client whose wait is over, and ends the wait.
     ///
     /// # Errors
-    /// Fails if a lock cannot be taken now. The answer then stays in the record.
+    /// Fails if a lock cannot be acquired now. The answer then stays in the client's record.
     pub fn finish(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
         let mut answer = self.store.end(ticket, Ending::Collect)?;
         if answer.is_none() && self.store.segment.in_place().is_err() {
@@ -298,7 +302,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         Ok(answer)
     }
 
-    /// Ends a client's wait. Returns the answer if there already was one.
+    /// Ends a client's wait. Returns the answer if the client was already answered.
     ///
     /// # Errors
     /// Returns the errors of [`finish`](Self::finish).
@@ -308,8 +312,8 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         Ok(answer)
     }
 
-    /// Ends the wait of a client that is gone, and returns its items to their key. Does nothing in
-    /// a forked child, because the client belongs to the parent.
+    /// Ends the wait of a client that has disconnected, and returns the items in its record to
+    /// their key. Does nothing in a forked child, because the client belongs to the parent.
     pub fn give_up(&mut self, ticket: Ticket) {
         if self.waiting.remove(&ticket).is_some()
             && self.seating.name(&self.store.segment).is_some()
@@ -319,14 +323,14 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     }
 
     /// Tends the keys of the waiting clients: serves queues that a killed writer left unserved, and
-    /// removes dead waiters that are ahead in a queue. Call it ten times a second. O(keys).
+    /// removes dead waiters that are ahead in a queue. Call this ten times a second. O(keys).
     pub fn tend(&mut self) {
         let _deferred = defer_signals();
         self.store.upkeep_while_waiting();
         self.store.settle_waits();
         let mut seen = HashMap::new();
         for (ticket, (database, keys)) in &self.waiting {
-            // Ignore errors: tickets whose shard is locked are examined on the next pass.
+            // Ignore errors: clients whose shard is locked are checked again on the next pass.
             if ticket.looks() {
                 let _ = self.store.tend_look(*ticket);
             }
@@ -340,8 +344,8 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         }
     }
 
-    /// Returns a descriptor for event loops. It is readable when a client's wait may be over, and
-    /// also ten times a second, when [`tend`](Self::tend) is due.
+    /// Returns a descriptor for event loops. The descriptor is readable when a client's wait may be
+    /// over, and also ten times a second, when [`tend`](Self::tend) is due.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.seated()?;
         self.seating.descriptor(&self.store.segment)
@@ -350,7 +354,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     pub(super) fn seated(&mut self) -> Result<SeatName, Error> {
         let (seat, is_new) = self.seating.take(&self.store.segment)?;
         if is_new {
-            // These clients belong to the process that forked.
+            // The remaining clients belong to the parent of this forked process.
             self.waiting.clear();
         }
         Ok(seat)
@@ -367,7 +371,8 @@ impl<S: Deref<Target = Store>> Drop for Waiters<S> {
             all_ended &= self.store.give_back(ticket);
         }
         if !all_ended {
-            // A stopped process holds a lock, so some waits have not ended and still use the seat.
+            // A stopped process holds a lock, so some waits have not ended and still need the seat
+            // (the futex slot).
             return;
         }
         self.seating.leave(&self.store.segment);

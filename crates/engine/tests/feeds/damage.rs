@@ -1,5 +1,6 @@
-//! Damaged words of an index and of the labels that it needs. The check finds every damaged word,
-//! and operations that read one return an error or an answer.
+//! Tests damage to words of an index and of the labels that the index depends on. The check must
+//! find every damaged word, and operations that read a damaged word must return an error or an
+//! answer.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -31,7 +32,7 @@ fn filled() -> Pair {
 
 struct Words {
     file: File,
-    /// Offsets of the leaves, and of the blocks of the index.
+    /// The offsets of the feed's leaves, and of the blocks of its index.
     leaves: Vec<u64>,
     blocks: Vec<u64>,
 }
@@ -51,7 +52,7 @@ impl Words {
             .expect("within the file");
     }
 
-    /// Returns the offsets of blocks of the usual size whose headers begin with `magic`.
+    /// Returns the offsets of all normal-sized blocks whose headers begin with `magic`.
     fn begins(&self, magic: u64) -> Vec<u64> {
         let end = self.file.metadata().expect("a file").len();
         let mut all = Vec::new();
@@ -71,7 +72,8 @@ impl Words {
         all
     }
 
-    /// Returns the offset of a random word of the index, of a block header, or of a label.
+    /// Returns the offset of a randomly chosen word, either of an index block, including its
+    /// header, or of a label.
     fn some(&self, random: &mut Rng) -> u64 {
         let is_label = random.u32(..4) == 0;
         let all = if is_label { &self.leaves } else { &self.blocks };

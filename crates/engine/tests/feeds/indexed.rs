@@ -1,5 +1,5 @@
-//! The hard cases of feeds with an index: many leaves, many equal values, and ever more items at
-//! one place.
+//! Tests difficult cases of feeds with an index: many leaves, many equal values, and repeated
+//! insertions at one position.
 
 use fastrand::Rng;
 use undercroft_engine::feeds::{FoundItems, Order, Rows, Schema, Seen, Selection};
@@ -35,14 +35,15 @@ fn check(pair: &Pair) {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// The label range between two leaves is limited; once it is used up, the leaves around it get new
-/// labels.
+/// The range of labels between two leaves is limited. Once no label is left, the surrounding leaves
+/// get new labels.
 #[test]
 fn repeated_insertions_at_one_place_never_run_out_of_labels() {
     for place in [0, 1, 700, -2, -1] {
         let pair = Pair::new(schema());
         add(&pair, -1, 0..2_000);
-        // A leaf holds about 440 items, so each step adds a leaf and halves the room for its label.
+        // A leaf contains about 440 items, so each step adds a leaf and halves the remaining range
+        // of labels.
         for step in 0..150 {
             let numbers = 10_000 + step * 1000..;
             add(&pair, place, numbers.take(450));
@@ -77,8 +78,8 @@ fn frequent_value_is_found_at_every_place() {
     check(&pair);
 }
 
-/// Adds enough items for an index of several levels, one by one and a thousand at a time, and then
-/// removes them step by step.
+/// Adds enough items for an index of several levels, individually and a thousand at a time, and
+/// then removes them step by step.
 #[test]
 fn index_grows_and_shrinks_with_its_feed() {
     let seed = fresh::seed();
@@ -115,12 +116,13 @@ fn index_grows_and_shrinks_with_its_feed() {
     check(&pair);
 }
 
-/// Returns the work done on a feed of a hundred thousand items with `values` different values.
+/// Returns the amount of work for a feed of a hundred thousand items with `values` different
+/// values.
 fn work_of(values: u64, seed: u64) -> Work {
     let mut random = Rng::with_seed(seed);
     let pair = Pair::new(schema());
-    // Keep upkeep from shrinking the undo log: the next change would run twice, at a time that
-    // depends on the machine.
+    // Prevent upkeep from shrinking the undo log. Otherwise, the change after that would run twice,
+    // at a time that depends on the machine.
     pair.store.leave_upkeep_to_a_timer();
     let before = work::done();
     for part in 0..100 {

@@ -1,10 +1,10 @@
-//! Compares feeds with a plain list of items: random operations on feeds of every length, with all
-//! kinds of schema.
+//! Compares feeds with a plain list of items, by random operations on feeds of every length with
+//! all kinds of schemas.
 //!
-//! - `damage`: damaged words of an index.
-//! - `indexed`: the hard cases of feeds with an index.
+//! - `damage`: damage to words of an index.
+//! - `indexed`: difficult cases of feeds with an index.
 //! - `pair`: a feed and a plain list of items, changed and read in the same ways.
-//! - `tallies`: the counts of each node match its contents after every change.
+//! - `tallies`: the tallies (cached counts) of each node match its contents after every change.
 
 use std::ops::Bound;
 
@@ -40,7 +40,7 @@ fn feed_matches_a_list_of_items() {
     }
 }
 
-/// Searches for values use the index, which must follow every change of the leaves.
+/// Searches for values use the index, which must reflect every change of the leaves.
 #[test]
 fn feed_with_an_index_matches_a_list_of_items() {
     let seed = fresh::seed();
@@ -91,8 +91,8 @@ fn compare_for_long(schema: Schema, rounds: u32, random: &mut Rng) {
     pair.check();
 }
 
-/// Repeated insertions at one place first move the items on one side of it, then all items of the
-/// leaf, and finally split the leaf.
+/// Repeated insertions at one position first move the items on one side of it, then all items of
+/// the leaf, and finally split the leaf.
 #[test]
 fn items_inserted_at_one_place_stay_in_order() {
     for (widths, place, more) in [(&[4, 3, 1][..], 40, 1), (&[], 250, 1), (&[32; 4], 3, 70)] {
@@ -139,7 +139,7 @@ fn range_by_value_requires_a_sorted_feed() {
     assert!(matches!(read, Err(Error::WrongOrder)));
 }
 
-/// Inserts more items at once than one step of an insertion takes.
+/// Inserts more items in a single call than one insertion step can process.
 #[test]
 fn large_insertions_stay_in_order_at_any_place() {
     let schema = Schema::new(4, &[4], Order::List).expect("sound");
@@ -177,8 +177,8 @@ fn large_insertions_stay_in_order_at_any_place() {
     }
 }
 
-/// Inserts items one by one between existing ones: leaves split in the right place and stay in
-/// order.
+/// Inserts items one by one between existing items. Leaves must split at the right position and
+/// stay in order.
 #[test]
 fn sorted_feed_grows_between_its_items() {
     let (of, unique) = (FeedType::Uint32, true);

@@ -13,7 +13,7 @@ use undercroft_testkit::fresh;
 
 pub(crate) type Item = (Vec<u8>, Vec<u32>, bool);
 
-/// A feed, with the model that it must match.
+/// A feed, together with the model that it must match.
 pub(crate) struct Pair {
     pub(crate) store: Store,
     pub(crate) schema: Schema,
@@ -72,7 +72,7 @@ impl Pair {
         read.expect("read")
     }
 
-    /// Returns a random item, whose value and attributes are likely to occur more than once.
+    /// Returns a random item. Its value and its attributes are likely to occur more than once.
     pub(crate) fn item(&self, random: &mut Rng) -> Item {
         let number = random.u32(..2000);
         let value = value(&self.schema, number);
@@ -95,7 +95,8 @@ impl Pair {
         }
     }
 
-    /// Returns a random filter, as an object for the feed and as tests for the model.
+    /// Returns a random filter, both as an object for the feed and as a list of tests for the
+    /// model.
     pub(crate) fn filter(&self, random: &mut Rng) -> (Filter, Vec<(usize, Test)>) {
         let (mut filter, mut tests) = (Filter::default(), Vec::new());
         for index in 0..self.schema.widths().len() {
@@ -147,7 +148,7 @@ impl Pair {
         assert_eq!(added, Some(self.model.len() as u64));
     }
 
-    /// Adds items to the model one by one, each after the last item that is not greater.
+    /// Adds items to the model one by one, each after the last item that is less or equal.
     fn add_sorted(&mut self, of: FeedType, unique: bool, items: Vec<Item>) {
         for item in items {
             let key = key(of, &item.0);
@@ -175,7 +176,7 @@ impl Pair {
     pub(crate) fn remove_where(&mut self, random: &mut Rng) {
         let (filter, tests) = self.filter(random);
         let seen = SEEN[random.usize(..3)];
-        // Keep some items most of the time.
+        // Usually keep some of the items.
         if tests.is_empty() && random.u32(..10) > 0 {
             return;
         }
@@ -269,7 +270,7 @@ impl Pair {
         assert_eq!(set, changed);
     }
 
-    /// Makes a change to the whole feed, such as moving it to another key and back.
+    /// Performs an operation on the entire feed, such as moving it to another key and back.
     pub(crate) fn whole(&self, random: &mut Rng) {
         match random.u32(..3) {
             0 => {
@@ -336,8 +337,8 @@ impl Pair {
         assert_eq!(found.map(|at| at as usize), position);
     }
 
-    /// Returns the number of items that a query sees. Creates tallies that the query missed, and
-    /// returns whether it missed any.
+    /// Returns the number of items that a query sees, and whether any tally (cached count) was
+    /// missing. Creates the missing tallies.
     pub(crate) fn count(&self, selection: &Selection<'_>) -> (u64, bool) {
         let key = self.store.key(b"feed");
         let (shards, mut untallied) = (self.store.shards_of([&key]), Untallied::default());
@@ -351,7 +352,7 @@ impl Pair {
         (counted.expect("read"), !untallied.is_empty())
     }
 
-    /// Compares the items in a range by position.
+    /// Compares a range of items, selected by position, with the model.
     pub(crate) fn compare_range(&self, random: &mut Rng) {
         let (filter, tests) = self.filter(random);
         let seen = SEEN[random.usize(..3)];
@@ -371,7 +372,7 @@ impl Pair {
         assert_eq!(found, expected, "{range:?} {seen:?} {tests:?}");
     }
 
-    /// Compares the items in a range by value.
+    /// Compares a range of items, selected by value, with the model.
     fn compare_between(&self, random: &mut Rng) {
         let of = self.schema.order().sorted_by().expect("a sorted feed");
         let (filter, tests) = self.filter(random);
@@ -444,7 +445,7 @@ impl Pair {
     }
 }
 
-/// Returns items in the form of a command's reply.
+/// Returns items as a command's reply contains them.
 fn texts(items: &FoundItems, attributes: bool) -> Vec<Vec<u8>> {
     let mut texts = Ranges::new();
     items.append_to(attributes, &mut texts);
@@ -461,7 +462,7 @@ fn some_range(random: &mut Rng, length: usize) -> FeedRange {
     }
 }
 
-/// Returns the expected items of a range, from all items that a query sees.
+/// Returns the items that a query must return for a range, given all items that it sees.
 fn expected(all: &[&Item], range: FeedRange) -> Vec<Vec<u8>> {
     let skip = if range.from < 0 {
         (all.len() as i64 + range.from).max(0)
@@ -484,7 +485,7 @@ fn expected(all: &[&Item], range: FeedRange) -> Vec<Vec<u8>> {
     expected
 }
 
-/// Returns the value with this number, out of two thousand.
+/// Returns the value with the given number, one of two thousand possible values.
 fn value(schema: &Schema, number: u32) -> Vec<u8> {
     let (number, size) = (i64::from(number), schema.value_size());
     match schema.order().sorted_by() {
@@ -506,7 +507,7 @@ fn value(schema: &Schema, number: u32) -> Vec<u8> {
     }
 }
 
-/// The sort key of a value, computed in the simplest way.
+/// The sort key of a value, computed in a straightforward way.
 #[derive(Debug, PartialEq, PartialOrd)]
 enum Rank {
     Integer(i128),

@@ -1,4 +1,5 @@
-//! Tallies: queries that use them, and changes that discard them.
+//! Tests tallies (cached counts in tree nodes): the queries that use them, and the changes that
+//! discard them.
 
 use fastrand::Rng;
 use undercroft_engine::feeds::{Filter, Order, Rows, Schema, Seen, Selection, Test};
@@ -6,7 +7,7 @@ use undercroft_testkit::fresh;
 
 use super::pair::Pair;
 
-/// Creates a feed so large that nodes above the lowest level also have a tally.
+/// Creates a feed that is large enough for nodes above the lowest level to have a tally.
 fn large(schema: Schema, items: usize, random: &mut Rng) -> Pair {
     let mut pair = Pair::new(schema);
     pair.model = (0..items).map(|_| pair.item(random)).collect();
@@ -60,10 +61,10 @@ fn query_misses_its_tallies_only_once() {
     };
     assert_eq!(pair.count(&ours), (expected(&pair), true));
     assert_eq!(pair.count(&ours), (expected(&pair), false));
-    // The same tallies answer another query of a single attribute.
+    // The existing tallies also answer another query of a single attribute.
     let (_, missed) = pair.count(&selection(&schema, 1, Test::NoneOf(vec![2])));
     assert!(!missed);
-    // Tallies cannot answer a query that depends on two attributes of the same item.
+    // Tallies cannot answer a query that tests two attributes of the same item.
     let mut both = Filter::default();
     both.add(&schema, 0, Test::Less(5));
     both.add(&schema, 1, Test::OneOf(vec![1]));
@@ -74,7 +75,7 @@ fn query_misses_its_tallies_only_once() {
     for change in [Pair::add, Pair::mark, Pair::shift, Pair::pop, Pair::remove] {
         for _ in 0..5 {
             change(&mut pair, &mut random);
-            // If only a few tallies are missing, one query out of eight creates them.
+            // If only a few tallies are missing, one in eight queries creates them.
             for _ in 0..8 {
                 assert_eq!(pair.count(&ours).0, expected(&pair));
             }

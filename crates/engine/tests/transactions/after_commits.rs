@@ -1,5 +1,5 @@
-//! Work that follows a commit: signals do not interrupt it, and it is done later if a lock delays
-//! it.
+//! Tests the work after a commit: signals do not interrupt it, and if a lock delays it, it is done
+//! later.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,8 @@ const LEFT: Take = Take::Items {
     count: 1,
 };
 
-/// A runtime with a pending signal. Its first sleep makes the holder of the lock continue.
+/// A language runtime with a pending signal. When a thread first sleeps, the holder of the lock
+/// continues.
 struct Signalled {
     release: Mutex<Option<Sender<()>>>,
     asked: Arc<AtomicUsize>,
@@ -38,8 +39,8 @@ impl WaitHook for Signalled {
     }
 }
 
-/// Opens a store whose threads have a pending signal, and returns how often they checked for one.
-/// The first sleep drops `release`.
+/// Opens a store whose threads have a pending signal. Also returns the number of times that they
+/// have checked for a signal. The first sleep drops `release`.
 fn signalled(path: &Path, release: Sender<()>) -> (Store, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let mut store = Store::open(path, true).expect("a whole store");
@@ -61,7 +62,7 @@ fn hold(
     let holder = thread::spawn(move || {
         hold(&path, &mut || {
             holding.send(()).expect("a client to notify");
-            // Nothing is ever sent: `recv` fails once the sender is dropped.
+            // No value is ever sent: `recv` fails once the sender is dropped.
             assert!(released.recv().is_err());
         });
     });
@@ -69,7 +70,7 @@ fn hold(
     (release, holder)
 }
 
-/// Holds the lock of a key's shard.
+/// Holds the lock of a key's shard until the returned sender is dropped.
 fn hold_shard(path: &Path, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
     hold(path, move |path, wait| {
         let store = Store::open(path, true).expect("a whole store");
@@ -78,7 +79,7 @@ fn hold_shard(path: &Path, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
     })
 }
 
-/// Holds the lock of the message ring.
+/// Holds the lock of the message ring until the returned sender is dropped.
 fn hold_ring(path: &Path) -> (Sender<()>, JoinHandle<()>) {
     hold(path, |path, wait| {
         let segment = Segment::open(path, true).expect("a whole store");
@@ -86,7 +87,7 @@ fn hold_ring(path: &Path) -> (Sender<()>, JoinHandle<()>) {
     })
 }
 
-/// Returns the messages that a subscriber received, as channels and payloads.
+/// Returns the messages that a subscriber has received, each as a channel and a payload.
 fn received(subscriber: &mut Subscriber<&Store>) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut all = Vec::new();
@@ -104,7 +105,7 @@ fn committed_push_is_not_interrupted() {
     let place = fresh::place(8);
     let plain = place.open();
     let mut waiters = Waiters::new(&plain);
-    // A destination in another shard than the source.
+    // The destination must be in a different shard than the source.
     let to: &'static [u8] = (b"0123456789".chunks(1))
         .find(|to| plain.key(to).shard() != plain.key(b"from").shard())
         .expect("a key in another shard");
@@ -280,7 +281,7 @@ fn delayed_end_of_a_subscriber_happens_before_the_next_change() {
     for (topic, name) in [(Topic::Channel, b"c"), (Topic::Shard, b"d")] {
         assert_eq!(plain.receivers(topic, name).expect("a look"), 0);
     }
-    // The seat is free again and has no subscriptions left.
+    // The subscriber's seat (its futex slot) has been released and has no remaining subscriptions.
     for _ in 0..1000 {
         let mut other = Subscriber::new(&store);
         other.subscribe(Topic::Channel, &[b"e"]).expect("room");
@@ -294,7 +295,7 @@ fn subscriber_without_its_seat_subscribes_again_as_soon_as_possible() {
     let mut subscriber = Subscriber::new(&store);
     let names: [&[u8]; 2] = [b"c", b"d"];
     subscriber.subscribe(Topic::Shard, &names).expect("room");
-    // As in a forked child, the seat belongs to another process now.
+    // As in a forked child, the seat (the futex slot) now belongs to another process.
     store.abandon();
     store.set_patience(Duration::from_millis(1));
     let (release, holder) = hold_shard(&place.path, b"c");

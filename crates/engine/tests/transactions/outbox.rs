@@ -1,4 +1,5 @@
-//! Work and messages that follow a commit: none from rolled-back changes, and none twice.
+//! Tests the work and the messages after a commit: rolled-back changes leave none, and all are
+//! processed exactly once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,8 +12,8 @@ use undercroft_engine::waiting::{Take, Waiters, Wanted};
 use undercroft_engine::{Error, Expiry, Ranges, Store};
 use undercroft_testkit::fresh;
 
-/// Returns the messages that a subscriber received, as `channel payload`, without the constant
-/// parts of event channels.
+/// Returns the messages that a subscriber has received, in the form `channel payload`, without the
+/// constant parts of event channels.
 fn heard(subscriber: &mut Subscriber<&Store>) -> Vec<String> {
     let mut heard = Vec::new();
     while let Some(event) = subscriber.try_next().expect("a sound ring") {
@@ -29,8 +30,8 @@ fn heard(subscriber: &mut Subscriber<&Store>) -> Vec<String> {
     heard
 }
 
-/// Runs a test with a store that publishes events of these classes, and a subscriber to the events
-/// and to the channel `c`.
+/// Runs a test with a store that publishes events of the given classes, and a subscriber to the
+/// events and to the channel `c`.
 fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) {
     let place = fresh::place(4);
     let (store, other) = (place.open(), place.open());
@@ -102,7 +103,7 @@ fn restarted_transaction_discards_its_outbox() {
         store
             .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLfu))
             .expect("writable");
-        // With this factor, every use increments the counter.
+        // With this logarithm factor, every use increments the counter.
         store
             .change_eviction(EvictionChange::LfuLogFactor(0))
             .expect("writable");
@@ -142,8 +143,8 @@ fn failed_change_that_is_not_rolled_back_spoils_the_transaction() {
         });
         assert!(matches!(overlooked, Err(Error::Spoiled)), "{overlooked:?}");
         assert_eq!(store.count_keys(0).expect("no lock is held"), 0);
-        // Rolling back to a savepoint taken after the failure does not help; one taken before it
-        // does.
+        // Rolling back to a savepoint from after the failure does not help, whereas a savepoint
+        // from before the failure does.
         for (mended, keys) in [(false, 0), (true, 1)] {
             let done = store.transact(store.all_shards(), |running| {
                 let before = running.savepoint();
@@ -160,7 +161,7 @@ fn failed_change_that_is_not_rolled_back_spoils_the_transaction() {
 }
 
 #[test]
-fn expired_key_is_removed_even_if_the_change_that_met_it_fails() {
+fn expired_key_is_removed_even_if_the_change_that_found_it_fails() {
     listening("Ex$", |store, subscriber| {
         store.set_time(1000);
         let options = SetOptions {

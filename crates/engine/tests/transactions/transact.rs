@@ -1,4 +1,4 @@
-//! Transactions of many commands.
+//! Tests of transactions that consist of many commands.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,7 +81,7 @@ fn unforeseen_shard_makes_the_transaction_run_again() {
         runs.fetch_add(1, Ordering::Relaxed);
         let access = running.access();
         access.set(0, b"first", b"1")?;
-        // A command may ignore this error; the transaction still runs again.
+        // A command can ignore this error, but the transaction still runs again.
         let _ = access.set(0, &strange, b"2");
         Ok::<_, Error>(access.count_keys(0).unwrap_or(0))
     });
@@ -136,7 +136,7 @@ fn scans_and_flushes_work_within_a_transaction() {
     assert_eq!(store.count_keys(3).expect("no lock is held"), 0);
 }
 
-/// Runs one command of a random transaction on the store and on its twin.
+/// Runs one command of a random transaction, both on the store and on its model.
 fn random_command(random: &mut fastrand::Rng, access: &Access<'_>, twin: &mut Twin) -> bool {
     let names: Vec<Vec<u8>> = (0..12_u8).map(|number| vec![b'k', number]).collect();
     let (name, other) = (&names[random.usize(..12)], &names[random.usize(..12)]);
@@ -266,7 +266,7 @@ fn random_commands_roll_back_to_any_savepoint() {
 }
 
 #[test]
-fn time_stands_still_within_a_transaction() {
+fn clock_is_frozen_within_a_transaction() {
     let (_directory, store) = fresh::store(4);
     let system = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -274,7 +274,7 @@ fn time_stands_still_within_a_transaction() {
     };
     let times = store.transact(store.all_shards(), |running| {
         let (first, start) = (running.access().now(), system());
-        // Wait until the system clock advances.
+        // Wait until the system clock has advanced.
         while system() <= start + 1 {
             std::hint::spin_loop();
         }

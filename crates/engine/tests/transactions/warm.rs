@@ -1,4 +1,4 @@
-//! Warming changes nothing, whatever the keys and the state of the tables.
+//! Tests that prefetching changes nothing, regardless of the keys and the state of the tables.
 
 use undercroft_engine::lists::End;
 use undercroft_engine::sorted_sets::AddRule;
@@ -12,7 +12,7 @@ fn warming_keys_changes_nothing() {
         .map(|n| format!("key {n}").into_bytes())
         .collect();
     let all: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-    // Also warm keys in the empty store, and while its tables grow.
+    // Also prefetch keys in the empty store, and while its tables grow.
     for (number, key) in all.iter().enumerate() {
         if number % 97 == 0 {
             store.warm(0, &all[..(number + 50).min(all.len())]);
@@ -44,7 +44,7 @@ fn warming_elements_changes_nothing() {
         .map(|n| format!("element {n}").into_bytes())
         .collect();
     store.set(0, b"text", b"a text").expect("room");
-    // Also warm elements while the collections are small, and while their tables grow.
+    // Also prefetch elements while the collections are small, and while their tables grow.
     for (number, text) in texts.iter().enumerate() {
         let written = store.write(store.all_shards(), |writer| {
             writer.hash_set(0, &store.key(b"hash"), &[text, b"value"], &limits)?;

@@ -1,4 +1,4 @@
-//! Tests of watched keys, and of the changes that they detect.
+//! Tests watched keys and the changes that they detect.
 
 use undercroft_engine::changes::Watch;
 use undercroft_engine::strings::{Condition, SetOptions};
@@ -46,7 +46,7 @@ fn only_committed_changes_count() {
     let watched = watch(&store, b"k");
     let failed = store.transact(store.all_shards(), |running| {
         running.access().set(0, b"k", b"1")?;
-        // The transaction's own changes count only once it commits, because it may have to run
+        // The transaction's own changes do not count before it commits, because it may have to run
         // again.
         assert!(running.is_unchanged(&watched)?);
         Err::<(), _>(Error::TooLong)

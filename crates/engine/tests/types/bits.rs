@@ -156,7 +156,7 @@ fn bit_combinations_match_vectors_of_bytes() {
             _ => BitOperation::Not,
         };
         let sources: Vec<_> = names.iter().map(|name| store.key(name)).collect();
-        // The destination may be one of the sources.
+        // The destination can be one of the sources.
         let target_name = [random.u8(0..6)];
         let target = store.key(&target_name);
         let shards = store.shards_of(sources.iter().chain([&target]));

@@ -1,12 +1,11 @@
-//! Tests that every type of value must pass, in every size. A newly added type is covered without
-//! any change here.
+//! Tests that every type of value must pass, in every size. New types are covered automatically.
 
 use undercroft_engine::{Encoding, Error, Key, Limits, Ranges, Store, ValueType, rdb};
 use undercroft_testkit::examples::{Items, example, indexed_feed, sorted};
 use undercroft_testkit::fresh;
 
-/// Numbers and kinds of elements, chosen so that values lie in the entry, in a block, in slabs as
-/// an object, in an arena, and in separate blocks.
+/// The numbers and kinds of elements, chosen so that values are stored in the entry, in a block, in
+/// slabs as an object, in an arena (a separate memory area), and in separate blocks.
 const SIZES: [(u32, Items); 10] = [
     (1, Items::Texts(8)),
     (3, Items::Integers),
@@ -34,7 +33,7 @@ fn put(store: &Store, key: &Key<'_>, value_type: ValueType, items: &Ranges) {
     put.expect("room");
 }
 
-/// Returns the type, encoding and contents of a key.
+/// Returns the type, the encoding and the contents of a key.
 fn value(store: &Store, database: usize, key: &Key<'_>) -> Option<(ValueType, Encoding, Ranges)> {
     let found = store.read(store.shards_of([key]), |reader| {
         let Some(entry) = reader.find(database, key)? else {
@@ -78,7 +77,7 @@ fn stored_value_is_read_back_and_measured() {
         });
         let least = items.iter().map(<[u8]>::len).sum::<usize>() as u64 / 4;
         let bytes = bytes.expect("measured");
-        // The measured size is rounded up and includes a share of the table.
+        // The measured size is rounded up and includes the key's share of the table.
         let used = store.used_memory();
         let count = items.len();
         assert!(
@@ -101,7 +100,7 @@ fn value_can_be_copied_renamed_and_moved() {
     let both = || store.shards_of([&here, &there]);
     for (value_type, items) in cases() {
         put(&store, &here, value_type, &items);
-        // The destination first holds a value of another type.
+        // The destination initially holds a value of another type.
         let other = ValueType::ALL[items.len() % ValueType::ALL.len()];
         put(&store, &there, other, &example(other, 700, Items::Texts(9)));
         let copied = store.write(both(), |writer| {
@@ -112,7 +111,7 @@ fn value_can_be_copied_renamed_and_moved() {
         expect(&store, 0, &here, value_type, &items);
         expect(&store, 0, &there, value_type, &items);
         check(&store);
-        // A copy is independent: replacing the original does not affect it.
+        // Replacing the original must not affect the copy.
         put(
             &store,
             &here,
@@ -154,7 +153,7 @@ fn deleted_value_leaves_no_memory_in_use() {
             check(&store);
             settle()
         };
-        // The first cycle may leave free room that the next cycles reuse.
+        // The first cycle may leave free memory that the following cycles reuse.
         let first = cycle();
         for _ in 0..3 {
             assert_eq!(cycle(), first, "{value_type:?} of {} items", items.len());

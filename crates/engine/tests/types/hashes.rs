@@ -1,4 +1,4 @@
-//! Compares hashes with a naive model, below and above every threshold.
+//! Compares hashes with a naive model, below and above every conversion threshold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ const LIMITS: PackedLimits = PackedLimits {
     value: 64,
 };
 
-/// Returns a random field name: some are long, and one exceeds the length that an element's header
-/// can store.
+/// Returns a random field name. Some names are long, and the length of one name does not fit in an
+/// element's header.
 fn field(random: &mut fastrand::Rng, fields: u64) -> Vec<u8> {
     let number = random.u64(0..fields);
     match number % 50 {
@@ -224,7 +224,7 @@ fn scan_returns_permanent_fields_while_the_table_grows_and_shrinks() {
             if cursor == 0 {
                 break;
             }
-            // Add and remove other fields.
+            // Add and remove other fields during the scan.
             let until = random.u32(1000..9000);
             while extra < until.min(extra + 700) {
                 set(extra);
@@ -287,7 +287,7 @@ fn random_fields_exist_and_are_distinct() {
             );
             assert_eq!(chosen.len(), different.len());
         }
-        // All fields are equally likely, so each count stays within wide bounds.
+        // All fields are equally likely, so each count must be within wide bounds.
         let mut seen = BTreeMap::new();
         for field in sample(-(fields as i64) * 400) {
             *seen.entry(field).or_insert(0) += 1;

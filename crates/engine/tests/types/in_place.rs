@@ -1,4 +1,4 @@
-//! Strings that are read in place, and strings that are taken out without a copy.
+//! Tests reading strings in place, and removing strings without copying them.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Compares lists with a plain sequence: random operations on items of every kind and size, in
+//! Compares lists with a plain sequence, by random operations on items of every kind and size, in
 //! lists of every length.
 
 use std::collections::VecDeque;
@@ -82,7 +82,7 @@ impl Pair {
     }
 }
 
-/// The kind of items that a run uses.
+/// The kind of items in a test run.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Fixed,
@@ -404,7 +404,7 @@ fn pushes_at_either_end_fill_leaves() {
                 });
             }
         }
-        // Each page also needs a descriptor of 64 bytes.
+        // Each page also has a descriptor of 64 bytes.
         let used = (pair.store.used_memory() - before) as f64 * (4096.0 + 64.0) / 4096.0;
         let each = used / COUNT as f64;
         println!("{end:?}, integers {integers}: {each:.2} bytes an item");

@@ -1,4 +1,4 @@
-//! Tests of the values of each type.
+//! Tests of the values of every type.
 
 mod bits;
 mod contract;

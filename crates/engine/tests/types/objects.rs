@@ -1,5 +1,5 @@
-//! Compares collections created by a single call with naive models, below and above every
-//! threshold, and bounds the number of steps they take.
+//! Compares collections that a single call created with naive models, below and above every
+//! conversion threshold, and bounds the number of steps that the call takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use undercroft_engine::{Encoding, Error, Limits, PackedLimits, Ranges, Store, Wr
 use undercroft_memory::fault;
 use undercroft_testkit::fresh;
 
-/// Limits chosen so that the types convert at different counts, each of which some calls exceed.
+/// The conversion thresholds. They differ between the types, and some calls exceed each of them.
 const LIMITS: Limits = Limits {
     hash: PackedLimits {
         entries: 100,
@@ -22,7 +22,7 @@ const LIMITS: Limits = Limits {
         value: 64,
     },
 };
-/// Numbers of items per call: around the thresholds and far above them.
+/// The numbers of items in one call, which are near the thresholds and far above them.
 const COUNTS: [usize; 9] = [1, 16, 17, 41, 101, 129, 301, 2500, 9000];
 
 fn text(random: &mut fastrand::Rng, among: usize) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn text(random: &mut fastrand::Rng, among: usize) -> Vec<u8> {
     }
 }
 
-/// Returns random texts for a call, including duplicates.
+/// Returns random texts for one call, including duplicates.
 fn texts(random: &mut fastrand::Rng, count: usize) -> Vec<Vec<u8>> {
     let among = random.usize(1..count * 3 + 2);
     (0..count).map(|_| text(random, among)).collect()
@@ -86,15 +86,15 @@ fn usage(store: &Store, key: &[u8]) -> u64 {
     read.expect("a sound store")
 }
 
-/// Checks that a value created at once takes at most about half more memory than a value that grew.
-/// The difference is the pages of a new arena, and a table twice as long as the table of a grown
-/// value that is about to double.
+/// Checks that a value created by a single call uses at most about half more memory than a value
+/// that grew. The difference is the pages of a new arena (a separate memory area), and a table that
+/// is twice as long as that of a grown value just before it doubles.
 fn assert_compact(store: &Store, whole: &[u8], grown: &[u8]) {
     let (whole, grown) = (usage(store, whole), usage(store, grown));
     assert!(whole <= grown + grown / 2 + 16 * 4096, "{whole} {grown}");
 }
 
-/// Checks that copies equal the original, in the same shard and in another.
+/// Checks that copies equal the original, both in the same shard and in another shard.
 fn assert_copied(store: &Store, from: &[u8]) {
     for to in [&b"copy a"[..], b"copy b"] {
         write(store, &[from, to], |writer| {
@@ -119,7 +119,7 @@ fn hash_created_at_once_equals_one_built_field_by_field() {
     for count in COUNTS {
         let (_directory, store) = fresh::store(2);
         let mut model = BTreeMap::new();
-        // Fill an empty key first, and then add to the result.
+        // Fill an empty key first, and then add to the resulting value.
         for count in [count, 1, count / 2 + 1] {
             let (fields, values) = (texts(&mut random, count), texts(&mut random, count));
             let pairs: Vec<&[u8]> = fields
@@ -198,7 +198,7 @@ fn set_created_at_once_equals_one_built_member_by_member() {
                     assert!(store.set_contains(0, b"whole", member).expect("a set"));
                 }
             }
-            // Store the same members as the result of a command.
+            // Also store these members as the result of a command.
             let mut stored = Ranges::new();
             model.iter().for_each(|member| stored.push(member));
             write(&store, &[b"stored"], |writer| {
@@ -264,7 +264,7 @@ fn sorted_set_created_at_once_equals_one_built_member_by_member() {
                     })
                 };
                 let whole = add(b"whole", &scored);
-                // Build the same set with one member per call.
+                // Build an equal set with one call for each member.
                 let (mut added, mut updated, mut last) = (0, 0, None);
                 for one in &scored {
                     let one = add(b"grown", std::slice::from_ref(one));
@@ -307,7 +307,7 @@ fn list_created_at_once_equals_one_built_item_by_item() {
             let (_directory, store) = fresh::store(2);
             let mut values = texts(&mut random, count);
             for value in &mut values {
-                // Some items are long enough for separate blocks.
+                // Make some items so long that they get separate blocks.
                 let longer = random.usize(0..40) == 0;
                 value.resize(value.len() + usize::from(longer) * 600, b'l');
             }
@@ -332,14 +332,14 @@ fn list_created_at_once_equals_one_built_item_by_item() {
     }
 }
 
-/// Returns the number of recovery-relevant steps in one run of a transaction that creates or
+/// Returns the number of steps that matter for recovery in one run of a transaction that creates or
 /// changes a key.
 fn steps<R>(
     store: &Store,
     keys: &[&[u8]],
     body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
 ) -> f64 {
-    // Count the last run only: earlier ones may have been repeated with more memory.
+    // Count only the last run, because earlier runs may have been repeated with more memory.
     let taken = write(store, keys, |writer| {
         let before = fault::steps_taken();
         body(writer)?;

@@ -1,4 +1,4 @@
-//! Compares sets with a naive model, below and above every threshold.
+//! Compares sets with a naive model, below and above every conversion threshold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use undercroft_testkit::fresh;
 type Members = BTreeSet<Vec<u8>>;
 type Model = BTreeMap<Vec<u8>, Members>;
 
-/// Maximum number of members of an intset.
+/// The maximum number of members in an intset.
 const INTEGERS: u64 = 20;
 
-/// Returns a random member of a family: integers only, texts of all lengths, or both.
+/// Returns a random member of one of three families: integers only, texts of all lengths, or both.
 fn member(random: &mut fastrand::Rng, family: usize, members: u64) -> Vec<u8> {
     let number = random.u64(0..members);
     match (family, number % 40) {
@@ -61,7 +61,7 @@ fn compare(store: &Store, model: &Model, keys: &[Vec<u8>]) {
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-/// Computes the expected result with naive sets.
+/// Computes the expected result of a set operation with naive sets.
 fn combine(sets: &[Members], operation: SetOperation) -> Members {
     let (first, others) = sets.split_first().expect("a set");
     match operation {
@@ -234,7 +234,7 @@ fn intset_converts_at_its_thresholds_and_never_converts_back() {
     assert_eq!(encoding(&store, b"mixed"), Some(Encoding::HashTable));
     assert_eq!(remove(b"mixed", b"1"), 1);
     assert_eq!(encoding(&store, b"mixed"), None);
-    // Adding an existing member or removing a missing text leaves the encoding unchanged.
+    // Adding an existing member and removing a missing text leave the encoding unchanged.
     assert_eq!(add(b"same", b"1"), Some(Encoding::IntSet));
     assert!(!store.set_add(0, b"same", b"1", INTEGERS).expect("room"));
     assert_eq!(remove(b"same", b"text"), 0);

@@ -1,4 +1,4 @@
-//! Compares sorted sets with a naive model, below and above every threshold.
+//! Compares sorted sets with a naive model, below and above every conversion threshold.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use undercroft_engine::sorted_sets::{AddRule, Bounds, Limit, ScoreBound, Scored,
 use undercroft_engine::{Error, PackedLimits, Store};
 use undercroft_testkit::fresh;
 
-/// For each key, its members with their scores.
+/// For each key, its members and their scores.
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>;
 
 const LIMITS: PackedLimits = PackedLimits {
@@ -37,7 +37,7 @@ fn score(random: &mut fastrand::Rng) -> f64 {
     }
 }
 
-/// Returns the members in order.
+/// Returns the members in the order of a sorted set.
 fn sorted(set: &BTreeMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
     let mut all: Vec<(Vec<u8>, f64)> = set.iter().map(|(m, s)| (m.clone(), *s)).collect();
     all.sort_by(|one, other| {
@@ -191,7 +191,7 @@ fn remove_range(store: &Store, model: &mut Model, random: &mut fastrand::Rng, na
     let key = store.key(name);
     let all = model.get(name).map(sorted).unwrap_or_default();
     let start = random.u64(0..=all.len() as u64);
-    // Occasionally ask for most of the set.
+    // Occasionally request most of the set.
     let length = if random.u32(..4) == 0 {
         random.u64(0..=all.len() as u64)
     } else {
@@ -206,7 +206,7 @@ fn remove_range(store: &Store, model: &mut Model, random: &mut fastrand::Rng, na
         .skip(start as usize)
         .take(length as usize)
         .collect();
-    // Ranks 0..=-1 are the whole set.
+    // The ranks 0..=-1 cover the entire set.
     let gone: Vec<_> = if start == 0 && length == 0 {
         all.iter().collect()
     } else {

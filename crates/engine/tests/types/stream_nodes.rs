@@ -1,6 +1,6 @@
-//! Compares trimming of whole stream leaves with a naive model that keeps deleted entries in their
-//! nodes, as Redis does: leaves must go where Redis' nodes go. Also covers leaves that are full to
-//! the last byte.
+//! Compares trimming of entire stream leaves with a naive model that keeps deleted entries in their
+//! nodes, as Redis does. A leaf must be removed whenever Redis removes its node. Also tests leaves
+//! that are full to the last byte.
 
 use undercroft_engine::streams::{
     AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId, StreamLimits, Trim, TrimTo,
@@ -8,19 +8,20 @@ use undercroft_engine::streams::{
 use undercroft_engine::{Error, Key, Options, Store, Writer};
 use undercroft_testkit::fresh;
 
-/// Small nodes, so that most changes happen at the end of a node.
+/// Limits for small nodes, so that most changes occur at the end of a node.
 const LIMITS: StreamLimits = StreamLimits {
     entries: 4,
     bytes: 0,
 };
 
-/// Nodes as large as a page allows.
+/// Limits for nodes as large as a page allows.
 const LONG: StreamLimits = StreamLimits::DEFAULT;
-/// Length in bytes of a value that, with an empty field name, makes a leaf fill a page exactly.
+/// The length in bytes of a value that, with an empty field name, makes a leaf fill exactly one
+/// page.
 const ONE_PAGE: usize = 4056;
 
-/// A model of a stream: nodes of entries in order, each with a flag that is false once the entry is
-/// deleted.
+/// A model of a stream: nodes of entries in order. Each entry has a flag that becomes false when
+/// the entry is deleted.
 #[derive(Clone, Default)]
 struct Twin {
     nodes: Vec<Vec<(u64, bool)>>,
@@ -58,7 +59,7 @@ impl Twin {
             return 0;
         };
         entry.1 = false;
-        // XDEL removes a node together with its last remaining entry.
+        // XDEL removes a node when it deletes the node's last remaining entry.
         self.nodes
             .retain(|node| live(node) > 0 || node.iter().all(|(other, _)| *other != id));
         1
@@ -112,13 +113,13 @@ fn id(ms: u64) -> StreamId {
     StreamId { ms, seq: 0 }
 }
 
-/// A change, with the arguments it takes.
+/// A change of a stream, with its arguments.
 #[derive(Clone, Debug)]
 enum Change {
     Add(u64, usize),
     Delete(u64),
     Trim(Trim),
-    /// Set the last id of an empty stream back to the minimum.
+    /// Reset the last id of an empty stream to the minimum.
     Restart,
 }
 
@@ -158,8 +159,8 @@ impl Change {
             Change::Delete(id) => twin.delete(*id),
             Change::Trim(trim) => twin.trim(trim),
             Change::Restart => {
-                // In Redis, a node without entries would stay, and its next entries would be out of
-                // order.
+                // In Redis, a node without entries would remain, and entries added to it would be
+                // out of order.
                 *twin = Twin::default();
                 0
             }
@@ -221,7 +222,7 @@ fn adding_to_a_full_leaf_never_reads_past_its_end() {
             writer.stream_add(0, &key, EntryId::Now, &texts, true, None, &LONG)
         })
     };
-    // Fill the whole store with leaves of one page.
+    // Fill the entire store with leaves of one page.
     let mut names = Vec::new();
     for number in 0.. {
         let name = format!("stream {number}");
@@ -278,7 +279,7 @@ fn trimming_removes_whole_leaves_where_redis_removes_nodes() {
         assert_eq!(ids(&store, &key), twin.ids(), "{changes:?}");
         if round % 200 == 0 {
             check(&store);
-            // Continue with a copy, which must have the same nodes.
+            // Continue with a copy of the stream, which must have the same nodes.
             let there = store.key(b"copy");
             let moved = store.write(store.shards_of([&key, &there]), |writer| {
                 let is_there = writer.copy((0, &key), (0, &there))?;

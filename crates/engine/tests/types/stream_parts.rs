@@ -1,5 +1,6 @@
-//! Large deliveries and claims, which are committed in parts: the result must equal that of a
-//! single transaction, and other writers must get the lock between the parts.
+//! Tests large deliveries and claims, which are committed in parts. The result must equal the
+//! result of a single transaction, and other writers must be able to acquire the lock between the
+//! parts.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,7 +9,8 @@ use undercroft_engine::{Access, Error, Key, Store, Writer};
 use undercroft_testkit::fresh;
 
 const ENTRIES: u64 = 30_000;
-/// The first `RECENT` entries are redelivered at the time of the test, the rest long before.
+/// The number of entries that are redelivered at the time of the test. All later entries are
+/// redelivered long before.
 const RECENT: u64 = 20_000;
 
 fn id(ms: u64) -> StreamId {
@@ -25,7 +27,7 @@ fn write<R>(
     written.expect("room")
 }
 
-/// Creates a stream with a group that has not received any entries.
+/// Creates a stream with a group that has not received any entries yet.
 fn fill(store: &Store, name: &[u8], entries: u64) {
     write(store, name, |writer, key| {
         for ms in 1..=entries {
@@ -58,8 +60,8 @@ fn claim(idle: u64) -> Claim<'static> {
     }
 }
 
-/// Makes the same change twice: to one stream within a transaction, and to its twin outside, in
-/// parts.
+/// Makes one change to two equal streams: to the first stream within a transaction, and to the
+/// second outside of a transaction, in parts.
 fn both<R: PartialEq + std::fmt::Debug>(
     store: &Store,
     body: impl Fn(&Access<'_>, &Key<'_>) -> Result<R, Error> + Sync,
@@ -105,7 +107,7 @@ fn parts_give_the_same_result_as_one_transaction() {
     for name in [&b"k"[..], b"twin"] {
         fill(&store, name, ENTRIES);
     }
-    // Far less than one part, far more, and both sides of the boundary.
+    // The counts are far below one part, far above, and on both sides of the boundary.
     for count in [1, 1023, 1024, 1025, 2048, u64::MAX] {
         both(&store, |access, key| deliver(access, key, None, count));
     }
@@ -132,11 +134,11 @@ fn parts_give_the_same_result_as_one_transaction() {
         });
     }
     for (idle, from, count) in [
-        // A claim examines at most ten times `count` entries: too few here to reach the old ones,
-        // in one part and in two.
+        // A claim examines at most ten times `count` entries. These counts are too small to reach
+        // the old entries, in one part and in two parts.
         (1_000_000, 1, 100),
         (1_000_000, 1, 1500),
-        // Enough to reach the old ones.
+        // These counts are large enough to reach the old entries.
         (1_000_000, 19_000, 300),
         (1_000_000, 1, 2900),
         (0, 500, 1024),
@@ -154,8 +156,8 @@ fn parts_give_the_same_result_as_one_transaction() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// Checks that a reader can see a large claim half done, which means that other writers can also
-/// get the lock in the middle.
+/// Checks that a reader can see a partly completed large claim, which means that other writers can
+/// also acquire the lock in between.
 #[test]
 fn large_claim_is_committed_in_parts() {
     let (_directory, store) = fresh::store(1);

@@ -1,4 +1,4 @@
-//! Compares the removal of many elements at once, and combinations of several sets, with naive
+//! Compares the removal of many elements in one call, and combinations of several sets, with naive
 //! models.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use undercroft_engine::sorted_sets::{AddRule, Aggregate, Scored, Weighted};
 use undercroft_engine::{Error, Limits, Ranges, Store, Writer};
 use undercroft_testkit::fresh;
 
-/// Sizes of the collections, below and above the number of elements removed at once.
+/// The sizes of the collections, below and above the number of elements that one call removes.
 const COUNTS: [usize; 6] = [3, 200, 511, 600, 3000, 20_000];
 
 fn write<R>(
@@ -34,7 +34,7 @@ fn assert_sound(store: &Store) {
     assert!(problems.is_empty(), "{problems:?}");
 }
 
-/// Returns the contents of a key as a flat, unordered list.
+/// Returns the contents of a key as a flat list in no particular order.
 fn items(store: &Store, key: &[u8]) -> Vec<Vec<u8>> {
     let key = store.key(key);
     let read = store.read(store.shards_of([&key]), |reader| {
@@ -47,7 +47,7 @@ fn items(store: &Store, key: &[u8]) -> Vec<Vec<u8>> {
     read.expect("a sound store")
 }
 
-/// Returns names to remove in random order, including duplicates and missing names.
+/// Returns names to remove, in random order, including duplicates and names that do not exist.
 fn some(random: &mut fastrand::Rng, count: usize, share: usize) -> Vec<Vec<u8>> {
     let mut taken: Vec<usize> = (0..count)
         .filter(|number| number * 7 % 100 < share)
@@ -121,7 +121,8 @@ fn bulk_removal_removes_exactly_the_named_elements() {
     }
 }
 
-/// Fills a set or sorted set with a random selection of numbers, in the store and in the model.
+/// Fills a set or sorted set with a random selection of numbers, both in the store and in the
+/// model.
 fn fill(store: &Store, random: &mut fastrand::Rng, key: &[u8]) -> (bool, BTreeMap<Vec<u8>, f64>) {
     let count = [0, 3, 100, 2000][random.usize(..4)];
     let plain = random.bool();
@@ -224,7 +225,7 @@ fn combinations_match_the_naive_model() {
         };
         assert_eq!(got.len(), wanted.len().min(most), "round {round}");
         for (text, score) in &got {
-            // All scores and weights are chosen so that sums are exact in any order.
+            // All scores and weights are chosen so that sums are exact in any order of addition.
             let sum = wanted[text]
                 .iter()
                 .copied()

@@ -1,5 +1,5 @@
-//! Large objects in arenas (H4): operations on the whole object cost the same, whatever its size
-//! (W8).
+//! Tests large objects in arenas, which are separate memory areas (H4): an operation on an entire
+//! object has the same cost for any size (W8).
 
 use fastrand::Rng;
 use undercroft_engine::lists::End;
@@ -7,7 +7,7 @@ use undercroft_engine::sorted_sets::AddRule;
 use undercroft_engine::{Options, PackedLimits, Ranges, Store};
 use undercroft_memory::fault::steps_taken;
 
-/// A store of two shards, with a key name in each.
+/// A store of two shards, with the name of a key in each shard.
 struct Two {
     store: Store,
     here: Vec<u8>,
@@ -24,7 +24,8 @@ impl Two {
             ..Options::default()
         };
         let store = Store::create(&path, &options).expect("a new store");
-        // Count only the work of the commands, not the upkeep that follows them.
+        // Leave upkeep to a timer that does not exist, so that only the work of the commands is
+        // counted.
         store.leave_upkeep_to_a_timer();
         let name = |shard: usize| {
             let mut names = (0..).map(|number| format!("name {number}").into_bytes());
@@ -38,7 +39,7 @@ impl Two {
         }
     }
 
-    /// Adds texts of 12 bytes to the list.
+    /// Adds texts of 12 bytes to the list at `here`.
     fn fill(&self, numbers: std::ops::Range<usize>) {
         let texts: Vec<String> = numbers.map(|number| format!("text{number:08}")).collect();
         for texts in texts.chunks(500) {
@@ -104,8 +105,8 @@ fn removing_or_moving_a_list_takes_the_same_steps_at_any_length() {
         println!("{length} items: {taken:?} steps");
         all.push(taken);
     }
-    // A taller tree and the first slab of a class take a few more steps. Freeing each leaf would
-    // take about ten steps per leaf.
+    // A taller tree and the first slab of a size class take a few more steps. Freeing each leaf
+    // would take about ten steps for each leaf.
     for (act, &least) in all[0].iter().enumerate() {
         let most = all.iter().map(|taken| taken[act]).max();
         assert!(most <= Some(least + 800), "act {act}: {all:?}");
@@ -136,7 +137,7 @@ fn sorted_set_moves_to_an_arena_however_it_was_filled() {
         two.check();
     }
     println!("{all:?} steps");
-    // Moving each member separately would take several steps per member.
+    // Moving each member separately would take several steps for each member.
     assert!(all.iter().all(|&taken| taken < 1000), "{all:?}");
 }
 
@@ -164,7 +165,7 @@ fn trimmed_parts_are_freed_even_after_the_list_moves() {
         .list_range(0, &two.there, 0, 0, &mut out)
         .expect("read");
     assert_eq!(out.get(0), b"text00040000");
-    // Delete the list while parts of it are still to be freed.
+    // Delete the list while some of its cut-off parts have not been freed yet.
     two.trim(&two.there, 8000, -1);
     two.store.delete(0, &[&two.there]).expect("room");
     two.check();
@@ -192,7 +193,7 @@ fn large_list_moves_to_an_arena() {
         let count = two.length(&two.here);
         two.rename(&two.here, &two.there);
         let to_move = steps(|| two.rename(&two.there, &two.here));
-        // Copying would take several steps for each leaf or long item.
+        // Copying the list would take several steps for each leaf or long item.
         assert!(to_move < 250, "{to_move} steps");
         assert_eq!(two.length(&two.here), count);
         two.check();

@@ -1,4 +1,4 @@
-//! Compares eviction with exact models, and checks that memory stays at its limit.
+//! Compares eviction with exact models, and checks that memory usage stays at its limit.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,7 +23,7 @@ fn set_policy(store: &Store, policy: EvictionPolicy) {
     store.set_eviction(eviction).expect("writable");
 }
 
-/// A Zipf distribution over the numbers from 0: each number is half as likely as the number with
+/// A Zipf distribution over the numbers from 0. Each number is half as likely as the number with
 /// half its rank.
 struct Zipf(Vec<f64>);
 
@@ -55,8 +55,8 @@ fn name(key: usize) -> Vec<u8> {
     format!("key:{key:06}").into_bytes()
 }
 
-/// Uses keys as a cache does, one every `step` milliseconds. Returns the hit rate of the second
-/// half, and the number of keys at the end.
+/// Uses the store as a cache, one access every `step` milliseconds. Returns the hit rate in the
+/// second half of the trace, and the number of keys at the end.
 fn hits_of_the_store(
     policy: EvictionPolicy,
     trace: &[usize],
@@ -142,7 +142,7 @@ fn sampled_lfu_hits_nearly_as_often_as_exact_lfu() {
     let exact = hits_of_the_model(&trace, keys, |uses, number| (uses, number));
     let lru = hits_of_the_model(&trace, keys, |_, number| (number, 0));
     println!("{keys} keys: LFU {ours:.4}, exact {exact:.4}, exact LRU {lru:.4}");
-    // Probabilistic 8-bit counters distinguish rare keys less well than exact counts.
+    // Probabilistic 8-bit counters distinguish rarely used keys less accurately than exact counts.
     assert!(ours > exact - 0.06, "{ours} {exact}");
     assert!(ours > lru + 0.005, "{ours} {lru}");
 }
@@ -158,7 +158,7 @@ fn volatile_policies_keep_keys_without_a_deadline() {
     ] {
         let (_directory, store) = store(4);
         set_policy(&store, policy);
-        // Few keys with a deadline among many without: eviction must search for them.
+        // Few keys have an expiry, and many have none, so eviction must search for them.
         for key in 0..20_000 {
             store.set(0, &name(key), &VALUE).expect("room");
         }
@@ -222,7 +222,7 @@ fn volatile_ttl_evicts_the_earliest_deadline_first() {
 }
 
 #[test]
-fn without_eviction_nothing_is_lost() {
+fn noeviction_policy_removes_no_key() {
     let (_directory, store) = store(2);
     store.set(0, b"kept", &VALUE).expect("room");
     store.set_max_memory(1).expect("writable");
@@ -230,7 +230,7 @@ fn without_eviction_nothing_is_lost() {
     assert!(matches!(store.increment(0, b"k", 1), Err(Error::MaxMemory)));
     assert_eq!(store.exists(0, &[b"kept"]).expect("read"), 1);
     assert_eq!(store.delete(0, &[b"kept"]).expect("room"), 1);
-    // The buckets remain, so the store still uses some bytes.
+    // The buckets remain, so the store still uses memory.
     set_policy(&store, EvictionPolicy::AllKeysRandom);
     assert!(matches!(store.set(0, b"k", b"v"), Err(Error::MaxMemory)));
 }
@@ -283,7 +283,8 @@ fn memory_stays_at_the_limit_under_concurrent_writes() {
     set_policy(&store, EvictionPolicy::AllKeysLru);
     let limit = 2 << 20;
     store.set_max_memory(limit).expect("writable");
-    // Maximum number of bytes a thread writes between its check of the limit and its commit.
+    // The maximum number of bytes that a thread writes between its check of the limit and its
+    // commit.
     const LONGEST: u64 = 5000;
     const THREADS: u64 = 4;
     std::thread::scope(|scope| {
@@ -296,7 +297,7 @@ fn memory_stays_at_the_limit_under_concurrent_writes() {
                     let key = name(random.usize(0..50_000));
                     store.set(0, &key, &value).expect("room is made");
                     // `used_memory` adds up the shards one by one, and other shards change while it
-                    // waits for one. So take the smallest of several results.
+                    // waits for a shard. To compensate, use the minimum of several results.
                     let used = (0..5).map(|_| store.used_memory()).min().unwrap_or(0);
                     // In addition to the values, allow for a table that is about to double.
                     let slack = (LONGEST + 1000) * THREADS + limit / 8;
@@ -323,7 +324,8 @@ fn use_counters_grow_and_decay_as_in_redis() {
     for _ in 0..100_000 {
         store.note_use(&key);
     }
-    // Redis' documentation gives about 142 after 100,000 hits with factor 10.
+    // According to Redis' documentation, the counter is about 142 after 100,000 hits with factor
+    // 10.
     let counter = store.frequency(&key);
     assert!((115..170).contains(&counter), "{counter}");
     store.set_time(START + 10 * 60_000);
@@ -343,7 +345,7 @@ fn use_counters_grow_and_decay_as_in_redis() {
 fn idle_time_counts_whole_seconds_since_the_last_use() {
     let (_directory, store) = store(1);
     let key = store.key(b"k");
-    // Test every offset within a clock tick.
+    // Test every offset within a tick of the clock.
     for used in START..START + 200 {
         store.set_time(used);
         store.set(0, b"k", b"v").expect("room");

@@ -1,10 +1,10 @@
-//! A store without free memory: its keys can still be removed one by one, and the freed memory can
-//! be used for any purpose.
+//! Tests a store without free memory: its keys can still be removed one by one, and the freed
+//! memory can be used for any purpose.
 
 use undercroft_engine::{Limits, Options, Store};
 use undercroft_testkit::fresh;
 
-/// Address space of the store in bytes.
+/// The address space of the store in bytes.
 const CAPACITY: u64 = 32 << 20;
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -19,7 +19,7 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Sets keys to values of one length until 50 values did not fit. Returns the keys whose values
+/// Sets keys to values of one length until 50 values have not fit. Returns the keys whose values
 /// fit.
 fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
     const REFUSED: u32 = 50;
@@ -40,7 +40,7 @@ fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
     keys
 }
 
-/// Fills the store down to the last page.
+/// Fills the store until not even a page is free.
 fn fill_up(store: &Store, name: &str) {
     for length in [60_000, 30_000, 16_000, 8000, 4000] {
         fill(store, &format!("{name}, {length}"), length);
@@ -68,7 +68,7 @@ fn every_key_and_field_of_a_full_store_can_be_removed() {
         let set = store.hash_set(0, b"hash", name.as_bytes(), b"small", &Limits::DEFAULT.hash);
         assert!(set.expect("room"));
     }
-    // Use freed memory up again before the tables need memory to shrink.
+    // Use up the freed memory again before the tables need memory to shrink.
     let refill = |what: &str, number: usize| {
         if number.is_multiple_of(200) {
             fill_up(&store, &format!("{what} {number}"));
@@ -108,7 +108,7 @@ fn scattered_free_pages_are_used() {
         .map(|key| (key.as_bytes(), &value[..]))
         .collect();
     store.set_many(0, &pairs).expect("half of the store");
-    // Then add more keys than the existing tables have room for.
+    // Add more keys than the existing tables have room for.
     let free = CAPACITY / 4;
     assert!(fill(&store, "tiny", 1).len() as u64 > free / 128);
     check(&store);

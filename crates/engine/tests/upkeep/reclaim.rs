@@ -1,5 +1,5 @@
-//! Memory of removed values becomes usable before a caller gets an out-of-memory error, and is
-//! freed as fast as new memory is taken.
+//! Tests that the memory of removed values can be reused before a call fails for lack of memory,
+//! and is freed as fast as new memory is used.
 
 use undercroft_engine::eviction::{Eviction, EvictionPolicy};
 use undercroft_engine::lists::End;
@@ -102,7 +102,8 @@ fn trimmed_items_make_room_in_a_full_store() {
 #[test]
 fn flushed_memory_makes_room_under_every_policy() {
     let all = texts(20_000);
-    // Values that fit in a slab, take whole pages, and take an arena.
+    // Add values that fit in a slab, values that occupy entire pages, and values in an arena (a
+    // separate memory area).
     let add = |store: &Store, number: u32| {
         let name = format!("key {number}").into_bytes();
         match number % 3 {
@@ -115,10 +116,10 @@ fn flushed_memory_makes_room_under_every_policy() {
     };
     for policy in EvictionPolicy::ALL {
         let (_directory, store) = new_store_of(16 << 20);
-        // Keep upkeep from freeing the flushed memory.
+        // Prevent upkeep from freeing the flushed memory.
         store.leave_upkeep_to_a_timer();
-        // A full store also evicts if the policy has something to evict, so the first eviction ends
-        // the fill.
+        // If the policy allows, a full store evicts instead of failing, so the first eviction also
+        // ends the fill.
         let fill = || {
             let before = store.evicted_keys();
             let is_full = |number| add(&store, number).is_err() || store.evicted_keys() > before;
@@ -144,10 +145,10 @@ fn flushed_memory_makes_room_under_every_policy() {
     }
 }
 
-/// Returns the bytes in use after 11 rounds and after 100.
+/// Returns the number of bytes in use after 11 rounds and after 100 rounds.
 fn used(round: impl Fn(&Store)) -> (u64, u64) {
     let (_directory, store) = new_store();
-    // A step of upkeep would free everything at once, at an unpredictable time.
+    // Disable upkeep, because its steps would free all the memory at an unpredictable time.
     store.leave_upkeep_to_a_timer();
     let mut some = 0;
     for number in 0..100 {

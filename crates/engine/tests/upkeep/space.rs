@@ -1,5 +1,5 @@
-//! Making room: what is evicted when the store itself is full, how much one command evicts, and how
-//! soon freed memory can be used.
+//! Tests making room: which keys are evicted when the store itself is full, how much one command
+//! evicts, and how soon freed memory can be used.
 
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
 use undercroft_engine::streams::{EntryId, StreamLimits};
@@ -47,7 +47,7 @@ fn store_without_a_limit_evicts_when_its_capacity_is_used_up() {
             store.evicted_keys()
         );
         assert!(keys(&store) > 2000, "{policy:?}: {} are left", keys(&store));
-        // Test longer values, too, some of which are written before the lock is taken.
+        // Also test longer values, some of which are written before the lock is acquired.
         for length in [20_000, 300_000, 1 << 20] {
             store
                 .set(0, b"long", &vec![7; length])
@@ -61,7 +61,8 @@ fn store_without_a_limit_evicts_when_its_capacity_is_used_up() {
     }
 }
 
-/// Fills a store with small values of many sizes until keys are evicted.
+/// Fills a store with small values of many sizes until keys are evicted. Returns the number of
+/// keys that remain.
 fn fill(store: &Store) -> u64 {
     let mut number = 0_u64;
     while store.evicted_keys() == 0 {
@@ -97,8 +98,8 @@ fn value_of_many_pages_evicts_in_proportion_at_the_capacity_limit() {
                 store
                     .set(0, key.as_bytes(), &vec![7; length as usize])
                     .expect("keys are evicted");
-                // Allows for eviction by age, by place, and the minimum that one step of each
-                // takes.
+                // The bound allows for eviction by age and by place, and for the minimum that one
+                // step of each evicts.
                 let most = set * 3 + (4 << 20);
                 let gone = (before - keys(&store)) * bytes;
                 assert!(
@@ -155,7 +156,8 @@ fn collections_of_every_size_make_room_by_place() {
     while store.evicted_keys() == 0 {
         let name = format!("hash:{number}");
         let key = store.key(name.as_bytes());
-        // Collections in one block, in several blocks of the shard, and in an arena.
+        // Create collections in one block, in several blocks of the shard, and in an arena (a
+        // separate memory area).
         let fields = [5, 300, 2000][(number % 3) as usize];
         let names: Vec<Vec<u8>> = (0..fields)
             .map(|field: u32| field.to_string().into_bytes())
@@ -262,11 +264,11 @@ fn command_evicts_in_proportion_to_the_bytes_it_adds() {
     );
     let before = store.used_memory();
     store.set(0, b"large", &vec![7; 1 << 20]).expect("room");
-    // With its key and entry, the value takes slightly more than one MiB.
+    // With its key and its entry, the value occupies slightly more than 1 MiB.
     let freed = (before + (1 << 20) + 256).saturating_sub(store.used_memory());
     assert!(freed >= 2 << 20, "{freed} bytes for one of a mebibyte");
     assert!(keys(&store) > u64::from(KEYS) / 4);
-    // Upkeep evicts the rest, a bounded step at a time.
+    // Upkeep evicts the rest, in bounded steps.
     let mut steps = 0;
     while store.used_memory() > limit {
         let before = store.evicted_keys();
@@ -279,7 +281,7 @@ fn command_evicts_in_proportion_to_the_bytes_it_adds() {
     sound(&store);
 }
 
-/// Fills a store with streams of one entry, and deletes them.
+/// Fills a store with streams of one entry, and deletes them, `at_once` keys in one call.
 fn streams_come_and_go(store: &Store, at_once: usize) {
     let mut names = Vec::new();
     loop {
@@ -302,7 +304,7 @@ fn streams_come_and_go(store: &Store, at_once: usize) {
 }
 
 #[test]
-fn memory_of_many_deleted_keys_is_available_to_one_large_value() {
+fn memory_of_many_deleted_keys_can_hold_one_large_value() {
     let (_directory, store) = store(64 << 20, EvictionPolicy::NoEviction);
     store.leave_upkeep_to_a_timer();
     streams_come_and_go(&store, 10);

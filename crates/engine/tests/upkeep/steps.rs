@@ -1,5 +1,5 @@
-//! A store maintains itself (M8): expired keys are removed and their memory is freed, without a
-//! server and without an explicit call.
+//! Tests that a store maintains itself (M8): expired keys are removed and their memory is freed,
+//! without a server and without an explicit call.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use undercroft_engine::lists::End;
 use undercroft_engine::strings::{Condition, SetOptions};
 use undercroft_engine::{Error, Expiry, Options, Store};
 
-/// Longer than any of these tests takes on a busy machine.
+/// A timeout that is longer than any of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn place(shards: usize) -> (tempfile::TempDir, Store) {
@@ -21,7 +21,7 @@ fn place(shards: usize) -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Numbers of keys in these tests: few in `make test`, and a million on request.
+/// Returns the numbers of keys in these tests: few in `make test`, and a million on request.
 fn sizes() -> Vec<u32> {
     match std::env::var_os("UNDERCROFT_UPKEEP") {
         Some(_) => vec![10, 1_000_000],
@@ -29,7 +29,7 @@ fn sizes() -> Vec<u32> {
     }
 }
 
-/// Sets keys that expired long ago by the system clock.
+/// Sets keys that, by the system clock, expired long ago.
 fn set_expired(store: &Store, keys: u32) {
     store.set_time(1000);
     for key in 0..keys {
@@ -50,7 +50,7 @@ fn keys(store: &Store) -> u64 {
         .sum()
 }
 
-/// Writes to one key until `done` returns true.
+/// Repeatedly writes to one key until `done` returns true.
 fn write_until(store: &Store, mut done: impl FnMut(&Store) -> bool) {
     let start = Instant::now();
     while !done(store) {
@@ -125,7 +125,7 @@ fn store_full_of_expired_keys_accepts_new_ones() {
     let refused = set(full);
     assert!(matches!(refused, Err(Error::MaxMemory)), "{refused:?}");
     store.set_time(3000);
-    // No write was refused because of expired keys, and nothing asked for a sweep.
+    // Expired keys made no write fail, without an explicit sweep.
     for key in 0..full {
         store
             .set(1, &key.to_le_bytes(), &[7; 90])
@@ -159,7 +159,7 @@ fn full_file_of_expired_keys_accepts_new_ones() {
     sound(&store);
 }
 
-/// Returns the bytes that the store's file occupies.
+/// Returns the number of bytes that the store's file occupies on its file system.
 fn file_bytes(store: &Store) -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(store.path()).expect("a file").blocks() * 512
@@ -177,7 +177,7 @@ fn flushed_memory_is_freed_by_later_writes() {
         store.set_time(0);
         assert_eq!(store.flush_all(false).expect("room"), u64::from(size) + 1);
         sound(&store);
-        // About 25 MiB stay: 16 MiB kept for reuse, and memory that holds no data.
+        // About 25 MiB remain: 16 MiB that are kept for reuse, and memory that contains no data.
         let small = |store: &Store| file_bytes(store) < 40 << 20;
         write_until(&store, |store| store.used_memory() < 1000 && small(store));
         assert_eq!(store.statistics().left, 0);
@@ -204,7 +204,7 @@ fn keys_set_after_a_flush_stay() {
         sound(&store);
         if round < 3 {
             store.flush_all(false).expect("room");
-            // Free only a part, so that the remains of several flushes accumulate.
+            // Free only a part, so that the remaining memory of several flushes accumulates.
             store.upkeep_step().expect("no lock is held");
             sound(&store);
         }

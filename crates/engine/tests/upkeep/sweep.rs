@@ -1,4 +1,4 @@
-//! The sweep skips what it cannot or should not remove, and does the rest.
+//! Tests that the sweep skips keys that it cannot or must not remove, and removes the others.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn locked_shard_does_not_block_the_sweep_of_others() {
             .set_with(0, key.as_bytes(), b"v", options)
             .expect("room");
     }
-    // Lock the first shard, which the sweep reaches before all others.
+    // Lock the first shard, which the sweep visits first.
     let in_first = |key: &&String| store.key(key.as_bytes()).shard() == 0;
     let locked = keys
         .iter()
@@ -53,7 +53,7 @@ fn key_is_not_swept_during_its_insertion() {
     let told = heard.clone();
     let follower = move |change| told.lock().expect("no panic").push(change);
     store.follow(Some(Box::new(follower)));
-    // Simulate a deadline that passes between the reading of the clock and the insertion.
+    // Simulate an expiry that passes between reading the clock and inserting the key.
     let options = SetOptions {
         condition: Condition::Always,
         expiry: Expiry::At(NOW),

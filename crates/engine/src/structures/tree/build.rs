@@ -1,4 +1,4 @@
-//! Building a tree from its leaves, in order. Nodes are filled completely, from left to right.
+//! Builds a tree from its leaves, in order. Nodes are filled completely, from left to right.
 
 use std::marker::PhantomData;
 
@@ -8,9 +8,9 @@ use super::node::{Child, Least, Merge, Node, children_max, fault};
 use super::root::Tree;
 use crate::error::Error;
 
-/// Collects leaves and creates the nodes above them.
+/// Collects leaves in order and creates the inner nodes above them.
 pub(crate) struct Builder<const K: usize, M = Least> {
-    /// For each level, the nodes that have no parent node yet.
+    /// For each level, the nodes that have not been assigned to a parent node yet.
     levels: Vec<Vec<Child<K>>>,
     merge: PhantomData<M>,
 }
@@ -23,7 +23,7 @@ impl<const K: usize, M: Merge<K>> Builder<K, M> {
         }
     }
 
-    /// Appends the next leaf.
+    /// Appends the next leaf of the tree.
     pub(crate) fn push(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -48,7 +48,7 @@ impl<const K: usize, M: Merge<K>> Builder<K, M> {
         Ok(())
     }
 
-    /// Returns the root words of the tree. At least one leaf must have been added.
+    /// Completes the tree and returns its root words. At least one leaf must have been added.
     pub(crate) fn finish(
         self,
         transaction: &mut Transaction<'_>,
@@ -65,7 +65,7 @@ impl<const K: usize, M: Merge<K>> Builder<K, M> {
                 below.push(Node::create::<M>(transaction, pool, level + 1, nodes)?);
             }
         }
-        // At most two nodes are left at the top level.
+        // At this point, the top level contains at most two nodes.
         match below.as_slice() {
             [] => Err(fault(0)),
             [root] => Ok(Tree::<K, M>::root_words(root.at, root.count, top + 1)),

@@ -1,5 +1,5 @@
-//! Removing a range of leaves from a tree. Complete subtrees are cut off and freed later (W8), so
-//! the work is bounded by the height of the tree.
+//! Removes a range of leaves from a tree. Entire subtrees are cut off and freed later (W8), so the
+//! work is bounded by the height of the tree.
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -7,12 +7,12 @@ use super::node::{Child, Merge, Node, children_max, fault};
 use super::root::{COUNT, Tree};
 use crate::error::Error;
 
-/// A subtree that was cut off: its root, and the number of its levels of inner nodes.
+/// A subtree that was cut off, given by its root and its number of levels of inner nodes.
 pub(crate) type Subtree = (u64, usize);
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
     /// Cuts off the items `from..to`. Each of the two positions must be the start of a leaf or the
-    /// end of the tree. Appends the subtrees that were cut off to `off`, and the caller frees them.
+    /// end of the tree. Appends the subtrees that were cut off to `off`, for the caller to free.
     /// O(log n).
     pub(crate) fn cut(
         &mut self,
@@ -44,8 +44,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         self.lower_root(transaction, pool)
     }
 
-    /// Cuts off a part of the items below a node. Returns what remains of the node, or `None` if
-    /// nothing does.
+    /// Cuts off a range of the items below a node. Returns the remainder of the node, or `None` if
+    /// nothing remains.
     fn cut_below(
         transaction: &mut Transaction<'_>,
         pool: Pool,

@@ -1,16 +1,16 @@
-//! Freeing an unreachable tree leaf by leaf (W8).
+//! Frees an unreachable tree leaf by leaf (W8).
 //!
-//! The progress is stored in one word. Starting with the lowest level of inner nodes, each byte is
-//! the index of the next child at that level.
+//! The progress is stored in one word. Each byte of the word, starting with the lowest level of
+//! inner nodes, is the index of the next child to free at that level.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::node::{HEIGHT_MAX, Node, fault};
 use crate::error::Error;
 
-/// Frees the next leaf of a tree with at least one level of inner nodes, and each node whose last
-/// leaf this is. Returns the new progress, or `None` if the tree is completely freed. `free_leaf`
-/// frees the leaf and everything it refers to.
+/// Frees the next leaf of a tree that has at least one level of inner nodes. Also frees each inner
+/// node of which this is the last leaf. Returns the new progress, or `None` once the entire tree
+/// has been freed. `free_leaf` must free the leaf and everything that it refers to.
 pub(crate) fn free_next<const K: usize>(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -36,7 +36,7 @@ pub(crate) fn free_next<const K: usize>(
     Ok(None)
 }
 
-/// Returns the nodes on the path to the next leaf, from the lowest to the root.
+/// Returns the nodes on the path to the next leaf, from the lowest node to the root.
 fn way<const K: usize>(
     view: &View<'_>,
     root: Offset,
@@ -58,9 +58,9 @@ fn way<const K: usize>(
     Ok(nodes)
 }
 
-/// Visits the rest of a partly freed tree in order: each inner node before its children, and each
-/// leaf with the item count that its parent has for it. An error from `visit` ends the walk.
-/// Returns the number of items.
+/// Visits the remaining nodes of a partly freed tree in order: each inner node before its children,
+/// and each leaf with the item count that its parent stores for it. An error from `visit` ends the
+/// walk. Returns the number of items.
 pub(crate) fn for_each_left<const K: usize>(
     view: &View<'_>,
     (root, height): (Offset, usize),

@@ -1,34 +1,35 @@
-//! An inner node: its layout, reading it, changing one child of it.
+//! Inner nodes of a tree: their layout, reading them, and changing one child.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
 use crate::error::Error;
 
-/// The possible sizes of inner nodes in bytes. Small trees use small nodes.
+/// The possible sizes of inner nodes in bytes, for trees of different sizes.
 const SIZES: [u64; 3] = [256, 1024, LARGEST];
-/// The size in bytes of the largest nodes, which are the most common ones.
+/// The size in bytes of the largest nodes, which are also the most common nodes.
 pub(super) const LARGEST: u64 = 4096;
 const HEADER: u64 = 8;
-/// The number of neighbors of a wrong guess that are tried before switching to binary search.
+/// The number of neighbors of a wrong guess that are tried before binary search is used.
 const BESIDE: usize = 2;
 
-/// The maximum number of levels of inner nodes. Even if each node has only a quarter of the
-/// children of the smallest node, such a tree holds more items than fit in memory.
+/// The maximum number of levels of inner nodes. A tree of this height contains more items than fit
+/// in memory, even if each node has only a quarter of the children that the smallest node can have.
 pub(crate) const HEIGHT_MAX: usize = 8;
-/// The number of entries of a tally.
+/// The number of entries in a tally, the totals that a large node caches about its subtree.
 pub(crate) const TALLY: usize = 128;
-/// The size of a tally in bytes. Each entry has 32 bits.
+/// The size of a tally in bytes. Each of its entries has 32 bits.
 pub(super) const TALLY_BYTES: u64 = TALLY as u64 * 4;
-/// The header bit of a node that has a tally.
+/// The header bit of a node that has a tally (cached totals of its subtree).
 pub(super) const TALLIED: u64 = 1 << 15;
 
-/// Whether nodes with `note_words` words per child can have a tally. Trees that note sums can,
-/// trees that note keys cannot.
+/// Returns whether nodes with `note_words` words for each child can have a tally (cached totals).
+/// Trees whose notes are sums can, and trees whose notes are keys cannot.
 pub(super) const fn may_tally(note_words: usize) -> bool {
     note_words > 2
 }
 
-/// Returns the number of bytes at the end of a node that are reserved for its tally.
+/// Returns the number of bytes at the end of a node that are reserved for its tally (cached
+/// totals).
 pub(super) const fn tally_room(size: u64, note_words: usize) -> u64 {
     if size == LARGEST && may_tally(note_words) {
         TALLY_BYTES
@@ -37,13 +38,14 @@ pub(super) const fn tally_room(size: u64, note_words: usize) -> u64 {
     }
 }
 
-/// How the note of a node is computed from the notes of its children.
+/// A way to compute the note of a node from the notes of its children.
 pub(crate) trait Merge<const K: usize> {
-    /// Returns the note of a node with these children. There is at least one child.
+    /// Returns the note that describes a node with the given children, of which there is at least
+    /// one.
     fn of(children: &[Child<K>]) -> [u64; K];
 
-    /// Returns the new note of a node after the note of one child changed to `note`, or `None` if
-    /// it stays the same.
+    /// Returns the new note of a node after the note of one child has changed to `note`, or `None`
+    /// if the node's note stays the same.
     fn above(
         view: &View<'_>,
         node: &Node<K>,
@@ -52,8 +54,8 @@ pub(crate) trait Merge<const K: usize> {
     ) -> Result<Option<[u64; K]>, Error>;
 }
 
-/// Notes the least key of a subtree, which is the note of its first child. Trees that only use
-/// positions note nothing.
+/// The note of a subtree is its least key, which is the note of its first child. In trees that are
+/// accessed only by position, notes are empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Least;
 
@@ -74,23 +76,23 @@ impl<const K: usize> Merge<K> for Least {
     }
 }
 
-/// A subtree, as its parent node refers to it.
+/// A subtree, as described by its parent node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Child<const K: usize> {
     pub(crate) at: Offset,
     /// The number of items in the subtree.
     pub(crate) count: u64,
-    /// The note that the parent node keeps about the subtree.
+    /// The note that the parent node stores about the subtree.
     pub(crate) note: [u64; K],
 }
 
-/// An inner node whose header has been read.
+/// An inner node whose header has been decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<const K: usize> {
     pub(crate) at: Offset,
     level: u8,
     children: u16,
-    /// The maximum number of children.
+    /// The maximum number of children of this node.
     room: u16,
     tallied: bool,
 }
@@ -100,9 +102,9 @@ pub(crate) const fn children_max(note_words: usize) -> usize {
     room(SIZES[SIZES.len() - 1], note_words) as usize
 }
 
-/// Returns the maximum number of children of a node of this size.
+/// Returns the maximum number of children of a node of the given size.
 const fn room(size: u64, note_words: usize) -> u64 {
-    // A node has one more position than children.
+    // A node stores one more position than it has children.
     (size - HEADER - 8 - tally_room(size, note_words)) / (16 + 8 * note_words as u64)
 }
 
@@ -115,7 +117,7 @@ impl<const K: usize> Node<K> {
         tallied: false,
     };
 
-    /// Reads and checks the header of a node of the given level.
+    /// Reads and validates the header of a node of the given level.
     #[inline]
     pub(crate) fn load(view: &View<'_>, at: Offset, level: usize) -> Result<Node<K>, Error> {
         let header = view.word(at)?;
@@ -148,7 +150,7 @@ impl<const K: usize> Node<K> {
         self.level.into()
     }
 
-    /// Whether the node has a tally.
+    /// Returns whether the node has a tally (cached totals of its subtree).
     #[inline(always)]
     pub(crate) fn is_tallied(&self) -> bool {
         self.tallied
@@ -162,8 +164,8 @@ impl<const K: usize> Node<K> {
             .unwrap_or_default()
     }
 
-    /// Returns the offset of the word with the start position of a child. After the last child,
-    /// this word is the end position of that child.
+    /// Returns the offset of the word with the start position of a child. The word after the last
+    /// child's word is the end position of the last child.
     #[inline(always)]
     fn start_at(&self, index: usize) -> Offset {
         self.at + HEADER + index as u64 * 8
@@ -182,7 +184,7 @@ impl<const K: usize> Node<K> {
         level as u64 | (children as u64) << 16 | size << 32
     }
 
-    /// Returns a child and the number of items below it.
+    /// Returns a child and the number of items in its subtree.
     #[inline(always)]
     pub(crate) fn child(&self, view: &View<'_>, index: usize) -> Result<(Offset, u64), Error> {
         if index >= self.children() {
@@ -194,8 +196,8 @@ impl<const K: usize> Node<K> {
         Ok((word(self.child_at(index))?, end.wrapping_sub(start)))
     }
 
-    /// Returns the last child whose key satisfies `before`, or the first child if no key does.
-    /// `before` must hold for a prefix of the children. O(log children).
+    /// Returns the last child whose key satisfies `before`, or the first child if no key does. The
+    /// keys that satisfy `before` must be a prefix of all keys. O(log children).
     #[inline]
     pub(crate) fn seek_key(
         &self,
@@ -220,9 +222,9 @@ impl<const K: usize> Node<K> {
         Ok(low)
     }
 
-    /// Finds the child that contains the item at `position`, and returns its index and the number
-    /// of items before it. If the position is the end, this is the last child. `total` is the
-    /// number of items below the node. O(log children), or a single probe if the children have
+    /// Finds the child that contains the item at `position`. Returns the index of the child and the
+    /// number of items before it. If `position` is the end, the child is the last child. `total` is
+    /// the number of items below the node. O(log children), or a single probe if the children have
     /// similar item counts.
     #[inline]
     pub(crate) fn seek(
@@ -234,7 +236,7 @@ impl<const K: usize> Node<K> {
         let words = view.block(self.at)?;
         let start = |index: usize| words.word(HEADER + index as u64 * 8);
         let base = start(0)?;
-        // The child is in `low..high`. It is usually the guess or one of its neighbors.
+        // The child is in `low..high`, and is usually the guess or a neighbor of the guess.
         let (mut low, mut high) = (0, self.children());
         let mut guess = guess(total, position, high);
         let mut beside = BESIDE;
@@ -257,8 +259,8 @@ impl<const K: usize> Node<K> {
         Ok((low, start(low)?.wrapping_sub(base)))
     }
 
-    /// Prefetches the cache lines that [`seek`](Self::seek) will read, before the header is read.
-    /// Assumes a full node whose children have similar item counts.
+    /// Prefetches the cache lines that [`seek`](Self::seek) will read, before the header has been
+    /// read. Assumes a full node whose children have similar item counts.
     #[inline]
     pub(crate) fn prefetch(view: &View<'_>, at: Offset, total: u64, position: u64) {
         let places = children_max(K);
@@ -275,7 +277,7 @@ impl<const K: usize> Node<K> {
         Ok(start.wrapping_sub(view.word(self.start_at(0))?))
     }
 
-    /// Returns all children.
+    /// Returns all children of the node.
     pub(crate) fn load_children(&self, view: &View<'_>) -> Result<Vec<Child<K>>, Error> {
         let block = view.block(self.at)?;
         let word = |at: Offset| block.word(at - self.at);
@@ -297,8 +299,8 @@ impl<const K: usize> Node<K> {
         Ok(children)
     }
 
-    /// Adds to the number of items below a child, by moving the positions on the side with fewer
-    /// children. O(1) for the first and the last child, otherwise O(children).
+    /// Adds to the number of items below a child, by shifting the positions on the side that has
+    /// fewer children. O(1) for the first and the last child, otherwise O(children).
     #[inline]
     pub(crate) fn add(
         &self,
@@ -316,20 +318,21 @@ impl<const K: usize> Node<K> {
         };
         let (at, words) = (self.start_at(from), (to - from) as u64);
         if words == 1 {
-            // This is the common case of growth at either end of the tree.
+            // This is the common case, in which the tree grows at either end.
             let start = transaction.view().word(at)?;
             return Ok(transaction.store(shard, at, start.wrapping_add(change as u64))?);
         }
         Ok(transaction.add_to_words(shard, at, words, change as u64)?)
     }
 
-    /// Returns the note of a child.
+    /// Returns the note (the `K` words) that the node stores about a child.
     #[inline(always)]
     pub(crate) fn note(&self, view: &View<'_>, index: usize) -> Result<[u64; K], Error> {
         Ok(view.words::<K>(self.note_at(index))?)
     }
 
-    /// Changes the note of a child. Returns whether the new note differs from the old one.
+    /// Changes the note (the `K` words) about a child. Returns whether the new note differs from
+    /// the old note.
     pub(crate) fn set_note(
         &self,
         transaction: &mut Transaction<'_>,
@@ -348,12 +351,12 @@ impl<const K: usize> Node<K> {
         Ok(changed)
     }
 
-    /// Whether the node has room for `children` children.
+    /// Returns whether the node has room for `children` children.
     pub(crate) fn fits(&self, children: usize) -> bool {
         children <= usize::from(self.room)
     }
 
-    /// Replaces the children from `first` on. The new children must fit.
+    /// Replaces the children from index `first` on. The new children must fit in the node.
     pub(crate) fn set_children(
         &self,
         transaction: &mut Transaction<'_>,
@@ -382,7 +385,7 @@ impl<const K: usize> Node<K> {
         Ok(())
     }
 
-    /// Creates a node with the given children. There must be at least one.
+    /// Creates a node with the given children, of which there must be at least one.
     pub(crate) fn create<M: Merge<K>>(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -419,8 +422,8 @@ impl<const K: usize> Node<K> {
     }
 }
 
-/// Returns the position at which each child begins, with `start` for the first, and then the end of
-/// the last child.
+/// Returns the positions at which the children begin, with `start` for the first child, followed by
+/// the end of the last child.
 fn starts<const K: usize>(start: u64, children: &[Child<K>]) -> impl Iterator<Item = u64> {
     let counts = children.iter().map(|child| child.count);
     let ends = counts.scan(start, |end, count| {
@@ -430,8 +433,8 @@ fn starts<const K: usize>(start: u64, children: &[Child<K>]) -> impl Iterator<It
     std::iter::once(start).chain(ends)
 }
 
-/// Estimates which child contains the item at `position`, assuming that all children have the same
-/// number of items.
+/// Estimates the index of the child that contains the item at `position`, assuming that all
+/// children have the same number of items.
 #[inline(always)]
 fn guess(total: u64, position: u64, children: usize) -> usize {
     let share = position.saturating_mul(children as u64) / total.max(1);
@@ -444,7 +447,7 @@ fn words(values: impl Iterator<Item = u64>) -> Vec<u8> {
     bytes
 }
 
-/// Returns the error for a tree that is damaged at `at`.
+/// Returns the error for a tree that is damaged at offset `at`.
 pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,

@@ -1,6 +1,6 @@
-//! The notes that inner nodes keep about their children in addition to the item counts. The tree
-//! only stores these `K` words. Its user defines how the note of a node follows from those of its
-//! children.
+//! The notes that inner nodes store about their children in addition to the item counts. The tree
+//! only stores the `K` words of each note. The user of the tree defines how the note of a node is
+//! computed from the notes of its children.
 
 use undercroft_memory::Transaction;
 
@@ -10,8 +10,8 @@ use super::root::Tree;
 use crate::error::Error;
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Changes the note of the leaf at the end of a path, and updates the notes above it as far up
-    /// as they change.
+    /// Changes the note of the leaf at the end of a path, and updates the notes of the nodes above
+    /// as far up as they change.
     pub(crate) fn set_note(
         &self,
         transaction: &mut Transaction<'_>,
@@ -23,8 +23,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Self::set_note_above(transaction, shard, path.steps(), note)
     }
 
-    /// Changes the note of the child at the end of `steps`, and updates the notes above it as far
-    /// up as they change.
+    /// Changes the note of the child at the end of `steps`, and updates the notes of the nodes
+    /// above as far up as they change.
     pub(super) fn set_note_above(
         transaction: &mut Transaction<'_>,
         shard: usize,

@@ -1,33 +1,33 @@
-//! The path to a leaf, and steps from leaf to leaf.
+//! The path to a leaf, and moving from leaf to leaf.
 
 use undercroft_memory::{Offset, View};
 
 use super::node::{HEIGHT_MAX, Node};
 use crate::error::Error;
 
-/// The path to a leaf, starting at the root: the node at each level, and the index of the child on
-/// the path.
+/// The path from the root to a leaf: the node at each level, and the index of the child on the
+/// path.
 #[derive(Clone, Debug)]
 pub(crate) struct Path<const K: usize> {
     pub(super) steps: [Step<K>; HEIGHT_MAX],
     pub(super) height: usize,
 }
 
-/// A node on a path, and the index of the child on the path.
+/// A node on a path, and the index of its child on the path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step<const K: usize> {
     pub(super) node: Node<K>,
     pub(super) index: usize,
 }
 
-/// A leaf, with the path to it.
+/// A leaf of a tree, with the path to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<const K: usize> {
     pub(crate) path: Path<K>,
     pub(crate) leaf: Offset,
     /// The number of items in the tree before the leaf.
     pub(crate) before: u64,
-    /// The number of items in the leaf, according to its parent node.
+    /// The number of items in the leaf, as stored in its parent node.
     pub(crate) count: u64,
 }
 
@@ -50,7 +50,8 @@ impl<const K: usize> Path<K> {
 }
 
 impl<const K: usize> Place<K> {
-    /// Returns the note of the leaf, or `None` if the leaf is the root.
+    /// Returns the note that the parent node stores about the leaf, or `None` if the leaf is the
+    /// root.
     pub(crate) fn note(&self, view: &View<'_>) -> Result<Option<[u64; K]>, Error> {
         match self.path.steps().last() {
             Some(step) => step.node.note(view, step.index).map(Some),
@@ -58,7 +59,7 @@ impl<const K: usize> Place<K> {
         }
     }
 
-    /// Returns the total size in bytes of the inner nodes that have this leaf as their first leaf.
+    /// Returns the total size in bytes of the inner nodes that begin with this leaf.
     pub(crate) fn nodes_begun(&self) -> u64 {
         let steps = self.path.steps().iter().rev();
         steps
@@ -67,7 +68,7 @@ impl<const K: usize> Place<K> {
             .sum()
     }
 
-    /// Returns the next leaf under the same node, for prefetching.
+    /// Returns the next leaf under the same parent node, for prefetching.
     #[inline]
     pub(crate) fn next_leaf(&self, view: &View<'_>) -> Option<Offset> {
         let step = self.path.steps().last()?;
@@ -75,8 +76,8 @@ impl<const K: usize> Place<K> {
         Some(leaf)
     }
 
-    /// Moves to the next leaf, or to the previous one if `forward` is false. Returns whether there
-    /// is such a leaf. O(1) on average.
+    /// Moves to the next leaf, or to the previous leaf if `forward` is false. Returns false if
+    /// there is no such leaf. O(1) on average.
     #[inline]
     pub(crate) fn step(&mut self, view: &View<'_>, forward: bool) -> Result<bool, Error> {
         let height = self.path.height;
@@ -113,7 +114,8 @@ impl<const K: usize> Place<K> {
         Ok(true)
     }
 
-    /// Returns the next or the previous leaf under the same node, and its number of items.
+    /// Returns the next or the previous leaf under the same parent node, and the number of items in
+    /// it.
     pub(crate) fn sibling(
         &self,
         view: &View<'_>,

@@ -1,4 +1,4 @@
-//! A tree, loaded from its root words, and finding leaves by position.
+//! Loads a tree from its root words, and finds leaves by position.
 
 use std::marker::PhantomData;
 
@@ -8,14 +8,15 @@ use super::node::{HEIGHT_MAX, Least, Merge, Node, fault};
 use super::path::{Path, Place, Step};
 use crate::error::Error;
 
-/// Root word: the root node, or the only leaf. 0 is an empty tree.
+/// The offset of the root word that refers to the root node or the only leaf, or is 0 for an empty
+/// tree.
 const ROOT: u64 = 0;
-/// Root word: the number of items.
+/// The offset of the root word with the number of items.
 pub(super) const COUNT: u64 = 8;
-/// Root word: the number of levels of inner nodes.
+/// The offset of the root word with the number of levels of inner nodes.
 const HEIGHT: u64 = 16;
 
-/// A tree: the values of its root words and their offset.
+/// A tree: the offset and the values of its root words.
 #[derive(Debug)]
 pub(crate) struct Tree<const K: usize, M = Least> {
     pub(super) words: Offset,
@@ -42,27 +43,27 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         })
     }
 
-    /// Returns the root words for a tree.
+    /// Returns the root words that describe a tree.
     pub(crate) fn root_words(root: Offset, count: u64, height: usize) -> [u64; 3] {
         [root, count, height as u64]
     }
 
-    /// Returns the number of items.
+    /// Returns the number of items in the tree.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the number of levels of inner nodes.
+    /// Returns the number of levels of inner nodes in the tree.
     pub(crate) fn height(&self) -> usize {
         self.height
     }
 
-    /// Returns the root node, or the only leaf.
+    /// Returns the root node or the only leaf, or 0 for an empty tree.
     pub(crate) fn root(&self) -> Offset {
         self.root
     }
 
-    /// Returns the number of leaves, or a lower bound of it. O(1).
+    /// Returns a lower bound for the number of leaves. O(1).
     pub(crate) fn leaves_at_least(&self, view: &View<'_>) -> Result<u64, Error> {
         if self.height == 0 {
             return Ok(u64::from(self.root != 0));
@@ -71,8 +72,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Ok(root.children() as u64)
     }
 
-    /// Finds the leaf that contains the item at `position`. If the position is the end of the tree,
-    /// this is the last leaf. O(log n).
+    /// Finds the leaf that contains the item at `position`. If `position` is the end of the tree,
+    /// finds the last leaf. O(log n).
     #[inline]
     pub(crate) fn find(&self, view: &View<'_>, position: u64) -> Result<Place<K>, Error> {
         let mut path = Path::new(self.height);
@@ -119,8 +120,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         })
     }
 
-    /// Adds `change` to the item counts of all nodes on the path to a leaf, and to the count of the
-    /// tree.
+    /// Adds `change` to the item counts of all nodes on the path to a leaf, and to the item count
+    /// of the tree.
     #[inline]
     pub(crate) fn add(
         &mut self,

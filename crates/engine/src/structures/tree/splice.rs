@@ -1,4 +1,4 @@
-//! Replacing leaves, and the changes that follow in the nodes above: splits, merges, a new root.
+//! Replaces leaves, and propagates the change to the nodes above: splits, merges, a new root.
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -10,7 +10,8 @@ use crate::error::Error;
 /// The maximum number of leaves that one splice inserts.
 pub(crate) const SPLICE_MAX: usize = 64;
 
-/// The result of replacing a node: which children of its parent to replace, and the new children.
+/// The result of replacing a node: the range of its parent's children to replace, and the new
+/// children.
 struct Outcome<const K: usize> {
     first: usize,
     remove: usize,
@@ -19,8 +20,8 @@ struct Outcome<const K: usize> {
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
     /// Replaces `remove` leaves, starting with the leaf at the end of `path`, by `leaves`. All
-    /// removed leaves must be under one node, and the caller frees them. Paths are invalid
-    /// afterwards. For an empty tree, `path` has no steps. O(log n).
+    /// removed leaves must have the same parent node, and the caller must free them. This
+    /// invalidates all paths. For an empty tree, `path` has no steps. O(log n).
     ///
     /// # Panics
     /// Panics if more than [`SPLICE_MAX`] leaves are inserted.
@@ -99,8 +100,8 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         self.lower_root(transaction, pool)
     }
 
-    /// Stores the new children of a node in place and returns `None`. If they do not fit, or too
-    /// few are left, returns the nodes that replace it.
+    /// Stores the new children of a node in place and returns `None`. If the children do not fit,
+    /// or too few are left, returns the nodes that replace this node instead.
     fn settle(
         transaction: &mut Transaction<'_>,
         pool: Pool,
@@ -133,7 +134,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
             let larger = Node::create::<M>(transaction, pool, level, children)?;
             return Ok(outcome(index, 1, vec![larger]));
         }
-        // When a tree grows at either end, keep the other node full.
+        // If the tree grows at either end, fill the other node completely.
         let left = if at_end {
             max
         } else if first == 0 {
@@ -200,7 +201,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Self::set_note_above(transaction, shard, above, note)
     }
 
-    /// Replaces the root by its child while the root has only one child.
+    /// Replaces the root by its child as long as the root has only one child.
     pub(super) fn lower_root(
         &mut self,
         transaction: &mut Transaction<'_>,

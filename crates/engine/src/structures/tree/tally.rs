@@ -1,9 +1,9 @@
-//! Tallies: totals that the largest nodes of trees with sums cache for everything below them. The
-//! user of the tree defines what is counted.
+//! Tallies: totals that the largest nodes of trees with sums cache about their subtrees. The user
+//! of the tree defines what a tally counts.
 //!
-//! A tally is created after a read that missed it, and the tree drops it on every change below its
-//! node, so users need no invalidation. A part of the tree that changes constantly has no tally and
-//! only pays for a look at the header. A part that does not change is counted once.
+//! A tally is created after a read that missed it. The tree drops the tally on every change below
+//! its node, so users need not invalidate it. A part of the tree that changes constantly has no
+//! tally and only pays for reading the header. A part that does not change is counted once.
 
 use undercroft_memory::{Offset, Transaction, View};
 
@@ -13,19 +13,20 @@ use super::root::Tree;
 use crate::error::Error;
 
 impl<const K: usize> Node<K> {
-    /// Returns the offset of the tally, or `None` if the node has no room for a tally.
+    /// Returns the offset of the node's tally (cached totals), or `None` if the node has no room
+    /// for a tally.
     fn tally_at(&self) -> Option<Offset> {
         let size = self.size();
         (tally_room(size, K) > 0).then(|| self.at + size - TALLY_BYTES)
     }
 
-    /// Whether the node has room for a tally but no tally.
+    /// Returns whether the node has room for a tally (cached totals) but does not have one.
     pub(crate) fn lacks_tally(&self) -> bool {
         !self.is_tallied() && self.tally_at().is_some()
     }
 
-    /// Reads the numbers of the tally from index `from` on, until `numbers` is full. `from` and the
-    /// length must be even. Returns whether the node has a tally.
+    /// Reads entries of the tally (cached totals), starting at index `from`, until `numbers` is
+    /// full. `from` and the length of `numbers` must be even. Returns whether the node has a tally.
     pub(crate) fn read_tally(
         &self,
         view: &View<'_>,
@@ -52,8 +53,8 @@ impl<const K: usize> Node<K> {
         Ok(true)
     }
 
-    /// Adds a tally to a node that has none. The bytes are unused until then, so the write needs no
-    /// undo log (W4).
+    /// Adds a tally (cached totals) to a node that has none. The bytes of the tally were unused, so
+    /// this write needs no undo log (W4).
     pub(crate) fn set_tally(
         &self,
         transaction: &mut Transaction<'_>,
@@ -72,7 +73,8 @@ impl<const K: usize> Node<K> {
         Ok(transaction.store(shard, self.at, header | TALLIED)?)
     }
 
-    /// Drops the tally of the node, because something below the node changes.
+    /// Drops the tally (cached totals) of the node, because something in the node's subtree
+    /// changes.
     #[inline(always)]
     pub(super) fn forget_tally(
         &self,
@@ -82,8 +84,8 @@ impl<const K: usize> Node<K> {
         if !may_tally(K) || !self.is_tallied() {
             return Ok(());
         }
-        // A rollback restores the tally, so any later write to these bytes in this transaction must
-        // be logged.
+        // A rollback restores the tally, so later writes to these bytes in this transaction must be
+        // logged.
         transaction.note_cut();
         let header = transaction.view().word(self.at)?;
         Ok(transaction.store(shard, self.at, header & !TALLIED)?)
@@ -91,7 +93,7 @@ impl<const K: usize> Node<K> {
 }
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Drops the tallies of all nodes on a path.
+    /// Drops the tallies (cached totals) of all nodes on a path.
     #[inline]
     pub(super) fn forget_tallies(
         transaction: &mut Transaction<'_>,
@@ -108,7 +110,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
 }
 
 impl<const K: usize> Path<K> {
-    /// Returns the nodes on the path from the lowest to the root.
+    /// Returns the nodes on the path, from the lowest node to the root.
     pub(crate) fn nodes_upwards(&self) -> impl Iterator<Item = Node<K>> {
         self.steps().iter().rev().map(|step| step.node)
     }
