@@ -1,13 +1,14 @@
-//! The errors of a store, worded so that a person can act on them.
+//! The error types of this crate. Each message explains what happened and what to do about it.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// An inconsistency in one of the store's structures, found while reading.
+/// An inconsistency that a read found in one of the store's structures.
 ///
-/// `Fault` is small and `Copy`, because reads produce it on the hot path. It becomes
-/// [`Error::Damaged`] only if the shard's counter shows that the read was not merely torn (R2).
+/// `Fault` is small and `Copy`, because reads return it on the hot path. It becomes
+/// [`Error::Damaged`] only if the shard's version counter shows that no concurrent change tore the
+/// read (R2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The offset in the file, in bytes.
@@ -16,12 +17,12 @@ pub struct Fault {
     pub what: &'static str,
 }
 
-/// The `what` of a [`Fault`] that reports a failed allocation in this process.
+/// The value of [`Fault::what`] for a failed allocation of this process's own memory.
 const MEMORY: &str = "memory of this process";
 
 impl Fault {
-    /// Returns the fault for a failure to allocate `bytes` bytes of this process' memory while
-    /// reading; it becomes [`Error::NoMemory`].
+    /// Returns the fault for a read that failed to allocate `bytes` bytes of this process's memory.
+    /// The fault becomes [`Error::NoMemory`].
     #[cold]
     pub fn no_memory(bytes: usize) -> Fault {
         Fault {
@@ -31,16 +32,16 @@ impl Fault {
     }
 }
 
-/// The state of the process that holds a contended lock.
+/// The state of the process that owns a contended lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// The owner is running and writing.
     Active,
     /// The owner is stopped (SIGSTOP or a debugger) and may resume at any time.
     Stopped,
-    /// The owner is dead; the next process with write access recovers the shard.
+    /// The owner is dead. The next process with write access will recover the shard.
     Dead,
-    /// This process cannot find out whether the owner is alive.
+    /// This process cannot determine whether the owner is alive.
     Unknown,
 }
 
@@ -52,19 +53,19 @@ pub enum Error {
     NotAStore {
         /// The path of the file.
         path: PathBuf,
-        /// Why the file cannot be used: the expected and the actual content.
+        /// Why the file cannot be used: the expected and the actual contents.
         reason: String,
     },
     /// A system call on the store file failed.
     Io {
-        /// The operation that failed, such as "opening".
+        /// The operation that failed, as a gerund such as "opening".
         doing: &'static str,
         /// The path of the store file.
         path: PathBuf,
         /// The error that the system returned.
         source: io::Error,
     },
-    /// A structure inside the store is inconsistent.
+    /// A structure in the store is inconsistent.
     Damaged(Fault),
     /// The store, its file system, or a transaction's undo log is full.
     OutOfMemory,
@@ -73,68 +74,68 @@ pub enum Error {
         /// The number of bytes that could not be allocated.
         bytes: u64,
     },
-    /// A lock did not become free within the caller's patience; nothing was changed.
+    /// The lock was not released within the caller's timeout; nothing was changed.
     Busy {
-        /// The state of the process that holds the lock.
+        /// The state of the process that owns the lock.
         holder: Holder,
-        /// The holder's process id, as recorded in the process table; 0 if unknown.
+        /// The owner's process ID, as recorded in the process table, or 0 if unknown.
         pid: u32,
     },
-    /// Another process was copying the store for longer than the caller's patience.
+    /// Another process spent longer than the caller's timeout copying the store.
     Copying {
-        /// The process id of the copier; 0 if unknown.
+        /// The process ID of the copier, or 0 if unknown.
         pid: u32,
     },
-    /// Every attempt to copy the store failed because writers changed more of it than the copy
-    /// could save.
+    /// Every attempt to copy the store failed, because writers changed more pages than the copy had
+    /// room to save.
     CopyLost {
         /// The number of attempts.
         attempts: u32,
-        /// The bytes of old content for which the last attempt had room.
+        /// The room for saved pages in the last attempt, in bytes.
         room: u64,
     },
-    /// A signal interrupted the wait for a lock.
+    /// A signal interrupted the lock wait.
     Interrupted,
-    /// A shard is marked: it must be cleaned up before it can be read or changed. See
-    /// [`Transaction::set_mark`](crate::Transaction::set_mark).
+    /// The shard is marked as needing cleanup, which must run before the shard is read or changed.
+    /// See [`Transaction::set_mark`](crate::Transaction::set_mark).
     Marked,
     /// The handle maps the store read-only.
     ReadOnly,
-    /// The path no longer names the mapped file, which was removed or replaced.
+    /// The mapped file is no longer at its path: it was removed or replaced.
     Removed {
-        /// The path with which the store was opened.
+        /// The path at which the store was opened.
         path: PathBuf,
     },
     /// The store was changed during another boot or on another machine and not synced afterwards,
-    /// so its pages may be from different moments.
+    /// so its pages may date from different moments.
     Unclean {
-        /// The path of the unsynced file.
+        /// The path of the store file.
         path: PathBuf,
     },
     /// The sync failed because other processes kept changing the store.
     Unsynced,
-    /// This process is no longer permitted to open the store file, which it must do to join the
+    /// This process is no longer permitted to open the store file, and therefore cannot join the
     /// store.
     Forbidden {
-        /// The path under which the store was opened.
+        /// The path at which the store was opened.
         path: PathBuf,
-        /// The error with which the system refused the open.
+        /// The error that the system returned for the attempt to open the file.
         source: io::Error,
     },
-    /// A message is longer than the store's ring accepts.
+    /// A message exceeds the maximum length of the store's message ring.
     MessageTooLong {
-        /// The length of the message's name and body together, in bytes.
+        /// The combined length of the message's name and body, in bytes.
         length: u64,
-        /// The greatest length that the ring accepts, in bytes.
+        /// The maximum length, in bytes.
         most: u64,
     },
-    /// All 512 seats of this process are in use.
+    /// All 512 seats of this process (its slots for waiting threads) are in use.
     TooManyWaiters,
-    /// A store cannot be created with this capacity.
+    /// The requested capacity is outside the allowed range.
     Capacity {
         /// The requested capacity, in bytes.
         asked: u64,
-        /// The smallest and the largest capacity allowed, in bytes.
+        /// The minimum and maximum capacity, in bytes.
         allowed: (u64, u64),
     },
     /// All 4,096 entries of the process table belong to living processes.
@@ -243,7 +244,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Writes the id of the process that keeps the store busy, and the state of that process.
+/// Formats an error that names the process that keeps the store busy, and that process's state.
 fn busy(f: &mut fmt::Formatter<'_>, holder: Holder, pid: u32) -> fmt::Result {
     match holder {
         Holder::Active => write!(f, "the store is busy: process {pid} is writing"),

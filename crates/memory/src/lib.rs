@@ -1,39 +1,39 @@
 //! Crash-safe shared memory: the mapped store file, its process table, locks, undo logs and heap.
 //!
-//! A [`Segment`] is one store file mapped into this process. [`Segment::read`] gives a consistent
-//! [`View`] of some shards without a lock. [`Segment::write`] runs a [`Transaction`], which
-//! survives the death of its process at any instruction: the next process to use the store finds
-//! either all of its changes or none.
+//! A [`Segment`] is one store file mapped into this process. [`Segment::read`] returns a consistent
+//! [`View`] of one or more shards without taking a lock. [`Segment::write`] runs a [`Transaction`]
+//! whose process may die at any instruction: the next process that uses the store finds either all
+//! of the transaction's changes or none.
 //!
-//! This crate does not interpret the stored data. Its rules (S, L, W, R, H and D) are numbered in
-//! `docs/rules.md`, and `docs/file-format.md` shows the layout of the file. All `unsafe` code of
-//! the engine is here.
+//! This crate does not interpret the stored data. `docs/rules.md` lists its numbered rules (S, L,
+//! W, R, H and D), and `docs/file-format.md` describes the layout of the file. All of the engine's
+//! `unsafe` code is in this crate.
 //!
-//! The folders of this crate, each of which uses only those below it:
+//! Each module uses only the modules that follow it in this list:
 //!
-//! - `models`: loom models of the code in which the order of stores matters.
-//! - `store_file`: creating, opening and syncing a store's file; recovering from dead processes.
-//! - `inspection`: checks and statistics of the entire store.
-//! - `copying`: an image of the store at one moment, taken without stopping writers.
-//! - `messages`: messages between processes, and waking waiters.
+//! - `models`: loom models of the code whose memory ordering matters.
+//! - `store_file`: creates, opens and syncs the store file, and recovers from dead processes.
+//! - `inspection`: checks the entire store and computes its statistics.
+//! - `copying`: copies the store as it was at one moment, without stopping writers.
+//! - `messages`: sends messages between processes, and wakes waiters.
 //! - `objects`: large blocks that are filled before they are published, or read in place.
-//! - `writing`: commits, and running a transaction's body until it is committed.
-//! - `allocator`: blocks of shards and arenas.
-//! - `transactions`: locks, logged changes, publishing and rolling back.
-//! - `views`: reading shards, under their locks or without one.
-//! - `locking`: the locks of shards, and recovering a shard whose writer died.
-//! - `heap`: extents, and the runs of pages in them.
-//! - `undo`: undo logs.
-//! - `segment`: the handle on a mapped store, waiting for locks, words that processes leave for one
-//!   another.
-//! - `processes`: the process table, lock words, liveness, patience.
+//! - `writing`: runs a transaction's body and commits it.
+//! - `allocator`: allocates blocks in shards and arenas.
+//! - `transactions`: locks shards, logs changes, and publishes or rolls back.
+//! - `views`: reads shards, with or without their locks.
+//! - `locking`: locks shards, and recovers a shard whose writer died.
+//! - `heap`: manages extents and the runs of pages in them.
+//! - `undo`: writes and replays undo logs.
+//! - `segment`: the handle on a mapped store, waiting for locks, and words through which processes
+//!   signal one another.
+//! - `processes`: the process table, lock words, liveness checks and lock timeouts.
 //! - `mapped`: the layout of the mapped file, and every access to its words.
 //! - `probes`: hooks with which tests observe and control the crate.
-//! - `error`: the errors of a store.
+//! - `error`: the error types.
 //!
 //! An operation that only this crate uses is a function of its module, such as `step::run`, so that
-//! each call names the file that defines it. The operations that the crate exports are methods of
-//! [`Segment`], whose documentation lists them by file.
+//! each call names the file that defines it. Exported operations are methods of [`Segment`], whose
+//! documentation lists them by file.
 
 #[cfg(not(all(
     target_os = "linux",

@@ -1,5 +1,5 @@
-//! Tests of blocks allocated in batches, in a shard's slabs and in an arena: the same blocks result
-//! as from single allocations, in a fraction of the steps.
+//! Tests blocks allocated in batches, in a shard's slabs and in an arena: the result equals that of
+//! single allocations, in a fraction of the steps.
 
 use std::collections::BTreeMap;
 
@@ -19,10 +19,10 @@ fn store() -> (tempfile::TempDir, Segment) {
     (directory, segment)
 }
 
-/// The pool of the blocks that a transaction made, and the blocks' sizes by offset.
+/// The pool from which a transaction allocated blocks, and the blocks' sizes by offset.
 type Made = (Pool, BTreeMap<Offset, u64>);
 
-/// Makes blocks of the given sizes and marks each with its number.
+/// Allocates blocks of the given sizes and marks each block with its number.
 fn make(
     segment: &Segment,
     in_arena: bool,
@@ -43,7 +43,7 @@ fn make(
                 assert!(transaction.block_size(pool, at)? >= size);
                 assert!(made.insert(at, size).is_none(), "twice the same block");
             }
-            // No block overlaps the next one.
+            // No two adjacent blocks overlap.
             let ends = made.iter().map(|(at, size)| at + size);
             assert!(
                 ends.zip(made.keys().skip(1))
@@ -97,7 +97,7 @@ proptest! {
             proptest::collection::vec(1_u64..300, 1..500),
             proptest::collection::vec(1_u64..20_000, 1..60),
         ],
-        // Some blocks were not expected, and some expected ones are not taken.
+        // Take some blocks that were not announced, and announce some that are not taken.
         unexpected in 0..2000_usize,
         extra in 0..100_u64,
     ) {
@@ -142,7 +142,7 @@ fn many_blocks_take_few_steps() {
         let (_directory, segment) = store();
         let mut steps = [0; 2];
         let mut count = |index: usize, started: u64| steps[index] = fault::steps_taken() - started;
-        // Count only the last run, which did not run short.
+        // Count only the steps of the last run, which did not run out of memory.
         make(&segment, in_arena, &[], |transaction, pool| {
             let started = fault::steps_taken();
             let mut stock = Stock::new(pool);

@@ -1,6 +1,6 @@
-//! Death at every step: a thread dies after the N-th significant store, for N = 0, 1, 2, ... until
-//! the operation completes. Another handle must then find a sound store, with either all of the
-//! operation or nothing of it.
+//! Tests that operations survive death at every step: a thread dies after the N-th significant
+//! store, for N = 0, 1, 2, ... until the operation completes. Another handle must then find a
+//! consistent store that contains either all of the operation or nothing of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::path::Path;
 use undercroft_memory::fault::die_after;
 use undercroft_memory::{Error, Need, Offset, Options, Segment, ShardSet, removing};
 
-/// Number of roots in each of the two shards that hold the offset of a block. A block's first word
-/// is its length, and all its other words are equal.
+/// The number of roots in each of the two shards that contain the offset of a block. A block's
+/// first word is its length, and all its other words are equal.
 const ROOTS: usize = 8;
 
 fn both() -> ShardSet {
@@ -48,7 +48,8 @@ fn clear(segment: &Segment, shard: usize, root: usize) -> Result<(), Error> {
 
 type Content = BTreeMap<(usize, usize), (u64, u64)>;
 
-/// Returns the content reachable from the roots, after checking every block and the structure.
+/// Returns the content reachable from the roots, after checking every block and the store's
+/// structure.
 fn content(segment: &Segment) -> Content {
     let mut content = Content::new();
     let report = segment
@@ -74,7 +75,7 @@ fn content(segment: &Segment) -> Content {
     content
 }
 
-/// Runs the operation, dying at every step. Returns the number of steps.
+/// Runs the operation repeatedly, dying at each of its steps in turn. Returns the number of steps.
 fn die_everywhere(
     prepare: impl Fn(&Segment),
     operation: impl Fn(&Segment) -> Result<(), Error>,
@@ -92,7 +93,7 @@ fn die_everywhere(
         }
         segment.abandon();
         let heir = Segment::open(&path, true).expect("the same store");
-        // Readers come first, before any writer recovers the store.
+        // Read first, before any writer recovers the store.
         let read_only = Segment::open(&path, false).expect("the same store");
         read_only.set_patience(std::time::Duration::ZERO);
         let glimpse = read_only.read(both(), |view| {
@@ -113,7 +114,7 @@ fn die_everywhere(
             after == before || after == done,
             "after {steps} steps: {after:?}\nbefore: {before:?}\ndone: {done:?}"
         );
-        // The store keeps working, and no freed memory is lost.
+        // The store still works, and no freed memory is lost.
         for (shard, root) in after.keys() {
             clear(&heir, *shard, *root).expect("a free");
         }
@@ -211,8 +212,9 @@ fn a_change_whose_log_must_grow_is_all_or_nothing() {
     );
 }
 
-/// A process may die after naming the run to be returned, but before taking it off the graveyard.
-/// The run must not stay there once it is returned, or it would be freed again under its next user.
+/// A process can die after recording the run to be returned, but before removing it from the
+/// graveyard. The run must not stay on the graveyard once it is returned, because its next user's
+/// memory would then be freed.
 #[test]
 fn an_interrupted_return_is_finished_before_more_are_buried() {
     const BLOCK: u64 = 30_000;
@@ -245,10 +247,10 @@ fn an_interrupted_return_is_finished_before_more_are_buried() {
     }
 }
 
-/// If a return is interrupted after it became final, another shard may own the run by now and may
+/// If a return is interrupted after it became final, another shard may already own the run and may
 /// transfer it to this shard. The run must not be returned again.
 #[test]
-fn an_interrupted_return_is_finished_before_its_run_comes_back() {
+fn an_interrupted_return_is_completed_before_its_run_is_transferred_back() {
     const BLOCK: u64 = 100_000;
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     for steps in 0.. {
@@ -274,10 +276,10 @@ fn an_interrupted_return_is_finished_before_its_run_comes_back() {
     }
 }
 
-/// A dead process's note of a run that is free again may be read after the run was returned to the
-/// system. There is then nothing left to return.
+/// A dead process's record of a run that is free again may be read after the run's memory was
+/// returned to the system. In that case, nothing remains to be returned.
 #[test]
-fn stale_notes_of_runs_returned_to_the_system_are_harmless() {
+fn stale_records_of_runs_returned_to_the_system_are_harmless() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let large = |segment: &Segment| put(segment, 0, 0, 300_000, 1).expect("room");
     let freed = |segment: &Segment| clear(segment, 0, 0).expect("a free");
@@ -293,7 +295,7 @@ fn stale_notes_of_runs_returned_to_the_system_are_harmless() {
             let path = directory.path().join("store");
             let segment = create(&path);
             prepare(&segment);
-            // The witness has a slot already. Claiming the dead process's slot would recover the
+            // The witness already has a slot. Claiming the dead process's slot would recover the
             // shard.
             let witness = Segment::open(&path, true).expect("the same store");
             witness.recover().expect("a whole store");
@@ -334,7 +336,7 @@ fn a_second_death_during_recovery_is_survived() {
         first.abandon();
         for again in 0.. {
             let second = Segment::open(&path, true).expect("the same store");
-            // The heir dies at every step of its recovery in turn.
+            // The process that recovers the store dies at each step of its recovery in turn.
             let done = die_after(again, || second.recover().expect("a recovery")).is_some();
             second.abandon();
             if done {
@@ -360,7 +362,7 @@ fn a_long_transaction_rolls_back_to_a_savepoint() {
             let words = |mark: u64| mark.to_le_bytes().repeat(999);
             transaction.write(0, at + 8, &words(2))?;
             let savepoint = transaction.savepoint();
-            // Change words that the log already holds, and words that it does not.
+            // Change words that are already in the log, and words that are not.
             transaction.write(0, at + 8, &words(3)[..160])?;
             let other = transaction.allocate(0, 64)?;
             transaction.fill(other, &4_u64.to_le_bytes().repeat(8))?;
@@ -392,8 +394,8 @@ fn long_log() -> Need {
     }
 }
 
-/// A removal that finds no room for its log runs in parts. A death leaves some parts committed,
-/// each of them whole.
+/// A removal whose log cannot grow is committed in parts. A death leaves a number of complete parts
+/// committed.
 #[test]
 fn death_in_a_removal_in_parts_leaves_whole_parts() {
     const BLOCK: u64 = 5000;
@@ -402,7 +404,7 @@ fn death_in_a_removal_in_parts_leaves_whole_parts() {
         let _removing = removing();
         segment.write(both(), |transaction| {
             if !transaction.is_in_parts() {
-                // Preserve more bytes than any log of this store can hold.
+                // Preserve more bytes than fit into any log of this store.
                 transaction.preserve(0, transaction.view().root(0, 7), 700_000)?;
             }
             let mut removed = 0;
@@ -455,7 +457,7 @@ fn death_in_a_removal_in_parts_leaves_whole_parts() {
     assert!(seen.len() >= 6, "{seen:?}");
 }
 
-/// A death while a log grows or returns its memory leaves a working log and loses no memory.
+/// A death while a log grows or its memory is returned leaves a working log and loses no memory.
 #[test]
 fn death_while_a_log_grows_or_shrinks_loses_nothing() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");

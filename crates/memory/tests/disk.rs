@@ -1,8 +1,8 @@
-//! Tests of stores on a disk after a power failure (D1 to D3): pages that were not synced may be
+//! Tests stores on a disk after a power failure (D1 to D3): pages that were not synced may date
 //! from any moment.
 //!
-//! An image simulates the disk. It receives what the store syncs and, at a power failure, an
-//! arbitrary selection of the pages that changed since.
+//! An image simulates the disk. It receives the pages that the store syncs and, at a power failure,
+//! an arbitrary selection of the pages that changed since the last sync.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ impl Store {
         }
     }
 
-    /// Creates the file as another machine would find it, and returns its path.
+    /// Creates the file as another machine would find it. Returns its path.
     fn elsewhere(&self, pages: &Pages) -> PathBuf {
         let path = self.directory.path().join("elsewhere");
         let length = fs::metadata(&self.path).expect("a file").len();
@@ -103,7 +103,7 @@ fn pages(path: &Path, start: u64, length: u64) -> Pages {
     }
 }
 
-/// Returns the nonzero pages of a whole file.
+/// Returns the nonzero pages of a complete file.
 fn all_pages(path: &Path) -> Pages {
     pages(path, 0, fs::metadata(path).expect("a file").len())
 }
@@ -122,7 +122,7 @@ fn increment(segment: &Segment) -> Result<(), Error> {
     })
 }
 
-/// Returns the counts of a store, which must be sound.
+/// Returns the counts in a store, which must be consistent.
 fn counts(segment: &Segment) -> [u64; SHARDS] {
     let mut counts = [0; SHARDS];
     let report = segment.check(|shard, view, reach, _| {
@@ -163,7 +163,7 @@ fn a_store_of_another_boot_is_used_only_if_it_was_synced() {
     for word in ["not synced", "check --unclean", "export --unclean"] {
         assert!(said.contains(word), "{said}");
     }
-    // An unclean store can be inspected, and its file does not change.
+    // An unclean store can be inspected without changing its file.
     let unclean = Segment::open_unclean(&there).expect("a store");
     assert_eq!(counts(&unclean), [1, 1]);
     increment(&unclean).expect("a change of its own");
@@ -218,7 +218,7 @@ fn a_write_during_a_sync_spoils_the_sync() {
     )));
 }
 
-/// A reproducible sequence of pseudo-random numbers.
+/// A generator of reproducible pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -230,7 +230,7 @@ impl Chance {
     }
 }
 
-/// Changes of each kind: of shards, of the ring, of the heap.
+/// One change of each kind: of shards, of the ring, and of the heap.
 const CHANGES: [fn(&Segment); 3] = [
     |segment| increment(segment).expect("a change"),
     |segment| segment.append(1, 7, b"name", b"body").expect("a message"),
@@ -239,7 +239,7 @@ const CHANGES: [fn(&Segment); 3] = [
     },
 ];
 
-/// Returns an image that follows what this thread writes to disk.
+/// Returns an image of the disk, which is updated with every page that this thread writes to disk.
 fn play_the_disk(path: &Path) -> Rc<RefCell<Pages>> {
     let disk = Rc::new(RefCell::new(all_pages(path)));
     let (written, path) = (disk.clone(), path.to_owned());
@@ -252,9 +252,9 @@ fn play_the_disk(path: &Path) -> Rc<RefCell<Pages>> {
     disk
 }
 
-/// The power fails at every step of the first change after a sync, of the next sync, and of what
-/// follows. Whichever pages were written back, the store is either refused or in the state of a
-/// sync.
+/// The power fails at every step of the first change after a sync, of the next sync, and of the
+/// operations that follow. Whichever pages were written back, the store is either rejected or in
+/// the state of a sync.
 #[test]
 fn a_power_cut_at_any_step_leaves_a_synced_store_or_a_refused_one() {
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);

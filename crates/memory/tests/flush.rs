@@ -1,5 +1,5 @@
-//! Tests that memory left behind by a shard is freed wholesale, however often the shard is emptied
-//! and whatever else is in the store.
+//! Tests that memory abandoned by a flush is freed in bulk, however often the shard is emptied and
+//! whatever else the store contains.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn word(segment: &Segment, at: u64) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Changes a word of a store directly in its file.
+/// Changes a word of a store directly in the store's file.
 fn set_word(segment: &Segment, at: u64, value: u64) {
     let written = file(segment).write_all_at(&value.to_le_bytes(), at);
     written.expect("a word");
@@ -66,7 +66,7 @@ fn layout(segment: &Segment) -> Layout {
 fn memory_is_freed_even_if_a_shard_is_emptied_repeatedly() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
-    // One step cannot get past all of these blocks.
+    // A single step cannot get past all of these blocks.
     let others: Vec<Offset> = (0..320).map(|_| allocate(&segment, 1, 15 * 4096)).collect();
     let mut most = 0;
     for _ in 0..200 {
@@ -98,7 +98,7 @@ fn an_age_is_not_reused_while_runs_of_that_age_are_left() {
     allocate(&segment, 0, 100);
     assert!(leave_behind(&segment, 0));
     allocate(&segment, 0, 100);
-    // Pretend that the shard was emptied one time less than there are ages.
+    // Pretend that the shard was emptied once less than the number of distinct ages.
     let at = layout(&segment).shard(0) + shard::LEFT_SINCE;
     set_word(&segment, at, 3);
     assert!(!leave_behind(&segment, 0));
@@ -113,7 +113,7 @@ fn a_damaged_run_is_not_freed() {
     for pages in [0, 3, 1 << 20, u64::from(u32::MAX)] {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let segment = create(&directory.path().join("store"));
-        // One run in the middle of an extent, and another that takes a whole extent.
+        // Allocate one run in the middle of an extent, and another that fills a complete extent.
         for bytes in [3 << 12, 16 << 12] {
             let block = allocate(&segment, 0, bytes);
             let layout = layout(&segment);
@@ -126,7 +126,7 @@ fn a_damaged_run_is_not_freed() {
         assert_ne!(problems(&segment), Vec::<String>::new());
         let freed = segment.free_remains(0, PATIENCE);
         match pages {
-            // A length of three pages is plausible for either run, so the damage is not noticed.
+            // A length of three pages is plausible for either run, so the damage is not detected.
             3 => assert!(!freed.expect("a step")),
             _ => assert!(matches!(freed, Err(Error::Damaged(_))), "{freed:?}"),
         }

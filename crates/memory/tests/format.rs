@@ -1,5 +1,5 @@
-//! Checks `docs/file-format.md` against the constants of `layout.rs`: the page lists each constant
-//! once, with its value, and no others.
+//! Compares `docs/file-format.md` with the constants of `layout.rs`: the document must list each
+//! constant exactly once, with its value, and no other constants.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn constants() -> BTreeMap<String, u64> {
     all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns the constants that the source declares.
+/// Returns the names of the constants that the source declares.
 fn declared() -> Vec<String> {
     let mut module = "";
     let mut names = Vec::new();
@@ -78,7 +78,7 @@ fn declared() -> Vec<String> {
     names
 }
 
-/// Returns the number and name from those table rows of the page whose second cell names a
+/// Returns the number and the name in each table row of the document whose second cell contains a
 /// constant.
 fn rows() -> Vec<(u64, String)> {
     let row = |line: &str| {

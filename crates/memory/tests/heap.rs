@@ -1,5 +1,6 @@
-//! Tests of the heap against a naive model: random transactions over several shards, some of them
-//! rolled back. Every block's content and the structure are checked after every few steps.
+//! Compares the heap with a naive model: random transactions over several shards, some of them
+//! rolled back. After every few steps, the content of every block and the structure of the store
+//! are checked.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -163,7 +164,7 @@ proptest! {
         drop(segment);
         let again = Segment::open(&path, true).expect("the same store");
         verify(&again, &model);
-        // In the end, all memory is returned.
+        // Finally, free all blocks and check that all memory is returned.
         let all: Vec<Step> = model.keys().map(|_| Step::Free { pick: 0 }).collect();
         model = apply(&again, &model, &all, 0, false).expect("frees need little memory");
         prop_assert!(model.is_empty());
@@ -190,7 +191,7 @@ fn a_full_store_is_an_error_and_works_again_after_a_free() {
         "{}",
         blocks.len()
     );
-    // H3: another shard can use the pages that a shard returns.
+    // Another shard can use the pages that a shard returns (H3).
     segment
         .write(ShardSet::one(0), |transaction| {
             blocks.iter().for_each(|&at| transaction.free(0, at));
@@ -228,8 +229,8 @@ fn a_transaction_too_large_for_its_log_changes_nothing() {
     assert_eq!(first.expect("readable"), 0);
 }
 
-/// Found by the model: the block's changes before its move were in one log and those after it in
-/// the other. Undoing the two logs in the wrong order left a mixture.
+/// Regression test: the changes of a block before its move were in one log, and the changes after
+/// it in another. Undoing the two logs in the wrong order left a mixture.
 #[test]
 fn changes_of_a_block_before_and_after_its_move_are_undone() {
     let (_directory, _path, segment) = store(8 << 20);
@@ -286,12 +287,12 @@ fn any_part_of_a_block_is_read_as_it_was_written() {
     read.expect("readable");
 }
 
-/// An empty value after a key that fills its block starts where the block ends. That may be the end
-/// of the last extent backed by memory.
+/// An empty value after a key that fills its block starts at the block's end, which may be the end
+/// of the last extent backed with memory.
 #[test]
 fn an_empty_range_may_start_at_the_end_of_the_last_block() {
-    // Fill the store up to the very last page. Some pages are kept for removals, so the thread
-    // declares one.
+    // Fill the store up to the very last page. Some pages are reserved for removals, so the thread
+    // declares that it is removing data.
     let _removing = undercroft_memory::removing();
     let (_directory, _path, segment) = store(2 << 20);
     let last = loop {

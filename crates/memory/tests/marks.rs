@@ -1,5 +1,5 @@
-//! Tests of the mark of a shard (L5): a process that reads or changes the shard is told to clean it
-//! up first. Setting the mark is all or nothing, like any change.
+//! Tests the mark of a shard (L5), which makes processes clean up the shard before they read or
+//! change it. Setting the mark is atomic, like any change.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Sets the mark and root 0 to `bits`.
+/// Sets both the mark and root 0 to `bits`.
 fn mark(segment: &Segment, bits: u64) -> Result<(), Error> {
     segment.write_where(ShardSet::one(ONE), Marks::Ignored, |transaction| {
         transaction.set_root(ONE, 0, bits)?;
@@ -25,7 +25,7 @@ fn mark(segment: &Segment, bits: u64) -> Result<(), Error> {
     })
 }
 
-/// Returns root 0 and the mark, read by a caller that ignores marks.
+/// Returns root 0 and the mark, as read by a caller that ignores marks.
 fn state(segment: &Segment) -> (u64, u64) {
     let state = segment.read_marked(ShardSet::one(ONE), |view| {
         Ok::<_, Error>((view.root(ONE, 0), view.mark(ONE)))
@@ -33,7 +33,7 @@ fn state(segment: &Segment) -> (u64, u64) {
     state.expect("no process holds the lock")
 }
 
-/// Returns true if every kind of access is refused. All kinds must agree.
+/// Returns true if every kind of access is rejected. All kinds must agree.
 fn is_refused(segment: &Segment) -> bool {
     let one = ShardSet::one(ONE);
     let both = segment.all_shards();
@@ -82,7 +82,7 @@ fn a_marked_shard_is_neither_read_nor_changed() {
         .is_ok()
     {}
     assert!(is_refused(&segment));
-    // The other shard is not affected.
+    // The other shard is still accessible.
     let other = segment.write(ShardSet::one(0), |transaction| {
         transaction.set_root(0, 0, 1)
     });
@@ -91,9 +91,9 @@ fn a_marked_shard_is_neither_read_nor_changed() {
     assert!(!is_refused(&segment));
 }
 
-/// Without this rule, a process that is slow, or has much to clean up, would do nothing else.
+/// Without this rule, a slow process, or one with much to clean up, would do nothing but clean up.
 #[test]
-fn a_long_cleanup_admits_its_process_for_as_long_again() {
+fn a_process_may_ignore_a_mark_for_as_long_as_its_cleanup_took() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     mark(&segment, 5).expect("room");
@@ -103,7 +103,7 @@ fn a_long_cleanup_admits_its_process_for_as_long_again() {
     let looked = coarse_milliseconds();
     while coarse_milliseconds() == looked {}
     let result = segment.read(ShardSet::one(ONE), |_| Ok::<_, Error>(()));
-    // If the machine was suspended meanwhile, the test proves nothing.
+    // If the machine was suspended in the meantime, the test proves nothing.
     assert!(result.is_ok() || coarse_milliseconds() > looked + 100);
 }
 

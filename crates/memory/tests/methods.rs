@@ -1,5 +1,5 @@
-//! Checks the documentation of `Segment` against the sources: each exported method is listed with
-//! the file that defines it.
+//! Compares the documentation of `Segment` with the sources: it must list each exported method with
+//! the file that defines the method.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +47,7 @@ fn read(root: &Path, folder: &Path, all: &mut Methods) {
     }
 }
 
-/// Parses the list in the documentation: ``- `file`: `method`, `method`.``
+/// Parses a list in the documentation, whose items have the form ``- `file`: `method`, `method`.``
 fn listed(source: &str) -> Methods {
     let documentation: Vec<&str> = source
         .lines()

@@ -1,4 +1,4 @@
-//! Tests of blocks that are read in place (R7) and blocks that are taken over (W8), with deaths at
+//! Tests blocks that are read in place (R7) and blocks that are taken over (W8), with deaths at
 //! every step.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Points root 0 to a new block filled with `byte` and frees the previous block.
+/// Stores `byte` in a new block, makes root 0 refer to it, and frees the previous block.
 fn publish(segment: &Segment, byte: u8) {
     let mut staged = segment.stage(1, LENGTH).expect("room");
     staged.fill(0, &[byte; LENGTH as usize]);
@@ -33,13 +33,13 @@ fn publish(segment: &Segment, byte: u8) {
     staged.adopted();
 }
 
-/// Returns the block that root 0 refers to.
+/// Returns the block to which root 0 refers.
 fn referred(segment: &Segment) -> Offset {
     let found = segment.read(ShardSet::one(1), |view| Ok::<_, Error>(view.root(1, 0)));
     found.expect("a root")
 }
 
-/// Pins the block that root 0 refers to, like a reader.
+/// Pins the block to which root 0 refers, as a reader does.
 fn pin(segment: &Segment) -> Pinned {
     loop {
         let pinned = segment.pin(referred(segment), LENGTH).expect("an entry");
@@ -75,13 +75,13 @@ fn take_over(segment: &Segment) -> PutDown {
 /// Reads the pinned bytes, which must all be equal, and returns their value.
 fn read_pinned(segment: &Segment, pinned: &Pinned) -> u8 {
     let at = segment.address_of_pinned(pinned);
-    // SAFETY: the block is pinned and has the length that its pin states.
+    // SAFETY: the block is pinned and has the length recorded in its pin.
     let bytes = unsafe { std::slice::from_raw_parts(at, LENGTH as usize) };
     assert!(bytes.iter().all(|&byte| byte == bytes[0]));
     bytes[0]
 }
 
-/// Checks that the store and the block that root 0 refers to are sound.
+/// Checks that the store and the block to which root 0 refers are consistent.
 fn check(segment: &Segment) -> bool {
     let mut found = false;
     let report = segment
@@ -98,7 +98,7 @@ fn check(segment: &Segment) -> bool {
 }
 
 #[test]
-fn a_block_that_is_freed_while_it_is_read_in_place_stays_until_the_last_pin_goes() {
+fn a_block_freed_while_it_is_read_in_place_stays_until_its_last_pin_is_removed() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     let (reader, writer) = (create(&path), Segment::open(&path, true).expect("it"));
@@ -108,7 +108,7 @@ fn a_block_that_is_freed_while_it_is_read_in_place_stays_until_the_last_pin_goes
     publish(&writer, 2);
     free(&writer);
     publish(&writer, 3);
-    // Neither recovery nor upkeep frees the pinned block.
+    // Neither recovery nor upkeep may free the pinned block.
     writer.recover().expect("a recovery");
     assert!(!writer.free_dead_staged().expect("a step of upkeep"));
     assert_eq!(read_pinned(&reader, &first), 1);
@@ -190,8 +190,8 @@ fn death_while_pinning_unpinning_or_freeing_leaves_nothing_behind() {
             let other = Segment::open(&path, true).expect("the same store");
             other.recover().expect("it joins");
             let done = die_after(steps, || act(&segment, &other)).is_some();
-            // Both processes are dead now: one died during the action, and the other with all its
-            // pins.
+            // Both processes are dead now: one died during the action, and the other died with all
+            // its pins set.
             segment.abandon();
             other.abandon();
             let heir = Segment::open(&path, true).expect("the same store");
@@ -236,7 +236,7 @@ fn blocks_pinned_by_a_dead_reader_are_freed_but_not_those_of_a_living_one() {
 }
 
 #[test]
-fn a_shard_with_a_pinned_block_is_not_left_behind() {
+fn a_shard_with_a_pinned_block_is_not_abandoned() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     publish(&segment, 1);

@@ -1,5 +1,5 @@
 //! Tests that a long run is prepared in bounded steps, after changes that do not wait for it, even
-//! if processes die meanwhile.
+//! if processes die during the preparation.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use undercroft_memory::fault::die_after;
 use undercroft_memory::layout::EXTENT;
 use undercroft_memory::{Error, Options, Segment, ShardSet};
 
-/// Length of the run in bytes.
+/// The length of the run in bytes.
 const LONG: u64 = 1 << 20;
-/// Maximum number of extents that one step may back with memory.
+/// The maximum number of extents that a single step may back with memory.
 const A_STEP: u64 = 4;
 
 fn create(path: &Path) -> Segment {
@@ -21,7 +21,8 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Allocates the run if it is ready, and a small block in any case. The roots hold their offsets.
+/// Allocates the long run if it is ready, and a small block in any case. Stores their offsets in
+/// the roots.
 fn change(segment: &Segment) {
     let changed = segment.write(ShardSet::one(0), |transaction| {
         if transaction.view().root(0, 0) == 0

@@ -1,4 +1,4 @@
-//! Tests of readers without a lock: they see several shards at one moment (R4), and write nothing
+//! Tests lock-free readers: they read a consistent state of several shards (R4), and write nothing
 //! but hints (R6).
 
 use std::fs;
@@ -42,7 +42,7 @@ fn reading_several_shards_detects_a_change_of_any_of_them() {
     let reader = Segment::open(&path, false).expect("the same store");
     let mut value = 0;
     for changed in 0..SHARDS {
-        // Change a shard after some shards were read, and after all were read.
+        // Change a shard after part of the shards were read, and after all were read.
         for after in 0..SHARDS {
             value += 1;
             let runs = AtomicUsize::new(0);
@@ -61,7 +61,7 @@ fn reading_several_shards_detects_a_change_of_any_of_them() {
             assert_eq!(read.expect("a read"), [value; SHARDS]);
             assert_eq!(runs.into_inner(), 2);
         }
-        // Change this shard alone.
+        // Change only this shard.
         let runs = AtomicUsize::new(0);
         let read = reader.read(ShardSet::first(SHARDS), |view| {
             let before = view.root(changed, 0);
@@ -76,11 +76,11 @@ fn reading_several_shards_detects_a_change_of_any_of_them() {
     }
 }
 
-/// Number of attempts of a read before it takes the lock.
+/// The number of attempts that a read makes before acquiring the lock.
 const TRIES: u64 = 64;
 
-/// Reads root 0 of some shards while a hook sets it to 1, 2, 3, ... at one kind of moment. Returns
-/// the value read and the number of times that the hook ran.
+/// Reads root 0 of one or more shards while a hook sets it to 1, 2, 3, ... at one kind of moment.
+/// Returns the value read and the number of times that the hook ran.
 fn read_interrupted(write: bool, shards: usize, moment: Moment, changes: u64) -> (u64, u64) {
     let (_directory, path, writer) = create();
     let reader = Segment::open(&path, write).expect("the same store");
@@ -106,10 +106,10 @@ fn race_hook_interrupts_reads_at_the_chosen_moment() {
                 let (read, runs) = read_interrupted(true, shards, moment, changes);
                 assert_eq!((read, runs), (changes, changes + 1), "{shards} {moment:?}");
             }
-            // A read under the lock is not interrupted.
+            // A read that holds the lock is not interrupted.
             let (read, runs) = read_interrupted(true, shards, moment, u64::MAX);
             assert_eq!((read, runs), (TRIES, TRIES), "{shards} {moment:?}");
-            // A read-only handle keeps trying.
+            // A read-only handle cannot lock, so it retries until the store stops changing.
             let (read, runs) = read_interrupted(false, shards, moment, TRIES + 3);
             assert_eq!((read, runs), (TRIES + 3, TRIES + 4), "{shards} {moment:?}");
         }
@@ -121,7 +121,8 @@ fn scratch_filled_before_a_change_is_discarded() {
     let (_directory, path, writer) = create();
     let reader = Segment::open(&path, true).expect("the same store");
     for shards in [ShardSet::one(0), ShardSet::first(SHARDS)] {
-        // First two attempts without a lock, then all of them and one with the lock.
+        // The first case makes two attempts without a lock. The second makes all of them and one
+        // attempt with the lock.
         for changes in [1, 64] {
             let mut scratch = (b"before the read".to_vec(), Vec::new());
             let runs = AtomicUsize::new(0);
@@ -154,7 +155,7 @@ fn scratch_is_empty_after_a_failed_read() {
     assert!(scratch.is_empty());
 }
 
-/// Returns the content of the file, with the hint tables zeroed.
+/// Returns the bytes of the file, with the hint tables zeroed.
 fn bytes(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).expect("the store");
     for hints in hint_tables() {

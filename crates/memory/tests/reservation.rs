@@ -1,4 +1,4 @@
-//! Tests of making room for transactions of any size (W10): how often they run.
+//! Tests how often transactions of any size run before enough memory is reserved for them (W10).
 
 use std::cell::Cell;
 
@@ -19,7 +19,7 @@ fn create(capacity: u64) -> (tempfile::TempDir, Segment) {
     (directory, segment)
 }
 
-/// Allocates blocks in all shards in turn. Each block is linked to the previous one of its shard.
+/// Allocates blocks in all shards in turn. Links each block to the previous block of its shard.
 fn blocks(transaction: &mut Transaction<'_>, count: usize, bytes: u64) -> Result<(), Error> {
     for block in 0..count {
         let shard = block % SHARDS;
@@ -43,8 +43,8 @@ fn check(segment: &Segment) {
     assert_eq!(checked.expect("a check").problems, Vec::<String>::new());
 }
 
-/// Runs a transaction that allocates `count` blocks, and returns its result and how often its body
-/// ran.
+/// Runs a transaction that allocates `count` blocks. Returns its result and the number of times
+/// that its body ran.
 fn runs(segment: &Segment, count: usize, bytes: u64) -> (Result<(), Error>, u32) {
     let runs = Cell::new(0);
     let result = segment.write(ShardSet::first(SHARDS), |transaction| {
@@ -82,7 +82,7 @@ fn a_transaction_whose_need_was_reserved_runs_once() {
         let (result, runs) = runs(&segment, count, bytes);
         result.expect("room");
         assert_eq!(runs, 1, "{count} blocks of {bytes} bytes");
-        // Memory that is already there is not reserved again.
+        // Memory that is already reserved is not reserved again.
         segment.expect(ShardSet::first(SHARDS), &Need { memory: 0, ..need });
         let before = segment.statistics();
         segment.expect(ShardSet::first(SHARDS), &Need { memory: 0, ..need });
@@ -93,7 +93,7 @@ fn a_transaction_whose_need_was_reserved_runs_once() {
 
 #[test]
 fn a_transaction_that_declares_its_demand_runs_two_or_three_times() {
-    // Blocks that take whole pages need free runs, which may cause another retry.
+    // Blocks that consist of whole pages need free runs, which may cause another retry.
     for (count, bytes, most) in [(100_000, 40, 2), (50_000, 500, 2), (400, 100_000, 3)] {
         let (_directory, segment) = create(1 << 30);
         let runs = Cell::new(0);
@@ -118,7 +118,7 @@ fn a_transaction_that_declares_its_demand_runs_two_or_three_times() {
 }
 
 #[test]
-fn words_that_change_again_and_again_are_logged_once() {
+fn words_that_change_repeatedly_are_logged_once() {
     let (_directory, segment) = create(16 << 20);
     let (before, runs) = (segment.statistics().logs, Cell::new(0));
     let change = |fails| {
@@ -161,7 +161,7 @@ fn words_are_logged_once_whatever_the_savepoints() {
             transaction.renew(&mut savepoint);
             transaction.set_root(0, 7, round)?;
             if round % 3 == 0 {
-                // A command that fails, with a nested command that fails as well.
+                // Run a command that fails, and in it a nested command that also fails.
                 let inner = transaction.savepoint();
                 transaction.set_root(0, 7, u64::MAX)?;
                 transaction.set_root(0, 8, round)?;
@@ -195,7 +195,7 @@ fn memory_of_a_long_log_is_returned_to_the_system() {
         least,
         "the end of a long transaction gives it back"
     );
-    // Upkeep shrinks logs that were only expected to be long, and shorter ones.
+    // Upkeep also shrinks shorter logs, and logs that were only expected to be long.
     let need = Need {
         log: 1 << 20,
         memory: 0,
@@ -248,7 +248,7 @@ fn memory_kept_for_removals_is_used_only_by_removals() {
     check(&segment);
 }
 
-/// Random changes, savepoints and rollbacks to them, while a copy is made.
+/// Makes random changes, savepoints and rollbacks while the store is being copied.
 #[test]
 fn a_long_log_rolls_back_to_any_savepoint() {
     for seed in 1..200_u64 {
@@ -322,7 +322,7 @@ fn an_impossible_transaction_soon_runs_out_of_memory_and_changes_nothing() {
     assert!(runs <= 10, "{runs} runs");
     assert_eq!(segment.statistics().used, used);
     check(&segment);
-    // An estimate that is far too high does not cause a failure.
+    // A vastly excessive estimate does not cause a failure.
     let need = Need {
         log: u64::MAX / 8,
         memory: u64::MAX / 8,

@@ -1,21 +1,21 @@
-//! Tests that freed memory is reused, however much is allocated at once and in whichever shard, so
-//! that the heap does not grow.
+//! Tests that freed memory is reused, no matter how much is allocated and in which shard, so that
+//! the heap does not grow.
 
 use std::cell::Cell;
 
 use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transaction};
 
 const SHARDS: usize = 2;
-/// Size in bytes of blocks in slabs of five pages, three of which fit in an extent.
+/// The size in bytes of a block in a slab of five pages. Three such slabs fit in an extent.
 const BYTES: u64 = 10_000;
 const IN_SLAB: usize = 2;
 const SLABS_IN_EXTENT: usize = 3;
 const PAGES_IN_SLAB: usize = 5;
 const PAGES_IN_EXTENT: usize = 16;
 const PAGE: usize = 4096;
-/// Number of free pages that only removals may take (H6).
+/// The number of free pages that only removals may use (H6).
 const PAGES_KEPT: usize = 2 * PAGES_IN_EXTENT;
-/// Number of repetitions before the heap's size is noted, and in total.
+/// The number of repetitions before the heap's size is recorded, and total number of repetitions.
 const SOME: u32 = 100;
 const MANY: u32 = 400;
 
@@ -48,8 +48,8 @@ fn arena(transaction: &mut Transaction<'_>, blocks: usize) -> Result<Pool, Error
     Ok(pool)
 }
 
-/// Runs `body` a few times and then many more times. Checks that the heap grows by at most a few
-/// extents after the first runs.
+/// Runs `body` `MANY` times. Checks that the heap grows by at most a few extents after the first
+/// `SOME` runs.
 fn assert_heap_stays(segment: &Segment, mut body: impl FnMut()) {
     (0..SOME).for_each(|_| body());
     let before = segment.statistics().reserved;
@@ -104,8 +104,8 @@ fn memory_freed_in_another_shard_is_reused() {
             done.expect("room");
         };
         let moved = write(&segment, |transaction| transaction.transfer_arena(made, 1));
-        // Nothing is granted to shard 1 anymore, so only a writer that needs memory returns the
-        // shard's freed memory.
+        // Shard 1 no longer receives grants, so only a writer that needs memory returns the shard's
+        // freed memory.
         one(1, &|transaction| transaction.bury_arena(moved));
     });
 }
@@ -122,8 +122,8 @@ fn a_free_run_is_found_in_any_extent() {
     };
     let mut blocks = allocate(EXTENTS * SLABS_IN_EXTENT * IN_SLAB);
     blocks.sort_unstable();
-    // One slab of each extent is freed, except in the lower half, where each extent still has one
-    // free page.
+    // Free one slab of each extent, except in the lower half, where each extent still has one free
+    // page.
     let slabs = blocks.chunks(IN_SLAB).skip(blocks.len() / IN_SLAB / 2);
     let freed: Vec<&[Offset]> = slabs.step_by(SLABS_IN_EXTENT).collect();
     write(&segment, |transaction| {
@@ -138,7 +138,7 @@ fn a_free_run_is_found_in_any_extent() {
     let pages = before.free as usize / PAGE;
     let pages = pages - EXTENTS - freed.len() * PAGES_IN_SLAB - PAGES_KEPT;
     let slabs = freed.len() + pages / PAGES_IN_EXTENT * SLABS_IN_EXTENT;
-    // Allocate the slabs one after another, so that nothing is reserved ahead.
+    // Allocate the slabs one by one, so that nothing is reserved in advance.
     (0..slabs).for_each(|_| drop(allocate(IN_SLAB)));
     assert_eq!(segment.statistics().reserved, before.reserved);
 }

@@ -1,5 +1,5 @@
-//! Tests of the message ring against a naive list: what readers receive, what they learn when they
-//! were lapped, and what a writer's death leaves.
+//! Compares the message ring with a naive list: which messages readers receive, what they learn
+//! after being lapped, and what a writer's death leaves.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// A xorshift generator. Runs with the same seed are identical.
+/// A xorshift generator. The same seed always yields the same numbers.
 struct Random(u64);
 
 impl Random {
@@ -49,14 +49,14 @@ impl Random {
     }
 }
 
-/// A message as it was appended: kind, hash, name, body.
+/// A message as it was appended: its kind, hash, name and body.
 type Message = (u8, u64, Vec<u8>, Vec<u8>);
 
-/// A reader, with its position in the list of everything that was appended.
+/// A reader, with its position in the list of all appended messages.
 #[derive(Default)]
 struct Reader {
     ring: RingReader,
-    /// Number of messages before the reader's position, in total and for each counter.
+    /// The number of messages before the reader's position, in total and per counter.
     behind: u64,
     counts: HashMap<usize, u64>,
 }
@@ -87,7 +87,7 @@ impl Reader {
         Met::Message((found.kind, found.hash, name, body))
     }
 
-    /// Continues with the newest message. Returns the number of messages missed.
+    /// Skips to the newest message. Returns the number of messages missed.
     fn skip(&mut self, segment: &Segment, hashes: &[u64]) -> u64 {
         let counts = segment.ring_counts(|counts| {
             let each: Vec<u64> = hashes.iter().map(|&hash| counts.count(hash)).collect();
@@ -114,7 +114,7 @@ fn readers_get_every_message_or_learn_how_many_they_missed() {
     let mut random = Random(seed() | 1);
     let directory = directory();
     let segment = segment(&directory.path().join("store"));
-    // The last two hashes share a counter.
+    // The last two hashes select the same counter.
     let hashes = [1, 2, 3, 3 + (1 << 12)];
     let mut all: Vec<Message> = Vec::new();
     let mut readers: Vec<Reader> = (0..4).map(|_| Reader::default()).collect();
@@ -198,9 +198,9 @@ fn the_longest_message_fits_and_a_longer_one_is_refused() {
     sound(&segment);
 }
 
-/// A writer dies at each step of appending one message or three at once, in a ring that is new,
-/// half full or wrapping around. Afterwards the messages are either all there and counted, or all
-/// missing.
+/// A writer dies at each step of appending one message or a batch of three, in a ring that is new,
+/// half full or wrapping around. Afterwards, either all of the messages exist and are counted, or
+/// none exists.
 #[test]
 fn a_writer_that_dies_leaves_all_its_messages_or_none() {
     let mut deaths = 0;
@@ -229,7 +229,7 @@ fn a_writer_that_dies_leaves_all_its_messages_or_none() {
             }
             let there = if heir.ring_tail() > start { batch } else { 0 };
             assert!(died || there == batch);
-            // The next message overwrites an unfinished one.
+            // The next message must overwrite an unfinished message.
             append(&heir, before + there, 1);
             let total = before + there + 1;
             let counted = heir.ring_counts(|counts| {
@@ -268,7 +268,7 @@ fn a_writer_that_dies_leaves_all_its_messages_or_none() {
     assert!(steps_taken() > 0);
 }
 
-/// Writers run at full speed while readers check every byte. A torn copy would be detected.
+/// Writers append at full speed while readers check every byte, so that a torn copy is detected.
 #[test]
 fn no_reader_sees_a_torn_message() {
     let directory = directory();
@@ -299,8 +299,8 @@ fn no_reader_sees_a_torn_message() {
                         }
                         rounds += 1;
                         if rounds.is_multiple_of(5000) {
-                            // Sometimes yield to the readers: they should be lapped only
-                            // occasionally.
+                            // Yield to the readers occasionally: they should be lapped only now and
+                            // then.
                             std::thread::yield_now();
                         }
                     }
@@ -380,7 +380,7 @@ fn a_waiter_is_woken_from_sleep_and_through_its_descriptor() {
     waker.wake_seat(seat.name());
     assert!(readable(&bell), "woken");
     bell.clear();
-    // The timer compensates for a lost wake-up.
+    // The timer compensates for a lost wake.
     assert!(readable(&bell), "by time");
     bell.remove();
     waiter.leave_seat(&seat);
@@ -388,7 +388,7 @@ fn a_waiter_is_woken_from_sleep_and_through_its_descriptor() {
     assert_eq!(again.name(), seat.name(), "the seat is free again");
     waiter.abandon();
     assert!(!waiter.is_seated(&again));
-    // A recent liveness check is trusted for a moment.
+    // The result of a recent liveness check stays valid for a moment.
     while waker.seat_lives(again.name()) {
         std::thread::yield_now();
     }
@@ -408,11 +408,11 @@ fn bells_work_for_a_store_with_a_long_path() {
     assert!(poll::readable(&bell));
 }
 
-/// Waiting for a descriptor with poll(2).
+/// Waits for a descriptor with poll(2).
 mod poll {
     use std::os::fd::{AsFd, AsRawFd};
 
-    /// Waits up to a minute until the descriptor is readable.
+    /// Waits until the descriptor is readable, for at most a minute.
     pub(super) fn readable(descriptor: &impl AsFd) -> bool {
         let mut request = libc::pollfd {
             fd: descriptor.as_fd().as_raw_fd(),

@@ -1,5 +1,5 @@
-//! Tests that pages kept by shards for their next blocks are returned when a long run is needed,
-//! even if processes die meanwhile.
+//! Tests that pages that shards retain for their next blocks are returned if a long run is needed,
+//! even if processes die in the meantime.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use undercroft_memory::fault::die_after;
 use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
 
 const CAPACITY: u64 = 2 << 20;
-/// Sizes in bytes: a block that takes a page, a block of which two fit in a slab of five pages, and
-/// a run that takes most of the heap.
+/// Sizes in bytes: a block of one page, a block of which two fit in a slab of five pages, and a run
+/// that needs most of the heap.
 const PAGE: u64 = 4096;
 const IN_SLAB: u64 = 10_000;
 const LONG: u64 = CAPACITY / 4 * 3;
-/// Number of free pages that a shard keeps.
+/// The number of free pages that a shard retains.
 const KEPT: usize = 16;
 
-/// Creates a store whose second shard keeps scattered pages and a slab.
+/// Creates a store whose second shard retains scattered pages and a slab.
 fn create(path: &Path) -> Segment {
     let options = Options {
         capacity: Some(CAPACITY),
@@ -31,7 +31,7 @@ fn create(path: &Path) -> Segment {
         pages.push(at);
     }
     pages.sort_unstable();
-    // The shard keeps the first pages that are freed.
+    // The shard retains the pages that are freed first.
     let step = pages.len() / KEPT;
     let order = (0..step).flat_map(|first| (first..pages.len()).step_by(step));
     for index in order {

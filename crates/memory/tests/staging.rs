@@ -1,4 +1,4 @@
-//! Tests of blocks that are filled outside the lock: they are published in one step or freed,
+//! Tests blocks that are filled without the lock: they are either published in one step or freed,
 //! wherever a process dies.
 
 use std::io::Write;
@@ -23,7 +23,7 @@ fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Stages a block in shard 1, fills it, and points root 0 to it.
+/// Stages a block in shard 1, fills it, and makes root 0 refer to it.
 fn publish(segment: &Segment) -> Result<(), Error> {
     let mut staged = segment.stage(1, LENGTH)?;
     for position in (0..LENGTH).step_by(25_000) {
@@ -41,7 +41,7 @@ fn publish(segment: &Segment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns true if root 0 refers to a complete block. The store must be sound.
+/// Returns true if root 0 refers to a complete block. The store must be consistent.
 fn published(segment: &Segment) -> bool {
     let mut found = false;
     let report = segment
@@ -74,7 +74,8 @@ fn a_staged_block_is_published_or_freed_after_a_death_at_any_step() {
         }
         deaths += 1;
         segment.abandon();
-        // The heir takes the dead process's slot, and frees the blocks it staged.
+        // The process that opens the store next claims the dead process's slot, and frees the
+        // blocks that it staged.
         let heir = Segment::open(&path, true).expect("the same store");
         let there = published(&heir);
         assert_eq!(heir.statistics().used > 0, there, "after {steps} steps");
@@ -121,7 +122,7 @@ fn a_block_is_received_in_pieces_and_excess_bytes_go_elsewhere() {
     let sent: Vec<u8> = (0..LENGTH as usize + 53).map(|at| (at / 3) as u8).collect();
     for length in [LENGTH, LENGTH + 1, LENGTH + 7] {
         let mut staged = segment.stage(1, length).expect("room");
-        // The block reuses memory, so all but its first part holds old content.
+        // The block reuses memory, so all of it except the first part contains old data.
         staged.fill(0, &vec![0xee; length as usize]);
         staged.fill(0, &sent[..1003]);
         let mut block = staged.put_down();
@@ -152,14 +153,14 @@ fn a_block_is_received_in_pieces_and_excess_bytes_go_elsewhere() {
         }
         assert_eq!(segment.statistics().used, 0);
     }
-    // A block that is taken up again is freed like any other.
+    // A block that is resumed is freed like any other.
     let block = segment.stage(0, LENGTH).expect("room").put_down();
     assert!(segment.statistics().used >= LENGTH);
     drop(segment.take_up(block));
     assert_eq!(segment.statistics().used, 0);
 }
 
-/// A runtime with a pending signal, which must not be asked to handle it.
+/// A runtime with a pending signal. The store must not ask it to handle the signal.
 struct Signalled(Arc<AtomicUsize>);
 
 impl WaitHook for Signalled {
@@ -191,7 +192,7 @@ fn a_block_that_cannot_be_freed_now_is_freed_later_and_loses_no_signal() {
     held.expect("the lock is this handle's");
     assert_eq!(asked.load(Ordering::Relaxed), 0, "a signal was taken");
     assert!(segment.statistics().used >= LENGTH, "it was after the lock");
-    // The block's former owner is alive and does nothing more.
+    // The block's former owner is alive but does nothing more.
     assert!(other.free_dead_staged().expect("a step of upkeep"));
     assert_eq!(segment.statistics().used, 0);
     assert!(!published(&segment));

@@ -1,6 +1,6 @@
-//! Tests of reading shards in the middle of changes, through their undo logs (R9). Whether the
-//! writer is stopped, slow or dead, a reader finds the state before the change until the commit,
-//! and the new state afterwards.
+//! Tests reading shards that are being changed, through their undo logs (R9). Whether the writer is
+//! stopped, slow or dead, a reader finds the state before the change until the commit, and the new
+//! state afterwards.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use undercroft_memory::fault::{die_after, on_step};
 use undercroft_memory::race::Moment;
 use undercroft_memory::{Error, Offset, Options, Segment, ShardSet, Transaction};
 
-/// Number of words in the block that root 0 of each shard refers to.
+/// The number of words in the block to which root 0 of each shard refers.
 const WORDS: u64 = 40;
 const SHARDS: usize = 3;
 
@@ -42,14 +42,14 @@ fn all() -> ShardSet {
     ShardSet::first(SHARDS)
 }
 
-/// Opens a handle that never waits. A read under a lock would fail because the lock is held.
+/// Opens a handle that never waits. A read that needs a lock would fail, because the lock is held.
 fn impatient(path: &std::path::Path, write: bool) -> Segment {
     let segment = Segment::open(path, write).expect("the same store");
     segment.set_patience(Duration::ZERO);
     segment
 }
 
-/// Returns the content of a shard, read by every accessor of a view. The results must agree.
+/// Returns the content of a shard, read through every accessor of a view. The results must agree.
 fn words(view: &undercroft_memory::View<'_>, shard: usize) -> Result<Vec<u64>, Error> {
     let at = view.root(shard, 0);
     let by_word: Result<Vec<u64>, _> = (0..WORDS).map(|word| view.word(at + word * 8)).collect();
@@ -79,8 +79,8 @@ fn words(view: &undercroft_memory::View<'_>, shard: usize) -> Result<Vec<u64>, E
 
 type Content = Vec<Vec<u64>>;
 
-/// Returns the content of all shards at one moment. Each shard is also read separately, and must
-/// then be as new or newer.
+/// Returns the content of all shards at one moment. Also reads each shard separately, and checks
+/// that this content is at least as new.
 fn content(segment: &Segment) -> Result<Content, Error> {
     segment.read(all(), |view| {
         (0..SHARDS)
@@ -99,8 +99,8 @@ fn at(transaction: &Transaction<'_>, shard: usize) -> Offset {
     transaction.view().root(shard, 0)
 }
 
-/// Kinds of changes: of words in place, replacing a block, with savepoints, with a log that gets
-/// long, and a failing change.
+/// A kind of change: of words in place, replacing a block, with savepoints, with a log that becomes
+/// long, or a change that fails.
 type Change = fn(&mut Transaction<'_>) -> Result<(), Error>;
 
 const CHANGES: &[(&str, Change)] = &[
@@ -220,7 +220,8 @@ fn a_failed_change_and_its_rollback_are_never_seen() {
     }
 }
 
-/// A reader needs no recovery, and a recovery does not block readers, not even if it dies as well.
+/// A reader requires no recovery, and recovery does not block readers, even if the recovering
+/// process also dies.
 #[test]
 fn shards_of_a_dead_writer_are_readable_before_and_during_recovery() {
     for &(name, body) in CHANGES {
@@ -249,7 +250,7 @@ fn shards_of_a_dead_writer_are_readable_before_and_during_recovery() {
     }
 }
 
-/// A reader that is refused because of a mark can find the marked shard, even if a process died
+/// A reader that is rejected because of a mark can find the marked shard, even if a process died
 /// while removing the mark.
 #[test]
 fn a_mark_that_blocks_readers_is_found_at_every_step_of_its_removal() {
@@ -262,7 +263,7 @@ fn a_mark_that_blocks_readers_is_found_at_every_step_of_its_removal() {
             })
         };
         mark(1).expect("room");
-        // The process may ignore the mark forever, so that it can write.
+        // This process ignores the mark permanently, so that it can write.
         writer.looked_after(1, 0);
         if die_after(steps, || mark(0).expect("room")).is_some() {
             break;
@@ -282,7 +283,7 @@ fn a_mark_that_blocks_readers_is_found_at_every_step_of_its_removal() {
     assert!(kept_out >= 6, "{kept_out} times");
 }
 
-/// A writer in another thread that makes one step of a change whenever it is told to.
+/// A writer in another thread that makes one step of a change each time it is told to.
 struct Stepper {
     go: mpsc::Sender<Step>,
     done: mpsc::Receiver<()>,
@@ -335,8 +336,8 @@ impl Stepper {
     }
 }
 
-/// Reads the block's words in shard 0 while the writer makes steps before the given look of the
-/// first attempt. Returns what was read and the number of attempts.
+/// Reads the words of the block in shard 0. The writer makes steps just before the heap access with
+/// the number `look` in the first attempt. Returns the words read and the number of attempts.
 fn read_meanwhile(look: u64, first: &[Step], then: &'static [Step]) -> (Vec<u64>, u64) {
     let (_directory, path, writer) = create();
     let reader = impatient(&path, false);
@@ -375,9 +376,9 @@ fn read_meanwhile(look: u64, first: &[Step], then: &'static [Step]) -> (Vec<u64>
 #[test]
 fn only_a_change_of_words_that_are_read_causes_a_retry() {
     use Step::{Back, Commit, Savepoint, Set};
-    // The first look is at the root, and the next ones are at the words of the block.
+    // The first access reads the root, and the following accesses read the words of the block.
     for look in 1..5 {
-        // Changes of words that were changed before, or that are never read, cause no retry.
+        // Changing words that were changed before, or that are never read, causes no retry.
         for quiet in [
             &[Set(0, 8)] as &'static [Step],
             &[Set(20, 8), Set(21, 9)],
@@ -386,23 +387,22 @@ fn only_a_change_of_words_that_are_read_causes_a_retry() {
             let (found, tries) = read_meanwhile(look, &[Set(0, 7)], quiet);
             assert_eq!((found, tries), (vec![0; 4], 1), "{look} {quiet:?}");
         }
-        // A change of a word that is read, either earlier or later, causes a retry.
+        // Changing a word that was read or will be read causes a retry.
         let (found, tries) = read_meanwhile(look, &[Set(0, 7)], &[Set(2, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
-        // After the rollback, the log gets the same length again, but different content.
+        // After the rollback, the log grows to the same length again, but with different content.
         let before = [Set(0, 7), Savepoint, Set(1, 7)];
         let (found, tries) = read_meanwhile(look, &before, &[Back, Set(2, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
         let (found, tries) = read_meanwhile(look, &before, &[Back, Set(2, 8), Set(3, 8)]);
         assert_eq!((found, tries), (vec![0; 4], 2), "{look}");
-        // The end of the change causes a retry.
+        // If the change ends, the read is retried.
         let (found, tries) = read_meanwhile(look, &[Set(0, 7), Set(1, 7)], &[Commit]);
         assert_eq!((found, tries), (vec![7, 7, 0, 0], 2), "{look}");
     }
 }
 
-/// The log of a dead or stopped writer may be damaged. Its readers then get an error, and nothing
-/// worse happens.
+/// The log of a dead or stopped writer may be damaged. The worst result for readers is an error.
 #[test]
 fn reading_through_a_damaged_log_is_safe() {
     use std::os::unix::fs::FileExt;

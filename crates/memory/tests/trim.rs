@@ -1,4 +1,4 @@
-//! Tests of returning memory to the system: free memory shrinks the file and comes back when
+//! Tests returning memory to the system: free memory shrinks the file and is allocated again when
 //! needed, and a death in between loses no extent.
 
 use std::os::unix::fs::MetadataExt;
@@ -75,7 +75,7 @@ fn free_memory_is_returned_to_the_system_and_used_again() {
     assert_eq!(give_all_back(&segment, 1 << 20) >> 20, 19);
     sound(&segment, &[small]);
     assert!(full - file_bytes(&segment) > 18 << 20);
-    // More than the rest of the capacity, so that returned extents must be used again.
+    // Allocate more than the rest of the capacity, so that returned extents must be reused.
     let blocks = [
         allocate(&segment, 30 << 20),
         allocate(&segment, 15 << 20),
@@ -101,7 +101,7 @@ fn retired_extents_are_used_when_no_other_memory_is_left() {
             assert!(steps > 20, "{steps} steps");
             break;
         }
-        // A process that died after the commit left the block allocated.
+        // If the process died after the commit, it left the block allocated.
         if heir.statistics().used == 0 {
             let again = allocate(&heir, 3 << 20);
             sound(&heir, &[again]);
@@ -154,7 +154,8 @@ fn free_extents_anywhere_in_the_heap_are_returned() {
         }
     }
     while segment.give_back(0).expect("a return") {}
-    // One extent of every three is free, no two of them adjacent. All are returned in one go.
+    // One of every three extents is free, and no two free extents are adjacent. All are returned in
+    // one call.
     segment.trim(0).expect("extents are retired");
     sound(&segment, &kept);
     assert!(give_all_back(&segment, 0) >= 200 * (64 << 10));

@@ -1,4 +1,4 @@
-//! The text form of doubles in replies.
+//! Formats doubles as they appear in replies.
 
 use std::fmt;
 use std::io::Write;
@@ -6,10 +6,10 @@ use std::ops::Deref;
 
 use crate::parse_integer;
 
-/// The length of the longest text of a double: sign, 17 digits, point, `e-308`.
+/// The maximum length of a formatted double: a sign, 17 digits, a point, and `e-308`.
 const DOUBLE_TEXT: usize = 24;
 
-/// The text of a double, stored inline without allocation; created by [`double_text`].
+/// The text of a double, stored inline without allocation. Returned by [`double_text`].
 #[derive(Clone, Copy)]
 pub struct DoubleText {
     bytes: [u8; DOUBLE_TEXT],
@@ -34,7 +34,7 @@ impl DoubleText {
 impl DoubleText {
     /// Returns the text as a `str`.
     pub fn as_str(&self) -> &str {
-        // Never defaults: the text is ASCII.
+        // The default is never used, because the text is ASCII.
         std::str::from_utf8(self).unwrap_or_default()
     }
 }
@@ -59,10 +59,10 @@ impl fmt::Display for DoubleText {
     }
 }
 
-/// Formats a double like replies of Redis 7.0: C's `%.17g`, and `inf`, `-inf`, `nan`, `-nan`.
+/// Formats a double as Redis 7.0 does in replies: C's `%.17g`, and `inf`, `-inf`, `nan`, `-nan`.
 ///
-/// So 3.1 becomes `3.1000000000000001`: seventeen digits always round-trip, and clients compare
-/// these texts.
+/// For example, 3.1 becomes `3.1000000000000001`: seventeen digits always round-trip, and clients
+/// compare these texts.
 pub fn double_text(value: f64) -> DoubleText {
     let mut text = DoubleText::new();
     if value.is_sign_negative() {
@@ -81,11 +81,11 @@ pub fn double_text(value: f64) -> DoubleText {
     text
 }
 
-/// Appends `%.17g` of a positive finite number: fixed notation for decimal exponents -4 to 16,
-/// otherwise scientific, without trailing zeros in the fraction.
+/// Appends a positive finite number in the format `%.17g`: fixed notation for decimal exponents
+/// from -4 to 16, scientific notation otherwise, without trailing zeros in the fraction.
 fn push_17_digits(text: &mut DoubleText, magnitude: f64) {
-    // The format is `d.dddddddddddddddde-308`, correctly rounded. The buffer is large enough, so
-    // the write cannot fail.
+    // The output has the form `d.dddddddddddddddde-308` and is correctly rounded. The buffer is
+    // large enough, so the write cannot fail.
     let mut scientific = [0u8; DOUBLE_TEXT];
     let mut rest = &mut scientific[..];
     let written = write!(rest, "{magnitude:.16e}").map_or(0, |()| DOUBLE_TEXT - rest.len());
@@ -109,7 +109,7 @@ fn push_17_digits(text: &mut DoubleText, magnitude: f64) {
         text.push(digits);
     } else if (0..17).contains(&exponent) {
         let whole = exponent as usize + 1;
-        // Whole numbers have been handled above, so digits remain for the fraction.
+        // Integers were handled above, so digits remain for the fraction.
         let (whole, fraction) = digits.split_at(whole.min(digits.len()));
         text.push(whole);
         text.push(b".");

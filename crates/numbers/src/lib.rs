@@ -1,10 +1,10 @@
-//! The text form of numbers, as Redis parses and prints them: one rule for values in a store,
-//! arguments of commands, replies and lengths on the wire.
+//! The text form of numbers, as Redis parses and formats them. The same rules apply to values in a
+//! store, command arguments, replies and lengths in the protocol.
 //!
-//! This is the lowest layer: every other crate may call it.
+//! This is the lowest layer, so every other crate may call it.
 //!
-//! - `double`: the text form of doubles in replies.
-//! - `integer`: the text form of integers.
+//! - `double`: formats doubles as they appear in replies.
+//! - `integer`: parses integers in text form.
 
 mod double;
 mod integer;

@@ -1,5 +1,5 @@
-//! Measures the time per command of the request parser, and per reply of the encoder and the reply
-//! parser.
+//! Measures the time per command of the request parser, and the time per reply of the encoder and
+//! the reply parser.
 //!
 //! `cargo run --release -p undercroft-resp --example parse_speed` prints medians of interleaved
 //! rounds. The input is that of `redis-benchmark -P 64`: pipelines of 64 commands, parsed from one
@@ -13,7 +13,7 @@ const PIPELINE: usize = 64;
 const ROUNDS: usize = 41;
 const PASSES: usize = 500;
 
-/// Runs one round, and returns the nanoseconds per item.
+/// Runs one round. Returns the time per item in nanoseconds.
 fn round(work: &mut dyn FnMut()) -> f64 {
     let start = Instant::now();
     for _ in 0..PASSES {
@@ -30,7 +30,7 @@ fn pipeline(args: &[&[u8]]) -> Vec<u8> {
     input
 }
 
-/// Parses a whole buffer like a server, and reads each argument.
+/// Parses a complete buffer as a server does, and reads each argument.
 fn parse_all(parser: &mut RequestParser, input: &[u8]) -> usize {
     let mut start = 0;
     let mut commands = 0;

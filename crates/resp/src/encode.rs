@@ -1,19 +1,19 @@
 //! Appends replies (RESP2 and RESP3) and commands to a `Vec<u8>`.
 //!
-//! Functions with a [`Version`] parameter write what a Redis server writes to a connection of that
-//! version: RESP2 lacks maps, sets, doubles, Booleans, big numbers and verbatim strings, so these
-//! become arrays, bulk strings and integers. For an aggregate, write its header first, and then
-//! each element by another call.
+//! Functions with a [`Version`] parameter write what a Redis server sends over a connection of that
+//! version. RESP2 lacks maps, sets, doubles, Booleans, big numbers and verbatim strings, so these
+//! become arrays, bulk strings and integers. To write an aggregate, first write its header, then
+//! write each element with a separate call.
 
 use undercroft_numbers::double_text;
 
 use crate::Version;
 
-/// Appends `<kind><number>\r\n`, the form of every header in the protocol.
+/// Appends `<kind><number>\r\n`, which is the form of all headers in the protocol.
 #[inline]
 fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
-    // Most lengths are short: their headers are built on the stack and appended by one copy of
-    // constant size.
+    // Most lengths are short. Their headers are built on the stack and appended with a single copy
+    // of constant size.
     match number {
         0..=9 => out.extend_from_slice(&[kind, digit(number), b'\r', b'\n']),
         10..=99 => {
@@ -30,7 +30,7 @@ const fn digit(number: usize) -> u8 {
     b'0' + (number % 10) as u8
 }
 
-/// Appends `<kind><digits>\r\n`.
+/// Appends a line that consists of a type byte and digits: `<kind><digits>\r\n`.
 #[inline]
 fn number_line(out: &mut Vec<u8>, kind: u8, digits: &[u8]) {
     out.reserve(digits.len() + 3);
@@ -39,8 +39,8 @@ fn number_line(out: &mut Vec<u8>, kind: u8, digits: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `<kind><text>\r\n`. Line breaks in the text become spaces, as they would end the reply
-/// early.
+/// Appends `<kind><text>\r\n`. Replaces line breaks in the text with spaces, because they would end
+/// the reply early.
 fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.reserve(text.len() + 3);
     out.push(kind);
@@ -56,13 +56,13 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a simple string such as `+OK`. Line breaks in the text become spaces.
+/// Appends a simple string such as `+OK`. Replaces line breaks in the text with spaces.
 pub fn simple(out: &mut Vec<u8>, text: &[u8]) {
     line(out, b'+', text);
 }
 
-/// Appends an error. The text starts with its code, as in `ERR wrong number of arguments`. Line
-/// breaks in the text become spaces, as in Redis.
+/// Appends an error. The text must start with an error code, as in `ERR wrong number of arguments`.
+/// Replaces line breaks in the text with spaces, as Redis does.
 pub fn error(out: &mut Vec<u8>, text: &[u8]) {
     line(out, b'-', text);
 }
@@ -80,10 +80,11 @@ pub fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     counted(out, b'$', bytes);
 }
 
-/// Appends several bulk strings that are concatenated in `bytes`; `ends` holds the end of each.
+/// Appends several bulk strings, which are concatenated in `bytes`. `ends` contains the end offset
+/// of each string.
 ///
 /// # Panics
-/// If the ends are not in ascending order, or exceed the bytes.
+/// If the ends are not in ascending order or exceed the length of `bytes`.
 pub fn bulks(out: &mut Vec<u8>, bytes: &[u8], ends: &[usize]) {
     let mut start = 0;
     for group in ends.chunks(64) {
@@ -105,14 +106,14 @@ pub fn bulks(out: &mut Vec<u8>, bytes: &[u8], ends: &[usize]) {
     }
 }
 
-/// The length of the longest string whose header has at most five bytes.
+/// The maximum length of a string whose header has at most five bytes.
 const SHORT: usize = 99;
-/// Strings up to this many bytes are copied as a block of this size.
+/// Strings of up to this many bytes are copied as a block of this size.
 const CHUNK: usize = 32;
-/// The bytes written for one string: a header, [`CHUNK`] bytes, and the line end.
+/// The number of bytes written for one string: a header, [`CHUNK`] bytes, and the line end.
 const WINDOW: usize = 5 + CHUNK + 2;
 
-/// The headers of strings of 0 to [`SHORT`] bytes.
+/// The headers of strings with lengths from 0 to [`SHORT`] bytes.
 static HEADERS: [[u8; 5]; SHORT + 1] = {
     let mut all = [*b"$0\r\n\0"; SHORT + 1];
     let mut number = 1;
@@ -126,9 +127,9 @@ static HEADERS: [[u8; 5]; SHORT + 1] = {
     all
 };
 
-/// Does the same as [`bulks`] for strings of at most [`SHORT`] bytes. Replies of a hundred items
+/// Does the same as [`bulks`] for strings of at most [`SHORT`] bytes. Replies with many items
 /// consist mostly of such strings, so memory is reserved once for all of them, and each is written
-/// by a few copies of constant length.
+/// with a few copies of constant length.
 fn short_bulks(out: &mut Vec<u8>, bytes: &[u8], mut start: usize, ends: &[usize]) {
     let first = out.len();
     let total = ends.last().map_or(0, |end| end - start);
@@ -162,23 +163,23 @@ fn short_bulks(out: &mut Vec<u8>, bytes: &[u8], mut start: usize, ends: &[usize]
     out.truncate(out.len() - left);
 }
 
-/// Appends an integer as a bulk string, for replies whose type is a string but whose content is a
+/// Appends an integer as a bulk string, for replies whose type is a string but whose value is a
 /// number.
 pub fn bulk_integer(out: &mut Vec<u8>, value: i64) {
     bulk(out, itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends the header of a bulk string. The caller appends its `len` bytes and the final `\r\n`
+/// Appends the header of a bulk string. The caller must append its `len` bytes and the final `\r\n`
 /// (see [`bulk_end`]).
 ///
-/// For values that are copied straight from elsewhere into the output. Reserves no memory for them,
-/// because a length read from there may yet turn out to be wrong.
+/// For values that are copied directly from elsewhere into the output. Reserves no memory for the
+/// value, because a length that was read without a lock may turn out to be wrong.
 #[inline]
 pub fn bulk_begin(out: &mut Vec<u8>, len: usize) {
     header(out, b'$', len);
 }
 
-/// Completes a bulk string that [`bulk_begin`] began.
+/// Completes a bulk string whose header was appended with [`bulk_begin`].
 #[inline]
 pub fn bulk_end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
@@ -200,7 +201,7 @@ pub fn null(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// Appends a null in place of an array, which RESP2 distinguishes from other nulls.
+/// Appends a null in place of an array. RESP2 distinguishes this null from others.
 pub fn null_array(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(match version {
         Version::Resp2 => b"*-1\r\n",
@@ -208,12 +209,12 @@ pub fn null_array(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// Appends the header of an array of `len` elements.
+/// Appends the header of an array with `len` elements.
 pub fn array(out: &mut Vec<u8>, len: usize) {
     header(out, b'*', len);
 }
 
-/// Appends the header of a map of `pairs` keys, each followed by its value.
+/// Appends the header of a map with `pairs` keys, each followed by its value.
 pub fn map(out: &mut Vec<u8>, version: Version, pairs: usize) {
     match version {
         Version::Resp2 => header(out, b'*', pairs.saturating_mul(2)),
@@ -221,7 +222,7 @@ pub fn map(out: &mut Vec<u8>, version: Version, pairs: usize) {
     }
 }
 
-/// Appends the header of a set of `len` elements.
+/// Appends the header of a set with `len` elements.
 pub fn set(out: &mut Vec<u8>, version: Version, len: usize) {
     match version {
         Version::Resp2 => header(out, b'*', len),
@@ -229,7 +230,7 @@ pub fn set(out: &mut Vec<u8>, version: Version, len: usize) {
     }
 }
 
-/// Appends the header of an out-of-band message (pub/sub, invalidation) of `len` elements.
+/// Appends the header of an out-of-band message (pub/sub, invalidation) with `len` elements.
 pub fn push(out: &mut Vec<u8>, version: Version, len: usize) {
     match version {
         Version::Resp2 => header(out, b'*', len),
@@ -237,16 +238,16 @@ pub fn push(out: &mut Vec<u8>, version: Version, len: usize) {
     }
 }
 
-/// Appends the header of `pairs` attributes that precede a reply. RESP3 only: never send attributes
-/// to a RESP2 client.
+/// Appends the header of `pairs` attributes that precede a reply. For RESP3 only: attributes must
+/// never be sent to a RESP2 client.
 pub fn attribute(out: &mut Vec<u8>, pairs: usize) {
     header(out, b'|', pairs);
 }
 
-/// Inserts an aggregate's header before the elements that begin at byte `at` of `out`.
+/// Inserts an aggregate's header before the elements that start at byte `at` of `out`.
 ///
-/// For replies whose element count is known only at their end; `write_header` calls one of the
-/// header functions of this module. Moves all bytes after `at`.
+/// For replies whose element count is known only after the last element. `write_header` must call
+/// one of the header functions of this module. Moves all bytes after `at`.
 pub fn insert_header(out: &mut Vec<u8>, at: usize, write_header: impl FnOnce(&mut Vec<u8>)) {
     let end = out.len();
     write_header(out);
@@ -254,7 +255,8 @@ pub fn insert_header(out: &mut Vec<u8>, at: usize, write_header: impl FnOnce(&mu
     out[at..].rotate_right(written);
 }
 
-/// Appends a double, formatted as in Redis 7.0 ([`double_text`]); a bulk string in RESP2.
+/// Appends a double, formatted as in Redis 7.0 ([`double_text`]). In RESP2, it becomes a bulk
+/// string.
 pub fn double(out: &mut Vec<u8>, version: Version, value: f64) {
     let text = double_text(value);
     match version {
@@ -263,7 +265,7 @@ pub fn double(out: &mut Vec<u8>, version: Version, value: f64) {
     }
 }
 
-/// Appends a double given as decimal digits; a bulk string in RESP2.
+/// Appends a double given as decimal digits. In RESP2, it becomes a bulk string.
 pub fn decimal(out: &mut Vec<u8>, version: Version, digits: &str) {
     match version {
         Version::Resp2 => bulk(out, digits.as_bytes()),
@@ -271,7 +273,7 @@ pub fn decimal(out: &mut Vec<u8>, version: Version, digits: &str) {
     }
 }
 
-/// Appends a Boolean; 1 or 0 in RESP2.
+/// Appends a Boolean. In RESP2, it becomes 1 or 0.
 pub fn boolean(out: &mut Vec<u8>, version: Version, value: bool) {
     out.extend_from_slice(match (version, value) {
         (Version::Resp2, false) => b":0\r\n",
@@ -281,7 +283,7 @@ pub fn boolean(out: &mut Vec<u8>, version: Version, value: bool) {
     });
 }
 
-/// Appends an integer of any size, given as decimal digits; a bulk string in RESP2.
+/// Appends an integer of any size, given as decimal digits. In RESP2, it becomes a bulk string.
 pub fn big_number(out: &mut Vec<u8>, version: Version, digits: &[u8]) {
     match version {
         Version::Resp2 => bulk(out, digits),
@@ -289,7 +291,8 @@ pub fn big_number(out: &mut Vec<u8>, version: Version, digits: &[u8]) {
     }
 }
 
-/// Appends a text with a three-letter format (`txt`, `mkd`); a plain bulk string in RESP2.
+/// Appends a text with a three-letter format (`txt`, `mkd`). In RESP2, it becomes a plain bulk
+/// string.
 pub fn verbatim(out: &mut Vec<u8>, version: Version, format: [u8; 3], text: &[u8]) {
     match version {
         Version::Resp2 => bulk(out, text),
@@ -304,8 +307,8 @@ pub fn verbatim(out: &mut Vec<u8>, version: Version, format: [u8; 3], text: &[u8
     }
 }
 
-/// Appends a length-prefixed error of arbitrary bytes; an error line in RESP2. Redis 7.0 itself
-/// sends none.
+/// Appends a length-prefixed error of arbitrary bytes. In RESP2, it becomes an error line. Redis
+/// 7.0 itself never sends such errors.
 pub fn bulk_error(out: &mut Vec<u8>, version: Version, text: &[u8]) {
     match version {
         Version::Resp2 => error(out, text),
@@ -313,7 +316,7 @@ pub fn bulk_error(out: &mut Vec<u8>, version: Version, text: &[u8]) {
     }
 }
 
-/// Appends a command in the form that clients send: an array of bulk strings.
+/// Appends a command in the form used by clients: an array of bulk strings.
 pub fn command<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
     array(out, args.len());
     for arg in args {

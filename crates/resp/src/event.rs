@@ -1,25 +1,25 @@
-//! The events that make up a reply, and the errors in one.
+//! The events that make up a reply, and the errors that parsing a reply can return.
 
 use std::fmt;
 
-/// An event in a reply, in order of arrival. Slices point into the caller's buffer.
+/// An event in a reply, in order of arrival. Its slices point into the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
     /// A simple string such as `+OK`.
     Simple(&'a [u8]),
-    /// An error line, starting with its code: `-ERR ...`.
+    /// An error line, which starts with an error code: `-ERR ...`.
     Error(&'a [u8]),
     /// An integer.
     Integer(i64),
     /// A bulk string.
     Bulk(&'a [u8]),
-    /// A null, in one of its three forms.
+    /// A null, with its encoding.
     Null(NullForm),
     /// A RESP3 double.
     Double(f64),
     /// A RESP3 Boolean.
     Boolean(bool),
-    /// A RESP3 integer of any size: its decimal digits, with an optional sign.
+    /// A RESP3 integer of any size, as decimal digits with an optional sign.
     BigNumber(&'a [u8]),
     /// A RESP3 length-prefixed error, which may contain line breaks.
     BulkError(&'a [u8]),
@@ -27,18 +27,19 @@ pub enum Event<'a> {
     Verbatim {
         /// The three letters of the format.
         format: [u8; 3],
-        /// The text after the format.
+        /// The text without its format.
         text: &'a [u8],
     },
-    /// The start of an aggregate; its elements and an [`Event::End`] follow.
+    /// The start of an aggregate. Its elements and an [`Event::End`] follow.
     Begin {
         /// The kind of aggregate.
         kind: Aggregate,
-        /// The number of elements, or of pairs in maps and attributes; `None` if streamed. Do not
-        /// allocate memory based on it: the server's claim is unverified.
+        /// The number of elements, or of pairs in maps and attributes; `None` if the aggregate is
+        /// streamed. Do not allocate memory based on this number, because it is the server's
+        /// unverified claim.
         len: Option<u64>,
     },
-    /// A piece of a streamed string; never empty.
+    /// A chunk of a streamed string, which is never empty.
     Chunk(&'a [u8]),
     /// The end of the innermost open aggregate.
     End(Aggregate),
@@ -55,13 +56,13 @@ pub enum Aggregate {
     Set,
     /// An out-of-band message, which is not the reply to a command and occurs only between replies.
     Push,
-    /// Pairs that describe the element after them; they do not count as an element.
+    /// Pairs that describe the element after them. They do not count as an element.
     Attribute,
-    /// Pieces ([`Event::Chunk`]) of one bulk string whose length is unknown at its start.
+    /// Chunks ([`Event::Chunk`]) of one bulk string whose length is unknown at its start.
     StreamedString,
 }
 
-/// The encoding of a null: RESP2 has two, RESP3 one.
+/// The encoding of a null. RESP2 has two encodings, and RESP3 has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NullForm {
     /// RESP2's null bulk string, `$-1`.
@@ -75,20 +76,20 @@ pub enum NullForm {
 /// Limits on a server's replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
-    /// The maximum length of a bulk string in bytes, including all pieces of a streamed one; 512
-    /// MiB by default.
+    /// The maximum length of a bulk string in bytes, or the total length of a streamed string.
+    /// Default: 512 MiB.
     pub max_bulk: usize,
-    /// The maximum length of a line (simple string, error, number) in bytes; 1 MiB by default.
+    /// The maximum length of a line (simple string, error, number) in bytes. Default: 1 MiB.
     pub max_line: usize,
-    /// The maximum number of elements in one aggregate; 2^32 by default.
+    /// The maximum number of elements in an aggregate. Default: 2^32.
     pub max_elements: u64,
-    /// The maximum nesting depth of aggregates; 128 by default, at most [`ReplyLimits::DEEPEST`].
+    /// The maximum nesting depth of aggregates, at most [`ReplyLimits::DEEPEST`]. Default: 128.
     pub max_depth: usize,
 }
 
 impl ReplyLimits {
-    /// The largest permitted nesting depth; limited because owned values are dropped and compared
-    /// recursively.
+    /// The largest permitted nesting depth. It is limited because owned values are dropped and
+    /// compared recursively.
     pub const DEEPEST: usize = 1024;
 }
 
@@ -103,35 +104,35 @@ impl Default for ReplyLimits {
     }
 }
 
-/// A reply that is not RESP, or exceeds the limits. The connection is no longer usable.
+/// The reply is not valid RESP or exceeds the limits. The connection is no longer usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyError {
-    /// No element starts with this byte.
+    /// This byte does not start any type of element.
     UnknownType(u8),
-    /// An element of this type cannot occur here: for instance, a push inside a reply, or a piece
-    /// outside a streamed string.
+    /// An element of this type cannot occur here, such as a push inside a reply, or a chunk outside
+    /// a streamed string.
     Misplaced(u8),
-    /// The text after this type byte has the wrong form.
+    /// The text after this type byte is malformed.
     Malformed(u8),
     /// These bytes arrived in place of `\r\n`.
     LineEnd([u8; 2]),
-    /// The line exceeds this many bytes.
+    /// The line is longer than this limit in bytes.
     LineTooLong(usize),
-    /// A bulk string of `len` bytes was announced, which exceeds `limit`.
+    /// The announced length of a bulk string exceeds the limit.
     BulkTooLong {
-        /// The number of bytes announced.
+        /// The announced length in bytes.
         len: u64,
-        /// The number of bytes allowed.
+        /// The maximum length in bytes.
         limit: usize,
     },
-    /// An aggregate of `len` elements was announced, which exceeds `limit`.
+    /// The announced length of an aggregate exceeds the limit.
     TooManyElements {
-        /// The number of elements or pairs announced.
+        /// The announced number of elements or pairs.
         len: u64,
-        /// The number of elements or pairs allowed.
+        /// The maximum number of elements or pairs.
         limit: u64,
     },
-    /// Aggregates are nested deeper than this limit.
+    /// Aggregates are nested more deeply than this limit.
     TooDeep(usize),
 }
 

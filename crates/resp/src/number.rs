@@ -5,7 +5,7 @@ use undercroft_numbers::parse_integer;
 /// Parses an integer in a reply, like [`parse_integer`], but also accepts a `+` sign and leading
 /// zeros, as RESP3 allows.
 pub(crate) fn parse_reply_integer(text: &[u8]) -> Option<i64> {
-    // Servers send the canonical form, so it is tried first.
+    // Servers send the canonical form, so try that form first.
     parse_integer(text).or_else(|| {
         if !is_signed_digits(text) {
             return None;
@@ -14,7 +14,7 @@ pub(crate) fn parse_reply_integer(text: &[u8]) -> Option<i64> {
     })
 }
 
-/// Whether the text is an optional sign and at least one digit.
+/// Returns whether the text consists of an optional sign and at least one digit.
 pub(crate) fn is_signed_digits(text: &[u8]) -> bool {
     let digits = match text {
         [b'-' | b'+', rest @ ..] => rest,
@@ -23,8 +23,8 @@ pub(crate) fn is_signed_digits(text: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// Parses a RESP3 double: digits with optional sign, fraction and exponent, or `inf`, `-inf`,
-/// `nan`.
+/// Parses a RESP3 double: either digits with an optional sign, fraction and exponent, or `inf`,
+/// `-inf`, `nan`.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     match text {
         b"inf" | b"+inf" => Some(f64::INFINITY),
@@ -32,7 +32,7 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
         b"nan" => Some(f64::NAN),
         b"-nan" => Some(-f64::NAN),
         _ => {
-            // Rust also parses `infinity` and `NaN`, which no server sends.
+            // Rust's parser also accepts `infinity` and `NaN`, which no server sends.
             let plain = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
             if !text.iter().all(plain) {
                 return None;

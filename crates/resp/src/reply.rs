@@ -1,15 +1,16 @@
-//! The incremental reply parser: bytes in, events out.
+//! The incremental reply parser, which turns bytes into events.
 
 use undercroft_numbers::parse_integer;
 
 use crate::event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
 use crate::number::{is_signed_digits, parse_double, parse_reply_integer};
 
-/// Splits a server's bytes into [`Event`]s, RESP2 and RESP3, for a client.
+/// Splits a server's bytes (RESP2 or RESP3) into [`Event`]s, for a client.
 ///
-/// [`next`](Self::next) takes a slice of all unconsumed bytes, and advances it past the bytes that
-/// it consumes. If it returns `None`, call it again with the remaining bytes and more. Memory is
-/// one word per open aggregate; work is linear in the bytes received.
+/// [`next`](Self::next) receives a slice of all unconsumed bytes, and advances it past the bytes
+/// that it consumes. If it returns `None`, call it again with the remaining bytes and more. The
+/// parser uses one word of memory per open aggregate, and its work is linear in the number of bytes
+/// received.
 ///
 /// ```
 /// use undercroft_resp::{Event, ReplyParser};
@@ -21,17 +22,17 @@ use crate::number::{is_signed_digits, parse_double, parse_reply_integer};
 /// assert_eq!(input, b"+O");
 /// ```
 ///
-/// Unlike the request parser, it checks every line end: a client that gets out of step can hand one
-/// caller's data to another. After an error, every call returns that error again.
+/// Unlike the request parser, it checks every line end: a client that loses synchronization could
+/// return one caller's data to another. After an error, every call returns that error again.
 #[derive(Debug, Default)]
 pub struct ReplyParser {
     limits: ReplyLimits,
     open: Vec<Frame>,
-    /// The kind and length of a string whose bytes come next.
+    /// The kind and length of the string whose bytes come next.
     string: Option<(StringKind, usize)>,
-    /// The number of bytes of the current line that have been searched for its end.
+    /// The number of bytes of the current line that have been searched for a line end.
     searched: usize,
-    /// Whether an attribute has ended but the element that it describes has not begun.
+    /// Whether an attribute has ended but the element that it describes has not started.
     attribute_waits: bool,
     wanted: usize,
     failed: Option<ReplyError>,
@@ -41,8 +42,8 @@ pub struct ReplyParser {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     kind: Aggregate,
-    /// The number of elements still missing, counting keys and values separately. If streamed: the
-    /// number of elements, or of a string's bytes, so far.
+    /// The number of elements that have not arrived yet, counting keys and values separately. If
+    /// streamed: the number of elements that have arrived, or the number of bytes of a string.
     count: u64,
     streamed: bool,
 }
@@ -72,36 +73,36 @@ impl ReplyParser {
         }
     }
 
-    /// Whether the parser is between replies: the last event ended a reply or push, or none has
-    /// begun.
+    /// Returns whether the parser is between replies: either the last event ended a reply or push,
+    /// or no reply has started.
     #[inline]
     pub fn between_replies(&self) -> bool {
         self.open.is_empty() && !self.attribute_waits && self.string.is_none()
     }
 
-    /// Whether a reply has begun, or part of its first line has been searched. Otherwise all of the
-    /// input is new.
+    /// Returns whether a reply has started, or part of its first line has been searched. Otherwise,
+    /// the parser has not examined any of the input.
     #[inline]
     pub fn has_begun(&self) -> bool {
         !self.between_replies() || self.searched > 0
     }
 
-    /// The number of open aggregates.
+    /// Returns the number of open aggregates.
     pub fn depth(&self) -> usize {
         self.open.len()
     }
 
     /// Returns the minimum number of further bytes needed after [`next`](Self::next) returned
-    /// `None`. The server announced this length, up to `max_bulk`, so grow a buffer with the bytes
-    /// that arrive instead of all at once.
+    /// `None`. The server announced this length, up to `max_bulk`, so grow a buffer as bytes arrive
+    /// instead of allocating all of it in advance.
     pub fn wanted(&self) -> usize {
         self.wanted.max(1)
     }
 
     /// Passes the next short bulk strings of an aggregate to `each`, as long as they are complete
     /// and not the aggregate's last element. Long replies consist mostly of short strings, and this
-    /// call saves the event for each. A string for which `each` fails counts as consumed.
-    /// Everything else is left to [`next`](Self::next), which also returns short strings as events.
+    /// call avoids an event for each. A string for which `each` fails counts as consumed. All other
+    /// elements are left to [`next`](Self::next), which can also return short strings as events.
     ///
     /// ```
     /// use undercroft_resp::ReplyParser;
@@ -141,11 +142,11 @@ impl ReplyParser {
         Ok(())
     }
 
-    /// Returns the length of a bulk string that has begun but is incomplete. All its bytes so far
-    /// are still in the input.
+    /// Returns the length of a bulk string that has started but is incomplete. All of its bytes
+    /// received so far are still in the input.
     ///
-    /// A caller may take a long string piece by piece, including its line end. It then calls
-    /// [`string_taken`](Self::string_taken) instead of [`next`](Self::next).
+    /// A caller may consume a long string piece by piece, including its line end. The caller must
+    /// then call [`string_taken`](Self::string_taken) instead of [`next`](Self::next).
     pub fn begun_string(&self) -> Option<usize> {
         match self.string {
             Some((StringKind::Bulk, len)) => Some(len),
@@ -153,8 +154,8 @@ impl ReplyParser {
         }
     }
 
-    /// Continues after the string of [`begun_string`](Self::begun_string), which the caller has
-    /// taken from the input.
+    /// Continues after the string reported by [`begun_string`](Self::begun_string), which the
+    /// caller has removed from the input.
     pub fn string_taken(&mut self) {
         if self.begun_string().is_some() {
             self.string = None;
@@ -250,8 +251,8 @@ impl ReplyParser {
         }
     }
 
-    /// Returns the text between the type byte and `\r\n`, if the line is complete, and advances
-    /// past it.
+    /// Returns the text between the type byte and `\r\n` if the line is complete, and advances past
+    /// the line.
     #[inline]
     fn line<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<&'a [u8]>, ReplyError> {
         let whole: &'a [u8] = input;
@@ -260,8 +261,8 @@ impl ReplyParser {
         let fresh = window.get(self.searched..).unwrap_or_default();
         #[cfg(test)]
         tests::SEARCHED.with(|total| total.set(total.get() + fresh.len()));
-        // Most lines are a few digits, for which a plain loop beats the setup of a vectorized
-        // search.
+        // Most lines consist of a few digits, for which a plain loop is faster than setting up a
+        // vectorized search.
         let found = match fresh.iter().take(8).position(|&byte| byte == b'\r') {
             None if fresh.len() > 8 => memchr::memchr(b'\r', &fresh[8..]).map(|at| at + 8),
             near => near,
@@ -287,7 +288,7 @@ impl ReplyParser {
         Ok(Some(&whole[1..end]))
     }
 
-    /// Begins a length-prefixed string, and returns it if it is complete.
+    /// Starts a length-prefixed string, and returns the string if it is complete.
     #[inline]
     fn string<'a>(
         &mut self,
@@ -299,7 +300,7 @@ impl ReplyParser {
         let len = length(byte, text)?;
         let mut total = len;
         if let (StringKind::Chunk, Some(frame)) = (kind, self.open.last_mut()) {
-            // All pieces of a streamed string together must stay within one string's limit.
+            // The chunks of a streamed string together must not exceed the limit of one string.
             total = frame.count.saturating_add(len);
             frame.count = total;
         }
@@ -357,7 +358,7 @@ impl ReplyParser {
         text: &[u8],
     ) -> Result<Option<Event<'a>>, ReplyError> {
         // Other aggregates cannot be streamed: Redis streams neither pushes nor attributes, and the
-        // specification does not mention streamed ones.
+        // specification does not mention streamed pushes or attributes.
         let streams = matches!(kind, Aggregate::Array | Aggregate::Map | Aggregate::Set);
         if text == b"?" && streams {
             return self.begin(kind, None).map(Some);
@@ -418,8 +419,8 @@ impl ReplyParser {
     }
 }
 
-/// Returns the position of a bulk string with a length of up to four digits, if the input starts
-/// with a complete one.
+/// Returns the position of a bulk string whose length has up to four digits, if the input starts
+/// with such a string and the string is complete.
 #[inline(always)]
 fn short_string(bytes: &[u8]) -> Option<(usize, usize)> {
     let [b'$', line @ ..] = bytes else {
@@ -428,7 +429,7 @@ fn short_string(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut length = 0;
     for (digits, byte) in line.iter().take(5).enumerate() {
         match byte {
-            // Lengths have no leading zeros.
+            // Lengths must not have leading zeros.
             b'0'..=b'9' if digits == 0 || length > 0 => {
                 length = length * 10 + usize::from(byte - b'0');
             }

@@ -1,11 +1,12 @@
-//! Unit tests of the reply parser and reader: every form and every error, fragmented at every byte.
+//! Unit tests of the reply parser and reader: all forms and all errors, with input fragmented at
+//! every byte.
 
 use super::*;
 use crate::{ReplyReader, Value};
 use std::cell::Cell;
 
 thread_local! {
-    /// The number of bytes that parsers of this thread have searched for line ends.
+    /// The number of bytes that parsers on this thread have searched for line ends.
     pub(super) static SEARCHED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -231,7 +232,7 @@ fn no_byte_is_searched_twice() {
     input.resize(110_000, b'b');
     SEARCHED.set(0);
     read_cut(ReplyLimits::default(), &input, 0..input.len());
-    // Only a `\r` whose `\n` has not arrived is examined again.
+    // Only a `\r` whose `\n` has not arrived yet is examined again.
     assert!(
         SEARCHED.get() <= 60_020,
         "searched {} bytes in lines of 60,010",
@@ -239,7 +240,7 @@ fn no_byte_is_searched_twice() {
     );
 }
 
-/// Parses the strings after an array's header through the fast path without events.
+/// Parses the strings after an array's header with the fast path that bypasses events.
 fn strings(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut parser = ReplyParser::new(ReplyLimits {
         max_bulk: 10,

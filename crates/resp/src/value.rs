@@ -5,13 +5,13 @@ use crate::{ReplyParser, Version, encode};
 
 /// A reply of any type, including all nested values.
 ///
-/// Streamed strings and aggregates are not distinguished from others: a streamed string is a
+/// Streamed strings and aggregates are represented like any others: a streamed string is a
 /// [`Value::Bulk`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A simple string.
     Simple(Vec<u8>),
-    /// An error line, starting with its code.
+    /// An error line, which starts with an error code.
     Error(Vec<u8>),
     /// An integer.
     Integer(i64),
@@ -23,17 +23,17 @@ pub enum Value {
     Double(f64),
     /// A Boolean.
     Boolean(bool),
-    /// An integer of any size, in decimal digits.
+    /// An integer of any size, as decimal digits.
     BigNumber(Vec<u8>),
     /// A length-prefixed error.
     BulkError(Vec<u8>),
     /// A text with its three-letter format.
     Verbatim([u8; 3], Vec<u8>),
-    /// Elements in order.
+    /// Elements in wire order.
     Array(Vec<Value>),
-    /// Keys and values in wire order; keys may repeat.
+    /// Keys and values in wire order. Keys may repeat.
     Map(Vec<(Value, Value)>),
-    /// Elements in wire order; they may repeat.
+    /// Elements in wire order, which may repeat.
     Set(Vec<Value>),
     /// An out-of-band message, which is not the reply to a command.
     Push(Vec<Value>),
@@ -43,8 +43,8 @@ pub enum Value {
 
 impl Value {
     /// Appends the value as a server sends it. In RESP2, attributes are omitted, and types that
-    /// RESP2 lacks become arrays, bulk strings and integers. In RESP3, all nulls are `_`. Recurses
-    /// as deep as the value is nested.
+    /// RESP2 lacks become arrays, bulk strings and integers. In RESP3, all nulls are `_`. The
+    /// recursion is as deep as the nesting of the value.
     pub fn encode(&self, out: &mut Vec<u8>, version: Version) {
         match self {
             Self::Simple(text) => encode::simple(out, text),
@@ -98,29 +98,30 @@ fn encode_pairs(pairs: &[(Value, Value)], out: &mut Vec<u8>, version: Version) {
     }
 }
 
-/// The maximum number of elements reserved when an aggregate begins; further elements are allocated
-/// as they arrive.
+/// The maximum number of elements for which memory is reserved when an aggregate starts. Memory for
+/// further elements is allocated as they arrive.
 const RESERVED: u64 = 64;
 
-/// Reads complete replies: a [`ReplyParser`], and the values built so far from its events.
+/// Reads complete replies. Consists of a [`ReplyParser`], and the values built so far from its
+/// events.
 ///
-/// Memory is proportional to the bytes received, about 20 bytes for each if a reply consists of
-/// tiny elements. A caller that does not trust its server must limit the bytes that it accepts for
-/// one reply.
+/// Its memory usage is proportional to the number of bytes received: about 20 bytes of memory per
+/// byte if a reply consists of tiny elements. A caller that does not trust its server must limit
+/// the number of bytes that it accepts for one reply.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
     parser: ReplyParser,
     open: Vec<Building>,
-    /// Attributes whose value, outside any aggregate, has not arrived yet.
+    /// Attributes outside any aggregate whose value has not arrived yet.
     attributes: Option<Vec<(Value, Value)>>,
 }
 
 /// An aggregate whose elements are arriving.
 #[derive(Debug, Default)]
 struct Building {
-    /// The elements so far; in a map, keys and values alternate.
+    /// The elements so far. In a map, keys and values alternate.
     items: Vec<Value>,
-    /// The bytes of a streamed string so far.
+    /// The bytes of a streamed string that have arrived so far.
     text: Vec<u8>,
     /// Attributes whose element has not arrived yet.
     attributes: Option<Vec<(Value, Value)>>,
@@ -191,8 +192,9 @@ impl ReplyReader {
         Ok(None)
     }
 
-    /// Whether a reply has begun, or part of its first line has been examined. Otherwise, a caller
-    /// that recognizes a reply's format may consume it from the input without the reader.
+    /// Returns whether a reply has started, or part of its first line has been examined. Otherwise,
+    /// a caller that recognizes a reply's format may consume the reply from the input without using
+    /// the reader.
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.attributes.is_some() || self.parser.has_begun()
@@ -212,7 +214,7 @@ impl ReplyReader {
     }
 }
 
-/// Splits alternating keys and values into pairs; the parser guarantees an even number.
+/// Splits alternating keys and values into pairs. The parser guarantees that their number is even.
 fn pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
     let mut pairs = Vec::with_capacity(items.len() / 2);
     let mut items = items.into_iter();

@@ -1,7 +1,7 @@
-//! Properties that hold for random input: encoded values read back, fragmentation does not matter,
-//! nothing panics, memory stays bounded.
+//! Property tests with random input: encoded values read back, fragmentation does not matter,
+//! nothing panics, and memory usage is bounded.
 //!
-//! On a failure, proptest prints the shrunk input and the seed that repeats it.
+//! On a failure, proptest prints the shrunk input and the seed with which to repeat the run.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,8 +13,8 @@ use undercroft_resp::{
 type Commands = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>, usize);
 type Replies = (Vec<Value>, Option<ReplyError>, usize);
 
-/// Parses `input` in fragments that end at `cuts` (ascending). Returns the commands, the error, and
-/// the number of bytes consumed.
+/// Parses `input` in fragments that end at `cuts`, which must be ascending. Returns the commands,
+/// the error, and the number of bytes consumed.
 fn commands(input: &[u8], cuts: &[usize]) -> Commands {
     let mut parser = RequestParser::new(Limits::default());
     let mut found = Vec::new();
@@ -32,8 +32,8 @@ fn commands(input: &[u8], cuts: &[usize]) -> Commands {
                 Ok(Parsed::Incomplete { .. }) => break,
                 Err(error) => return (found, Some(error), start),
             }
-            // An argument takes at least four bytes, a span 16, and a growing list's capacity is up
-            // to twice its length.
+            // An argument occupies at least four bytes and a span 16 bytes, and a growing list's
+            // capacity is up to twice its length.
             assert!(parser.allocated() <= 4096 + 16 * input.len());
         }
     }
@@ -66,8 +66,8 @@ fn replies(input: &[u8], cuts: &[usize]) -> Replies {
     (found, None, start)
 }
 
-/// Lists the events of [`ReplyParser`] for `input` that arrives in two fragments. If `short` is
-/// set, strings are also taken by the two fast paths that bypass events.
+/// Lists the events that [`ReplyParser`] returns for `input` in two fragments. If `short` is true,
+/// strings are also consumed through the two fast paths that bypass events.
 fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyError>) {
     let limits = ReplyLimits {
         max_bulk: 100,
@@ -95,8 +95,8 @@ fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyErro
             }
         }
         start = cut - rest.len();
-        // If the fragment ends within a string, take the string from the whole input, provided that
-        // it is complete there.
+        // If the fragment ends within a string, take the string from the complete input if its end
+        // is there.
         if short && let Some(len) = parser.begun_string() {
             let string = &input[start..];
             if string.get(len..len + 2) == Some(b"\r\n") {
@@ -109,7 +109,7 @@ fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyErro
     (found, None)
 }
 
-/// Generates protocol fragments and noise, which together are often valid for a while.
+/// Generates valid protocol fragments mixed with noise. The beginning of the result is often valid.
 fn protocol_like() -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![
         6 => (0i64..5).prop_map(|n| n.to_string()),
@@ -131,7 +131,7 @@ fn protocol_like() -> impl Strategy<Value = Vec<u8>> {
     vec(fragment, 0..12).prop_map(|fragments| fragments.concat())
 }
 
-/// Generates any value that RESP3 can carry and that reads back unchanged.
+/// Generates any value that RESP3 can represent and that reads back unchanged.
 fn any_value() -> impl Strategy<Value = Value> {
     let bytes = || vec(any::<u8>(), 0..20);
     let line = || {
@@ -210,7 +210,8 @@ proptest! {
             for &byte in word {
                 match byte {
                     b'\'' if single => line.extend_from_slice(b"\\'"),
-                    // Single quotes have no escape for a backslash, so none may precede a quote.
+                    // Single quotes have no escape for a backslash, so replace backslashes: none
+                    // may precede a quote.
                     b'\\' if single => line.push(b'/'),
                     _ if single => line.push(byte),
                     b'a'..=b'z' => line.push(byte),
@@ -245,7 +246,7 @@ proptest! {
     fn fragmentation_does_not_change_replies(input in protocol_like()) {
         let whole = format!("{:?}", replies(&input, &[]));
         let every: Vec<_> = (0..input.len()).collect();
-        // Compared as text, because a NaN does not equal itself.
+        // Compare the results as text, because a NaN does not equal itself.
         prop_assert_eq!(format!("{:?}", replies(&input, &every)), whole.clone());
         for cut in every {
             prop_assert_eq!(format!("{:?}", replies(&input, &[cut])), whole.clone(), "cut at {}", cut);
@@ -262,8 +263,8 @@ proptest! {
         prop_assert_eq!(reader.read(&mut rest), Ok(Some(value.clone())));
         prop_assert!(rest.is_empty());
 
-        // RESP2 carries less information, but the result is complete and survives a second round
-        // trip.
+        // RESP2 carries less information, but the result must be complete and survive a second
+        // round trip.
         let mut input = Vec::new();
         value.encode(&mut input, Version::Resp2);
         let mut rest = &input[..];

@@ -1,6 +1,6 @@
 //! Sends the same bytes to this crate and to a real `redis-server` 7.0, and compares the replies.
 //!
-//! Prints a note and passes if there is no such server.
+//! If that version is not installed, prints a note and passes.
 
 mod server;
 
@@ -12,7 +12,7 @@ use undercroft_resp::{
     encode,
 };
 
-/// Returns the expected output of a Redis that knows only PING, ECHO and AUTH.
+/// Returns the expected output of a Redis server that knows only PING, ECHO and AUTH.
 fn expected(input: &[u8], password: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut limits = Limits {
@@ -58,8 +58,8 @@ fn execute(args: &[&[u8]], authenticated: bool, password: Option<&str>, out: &mu
         (b"ECHO", 2) => encode::bulk(out, args[1]),
         (b"ECHO", _) => encode::error(out, b"ERR wrong number of arguments for 'echo' command"),
         _ => {
-            // Redis prints both as C strings, which end at a NUL. It prints at most 128 bytes of
-            // the name, and 128 bytes of all arguments together.
+            // Redis prints the name and the arguments as C strings, which end at a NUL. It prints
+            // at most 128 bytes of the name, and at most 128 bytes of all arguments together.
             let text = |arg: &[u8]| arg.split(|&byte| byte == 0).next().unwrap_or(b"").to_vec();
             let mut shown = Vec::new();
             for arg in &args[1..] {
@@ -194,7 +194,7 @@ fn limits_before_authentication_equal_those_of_redis() {
     }
 }
 
-/// A small random generator (xorshift64*), so that the seed alone repeats a run.
+/// A small random generator (xorshift64*). The seed alone is enough to repeat a run.
 struct Random(u64);
 
 impl Random {
@@ -214,7 +214,7 @@ impl Random {
     }
 }
 
-/// Returns the seed of this run, from the environment or the clock, and prints it.
+/// Returns the seed of this run, taken from the environment or the clock, and prints it.
 fn seed() -> u64 {
     let seed = match std::env::var("UNDERCROFT_SEED") {
         Ok(text) => text.parse().expect("UNDERCROFT_SEED is a number"),
@@ -284,7 +284,7 @@ fn random_requests_parse_as_in_redis() {
     assert!(answered > 1000, "the generator makes too little sense");
 }
 
-/// Sends commands through this crate's encoder, and reads the replies with its reader.
+/// Sends commands through this crate's encoder, and reads the replies with this crate's reader.
 fn call(server: &Server, commands: &[Vec<&[u8]>]) -> Vec<Value> {
     let mut input = Vec::new();
     for command in commands {
@@ -432,7 +432,7 @@ fn replies_of_every_type_equal_those_of_redis() {
         assert_eq!(&read[1..], values, "{kind}");
         for version in [Version::Resp2, Version::Resp3] {
             if version == Version::Resp2 && *kind == "push" {
-                continue; // Redis refuses this value.
+                continue; // Redis rejects this value.
             }
             let mut input = Vec::new();
             let hello = if version == Version::Resp2 {

@@ -1,10 +1,10 @@
-//! Arenas (H4): each is the memory of one large object, so that the object can be moved to another
-//! shard or freed in a step that does not depend on its size.
+//! Arenas (H4). An arena is the memory of one large object, so that the object can be moved to
+//! another shard or freed in constant time.
 //!
-//! An arena is a run of one page, which holds the words of the arena's slabs and the list of all
-//! its other runs. Only that page names the shard to which the arena belongs; the runs name the
-//! arena. A freed arena goes onto its shard's graveyard in one piece, and upkeep returns its runs
-//! to the heap from there one by one.
+//! An arena consists of a one-page run, which contains the words of the arena's slabs, and a list
+//! of all its other runs. Only that first page records the shard to which the arena belongs; the
+//! runs record the arena. A freed arena is added to its shard's graveyard (the queue of memory to
+//! be freed) in one step. From there, upkeep returns its runs to the heap one by one.
 
 use crate::error::{Error, Fault};
 use crate::heap::pages::{PageUse, Run};
@@ -16,19 +16,20 @@ use crate::transactions::Transaction;
 use crate::transactions::moved_runs::MovedRun;
 use crate::views::view::View;
 
-/// The number of bytes in use in an arena's first page.
+/// The number of bytes used in an arena's first page.
 const HEAD: u64 = shard::CLASSES + classes::COUNT as u64 * 8;
 
 impl View<'_> {
-    /// Returns the bytes of memory that an arena takes, whether or not its blocks use them. O(1).
+    /// Returns the size of an arena's memory in bytes, whether or not its blocks use the memory.
+    /// O(1).
     pub fn arena_bytes(&self, arena: Offset) -> Result<u64, Fault> {
         self.check(arena, PAGE)?;
         let pages = self.mapping.load(arena + shard::PAGES);
         Ok(pages.saturating_mul(PAGE))
     }
 
-    /// Returns a word that the arena's user may set freely and that moves with the arena; initially
-    /// 0.
+    /// Returns a word that the arena's owner may set freely and that moves with the arena.
+    /// Initially 0.
     pub fn arena_note(&self, arena: Offset) -> Result<u64, Fault> {
         self.check(arena, PAGE)?;
         Ok(self.mapping.load(arena + arena::NOTE))
@@ -36,8 +37,9 @@ impl View<'_> {
 }
 
 impl Transaction<'_> {
-    /// Creates an arena in a shard: separate memory for one large object. The arena takes one page
-    /// at first, and more as blocks are allocated in it. Keep [`Pool::arena`] in the object.
+    /// Creates an arena in a shard, which is separate memory for one large object. The arena
+    /// initially consists of one page and grows as blocks are allocated in it. Store
+    /// [`Pool::arena`] in the object.
     pub fn create_arena(&mut self, index: usize) -> Result<Pool, Error> {
         let page = self.grant(index.into(), 1, 1)?;
         let mapping = &self.segment.mapping;
@@ -56,7 +58,7 @@ impl Transaction<'_> {
 
     /// Moves an arena, with all blocks in it, to another shard of this transaction. Returns the
     /// arena as a pool of that shard. O(1). The arena's blocks may still be changed afterwards,
-    /// also before the commit.
+    /// even before the commit.
     pub fn transfer_arena(&mut self, pool: Pool, to: usize) -> Result<Pool, Error> {
         let mapping = &self.segment.mapping;
         let words = mapping.pool_words(pool)?;
@@ -64,8 +66,8 @@ impl Transaction<'_> {
         if !pool.is_arena() || to == pool.shard() {
             return Ok(moved);
         }
-        // An interrupted return of shard `to` may still name a page that is now in this arena.
-        // Finish that return first, or it would free the page.
+        // An interrupted return of shard `to` may still refer to a page that is now in this arena.
+        // Complete that return first, because it would free the page.
         self.finish_return(to)?;
         let page = mapping.page_of(words);
         let home = self.home(pool);
@@ -99,7 +101,7 @@ impl Transaction<'_> {
     }
 
     /// Frees an arena with all blocks in it, as the last step of the transaction. O(1): its memory
-    /// goes back to the heap in small steps after the commit.
+    /// is returned to the heap in small steps after the commit.
     pub fn bury_arena(&mut self, pool: Pool) {
         self.frees.push((pool, pool.arena()));
     }

@@ -1,4 +1,5 @@
-//! The runs of arenas: which log records their changes, and how runs join and leave an arena (H4).
+//! The runs of arenas: which undo log records their changes, and how runs are added to and removed
+//! from an arena (H4).
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -9,13 +10,13 @@ use crate::mapped::layout::{PAGE, arena, descriptor, shard};
 use crate::probes::fault;
 use crate::transactions::Transaction;
 
-/// The half of a siblings word that names the next run.
+/// The half of a siblings word that contains the next run.
 const LOW: u64 = 0xffff_ffff;
 
 impl Transaction<'_> {
     /// Returns the shard whose log records changes of a pool. For an arena that this transaction
-    /// moved, it is the shard that the arena came from, because the order of undoing is certain
-    /// only within one log.
+    /// moved, this is the arena's original shard, because the order of undoing is defined only
+    /// within one log.
     #[inline(always)]
     pub(crate) fn home(&self, pool: Pool) -> usize {
         if !pool.is_arena() || !self.has_moved() {
@@ -32,8 +33,8 @@ impl Transaction<'_> {
         moved.map_or(pool.shard(), |moved| moved.from)
     }
 
-    /// Returns the arena's pool in the shard where the arena is now. The free was queued before the
-    /// arena moved. Any other pool is returned unchanged.
+    /// Returns the arena's pool in the shard to which the arena now belongs, because a free may
+    /// have been queued before the arena moved. Returns any other pool unchanged.
     #[inline(always)]
     pub(crate) fn where_it_is(&self, pool: Pool) -> Result<Pool, Error> {
         if !pool.is_arena() || !self.has_moved() {

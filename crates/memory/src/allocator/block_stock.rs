@@ -1,5 +1,5 @@
-//! Blocks for a structure that is built in one piece (W10). The number of blocks of each size is
-//! known beforehand, so up to 64 of them are taken from a slab with one log entry.
+//! Blocks for a structure that is built in one step (W10). The number of blocks of each size is
+//! known beforehand, so up to 64 blocks are allocated from a slab with one log entry.
 
 use crate::error::Error;
 use crate::heap::pool::Pool;
@@ -14,26 +14,27 @@ use crate::transactions::rare_state::Missing;
 pub struct Stock {
     pool: Pool,
     shelves: [Shelf; classes::COUNT],
-    /// The total size, in bytes, of the blocks of whole pages that are still to be taken.
+    /// The total size of the announced page-sized and larger blocks that have not been taken yet,
+    /// in bytes.
     large: u64,
 }
 
 /// The blocks of one size class.
 #[derive(Clone, Copy, Default)]
 struct Shelf {
-    /// The number of blocks still to be taken from slabs.
+    /// The number of announced blocks that have not been allocated from slabs yet.
     wanted: u64,
     ready: TakenBlocks,
 }
 
-/// Blocks taken from one slab, all covered by one word of its bitmap.
+/// Blocks allocated from one slab, all covered by one word of its bitmap.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TakenBlocks {
     /// The offset of the first block that the bitmap word covers.
     pub(crate) first: Offset,
     /// The size of each block, in bytes.
     pub(crate) size: u64,
-    /// A bit for each block that was taken.
+    /// A bit for each allocated block that has not been removed.
     pub(crate) bits: u64,
 }
 
@@ -87,8 +88,8 @@ impl Stock {
         slabs.sum::<u64>() + self.large
     }
 
-    /// Tells a transaction that ran short how much room its next run needs for all blocks still
-    /// wanted.
+    /// Records in a transaction that ran out of memory how much memory its next attempt needs for
+    /// all announced blocks.
     #[cold]
     fn say_what_is_missing(&self, transaction: &mut Transaction<'_>) {
         transaction.rare().missing = Missing {
@@ -97,8 +98,8 @@ impl Stock {
         };
     }
 
-    /// Takes a block of at least `bytes` bytes. Blocks that were not announced and blocks of whole
-    /// pages are allocated individually. O(1).
+    /// Allocates a block of at least `bytes` bytes. Blocks that were not announced and blocks of
+    /// whole pages are allocated individually. O(1).
     #[inline]
     pub fn take(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
         let Some(class) = classes::class_of(bytes) else {
@@ -128,7 +129,7 @@ impl Stock {
         }
     }
 
-    /// Frees the blocks that were set aside but not taken.
+    /// Frees the blocks that were allocated but not taken.
     pub fn close(mut self, transaction: &mut Transaction<'_>) {
         for shelf in &mut self.shelves {
             while let Some(at) = shelf.ready.next() {

@@ -1,5 +1,5 @@
-//! Emptying a shard at once (W8, M8): all its memory is left behind in one step and freed later
-//! without looking at its content; see `flushed_runs.rs`.
+//! Empties a shard in constant time (W8, M8): all of its memory is abandoned in one step and freed
+//! later without reading its contents. See `flushed_runs.rs`.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::mapped::layout::{descriptor, shard};
 use crate::transactions::Transaction;
 
 impl Transaction<'_> {
-    /// Leaves all blocks of a shard behind, arenas included, for
-    /// [`Segment::free_remains`](crate::Segment::free_remains) to free. `objects` is the caller's
-    /// count of the objects left behind.
+    /// Abandons all blocks of a shard, including arenas, for
+    /// [`Segment::free_remains`](crate::Segment::free_remains) to free later. `objects` is the
+    /// caller's count of the abandoned objects.
     ///
-    /// The caller must make sure that nothing refers to any of these blocks after the commit.
-    /// Returns false, leaving nothing behind, if the transaction has already granted, moved or
-    /// freed memory, if a block of the shard is being filled or read in place, or if too many ages
-    /// of runs are left behind.
+    /// The caller must ensure that nothing refers to any of these blocks after the commit. Returns
+    /// false, without abandoning anything, if the transaction has already granted, moved or freed
+    /// memory, if a block of the shard is being filled or read in place, or if abandoned runs of
+    /// too many different ages remain.
     pub fn leave_behind(&mut self, index: usize, objects: u64) -> Result<bool, Error> {
         let segment = self.segment;
         let mapping = &segment.mapping;
@@ -31,12 +31,12 @@ impl Transaction<'_> {
                 .rare
                 .as_ref()
                 .is_some_and(|rare| !rare.granted.is_empty() || !rare.moved.is_empty());
-        // The new age must differ from the age of any runs that are still left behind.
+        // The new age must differ from the ages of all abandoned runs that remain.
         let too_many = place != 0 && mapping.load(base + shard::LEFT_SINCE) == next_age;
         if busy || too_many || self.has_pinned(index)? {
             return Ok(false);
         }
-        // While this transaction holds the shard's lock, no other process can begin a new freeing
+        // As long as this transaction holds the shard's lock, no other process can start a freeing
         // step.
         step::run(segment, |heap| heap.finish_return(index))?;
         if place == 0 {
@@ -65,8 +65,8 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Frees some of the memory that a shard has left behind. Returns whether any such memory
-    /// remains.
+    /// Frees part of the memory that flushes of a shard abandoned. Returns whether any abandoned
+    /// memory remains.
     pub(crate) fn free_some_flushed(
         &mut self,
         index: usize,
@@ -80,9 +80,9 @@ impl Transaction<'_> {
         Ok(step.more)
     }
 
-    /// Puts an arena that was left behind onto the graveyard. The heap's log is empty and no return
-    /// to the heap is unfinished, because this transaction has just run a step of the heap for the
-    /// shard.
+    /// Adds an abandoned arena to the graveyard, the queue of memory to be freed. The heap's log is
+    /// empty and no return to the heap is unfinished, because this transaction has just run a heap
+    /// step for the shard.
     fn bury_flushed_arena(&mut self, index: usize, page: u64) -> Result<(), Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();

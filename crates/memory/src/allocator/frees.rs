@@ -1,4 +1,4 @@
-//! Freed blocks (W4): collected during a transaction and freed as its last step.
+//! Freed blocks (W4), which are collected during a transaction and freed as its last step.
 
 use crate::error::Error;
 use crate::heap::pages::{PageUse, all_free, bitmap_word, bitmap_words};
@@ -7,16 +7,16 @@ use crate::mapped::classes;
 use crate::mapped::layout::{Offset, PAGE, descriptor, shard};
 use crate::transactions::Transaction;
 
-/// The number of free single pages that a shard keeps for reuse; an arena keeps at most as many.
+/// The maximum number of free single pages that a shard or an arena retains for reuse.
 const KEPT_PAGES: u64 = 16;
-/// An arena keeps at most this fraction (one in 16) of its pages free for reuse.
+/// An arena retains at most one in this many of its pages for reuse.
 const KEPT_PART: u64 = 16;
 
 impl Transaction<'_> {
     /// Frees a block, as the last step of the transaction (W4).
     #[inline]
     pub fn free(&mut self, pool: impl Into<Pool>, at: Offset) {
-        // The commit needs the page's descriptor, which is often in no cache yet.
+        // The commit needs the page's descriptor, which often is not in any cache yet.
         let mapping = &self.segment.mapping;
         let page = at.wrapping_sub(mapping.layout().heap) / PAGE;
         mapping.prefetch(mapping.layout().descriptor(page));
@@ -82,7 +82,7 @@ impl Transaction<'_> {
         let only = mapping.load(list) == page + 1
             && mapping.load(layout.descriptor(page) + descriptor::NEXT) == 0;
         if pages > 1 {
-            // Keep the last slab of its class: the next allocation may need it soon.
+            // Retain the last slab of its class, because the next allocation may need it soon.
             if !only {
                 self.unlink(index, list, page)?;
                 self.bury(pool, page, pages)?;
@@ -98,7 +98,7 @@ impl Transaction<'_> {
         let free = mapping.load(pool_words + shard::FREE_COUNT);
         if free >= kept {
             if free > kept {
-                // The number of pages that an arena may keep falls as the arena shrinks.
+                // The number of pages that an arena may retain falls as the arena shrinks.
                 let another = self.take_free_page(pool)?;
                 self.bury(pool, another, 1)?;
             }

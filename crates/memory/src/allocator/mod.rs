@@ -1,18 +1,18 @@
-//! Blocks of shards and arenas: how transactions allocate and free blocks and move them to other
-//! shards (H3, H4). `writing` and the folders above it may use this one.
+//! Blocks of shards and arenas: how transactions allocate blocks, free them, and move them to other
+//! shards (H3, H4). `writing` and the modules above it may use this module.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
-//! - `page_lists`: counts and lists of pages.
+//! - `page_lists`: counters and lists of pages.
 //! - `arena_runs`: runs of arenas.
-//! - `runs`: runs of pages, granted and buried.
-//! - `pins`: which blocks are read in place.
-//! - `slab`: slabs of equal blocks.
+//! - `runs`: runs of pages: granting and burying them (queueing them to be freed).
+//! - `pins`: records which blocks are read in place.
+//! - `slab`: slabs of equally sized blocks.
 //! - `arena`: arenas, each the memory of one large object.
-//! - `frees`: blocks that are freed with the commit.
-//! - `block_stock`: blocks for structures that are built in one piece, many at a time.
+//! - `frees`: blocks that are freed at the commit.
+//! - `block_stock`: allocates many blocks for structures that are built in one step.
 //! - `prepared`: blocks for work that can wait.
-//! - `flush`: emptying a shard at once.
+//! - `flush`: empties a shard in constant time.
 
 mod arena;
 mod arena_runs;

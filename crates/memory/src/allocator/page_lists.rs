@@ -1,4 +1,4 @@
-//! Page counts and page lists of a shard or an arena, changed within a transaction.
+//! The page counters and page lists of a shard or an arena, changed within a transaction.
 
 use crate::error::{Error, Fault};
 use crate::heap::step;
@@ -13,7 +13,7 @@ impl Transaction<'_> {
         self.add_at(index, at, change)
     }
 
-    /// Adds `change` to the word at `at`, an offset that does not come from the store.
+    /// Adds `change` to the word at `at`. The offset must not have been read from the store.
     #[inline(always)]
     pub(crate) fn add_at(&mut self, index: usize, at: u64, change: i64) -> Result<(), Error> {
         let old = self.segment.mapping.load(at);
@@ -66,8 +66,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Returns the offset of the descriptor of a list neighbor, which the list names by page number
-    /// plus 1.
+    /// Returns the offset of the descriptor of a neighbor in a list, given its page number plus 1.
     pub(crate) fn neighbour(&self, link: u64) -> Result<u64, Error> {
         let mapping = &self.segment.mapping;
         if mapping.page_reserved(link - 1) {
@@ -80,7 +79,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Finishes a return to the heap whose process died before finishing it.
+    /// Completes a return to the heap that was interrupted by the death of its process.
     pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
         if self.shard_word(index, shard::RETURNING) == 0 {
             return Ok(());

@@ -1,13 +1,10 @@
-//! Pins (R7), as seen by writers: words that record which blocks are read in place.
+//! Pins (R7), from the writer's side: words that record which blocks are read in place. See
+//! `objects/pinned.rs`.
 //!
-//! A pin is a word in the reader's process table entry that names a block's first page. A reader
-//! sets the pin first and only then checks whether the block is still referred to. A writer that
-//! frees a large block makes the shard's counter odd first and only then checks the pins. At least
-//! one of the two sees the other.
-//!
-//! A block that is freed while it is pinned is *parked*: it goes onto its shard's staging list
-//! without an owner. The reader that removes the last pin frees it, or upkeep does, after checking
-//! whether the readers that pin it are still alive.
+//! A pin is a word in the reader's process table entry that contains a block's first page. A reader
+//! sets the pin first and only then checks whether the block is still referenced. A writer that
+//! frees a large block makes the shard's version counter odd first and only then checks the pins.
+//! At least one of the two therefore sees the other.
 //!
 //! The order of stores is generic over the word, so that the loom models run exactly this code.
 
@@ -20,27 +17,28 @@ use crate::segment::Segment;
 use crate::segment::counter::Version;
 use crate::transactions::Transaction;
 
-/// Stored in a staged block's descriptor instead of an owner: the block is not being filled, but
-/// freed and still read in place.
+/// Stored in a staged block's descriptor instead of an owner. The block is not being filled: it was
+/// freed, but a process still reads it in place.
 pub(crate) const PARKED: u64 = u64::MAX;
 
-/// Marks a block as read in place. After this call, the reader must check whether the block is
-/// still referred to.
+/// Records that a block is read in place. After this call, the reader must check whether the block
+/// is still referenced.
 #[inline]
 pub(crate) fn set_pin<V: Version>(pin: &V, value: u64) {
     pin.put(value, Ordering::Relaxed);
     V::fence(Ordering::SeqCst);
 }
 
-/// Marks a block as no longer read in place, after all reads of it. After this call, the reader
-/// must check whether the block is parked and now free to go.
+/// Records, after all reads of a block, that the block is no longer read in place. After this call,
+/// the reader must check whether the block is parked and can now be freed.
 #[inline]
 pub(crate) fn clear_pin<V: Version>(pin: &V) {
     pin.put(0, Ordering::Release);
     V::fence(Ordering::SeqCst);
 }
 
-/// The fence between making the counter odd and checking the pins, in a writer that frees a block.
+/// Issues the fence between making the counter odd and checking the pins, in a writer that frees a
+/// block.
 #[inline]
 pub(crate) fn before_looking_at_pins<V: Version>() {
     V::fence(Ordering::SeqCst);
@@ -72,14 +70,14 @@ pub(crate) fn is_pinned(segment: &Segment, page: u64) -> bool {
 
 impl Transaction<'_> {
     /// Returns whether any process reads the large block at an offset in place. A pinned block must
-    /// not be changed, only replaced (R7).
+    /// not be modified, only replaced (R7).
     pub fn is_pinned(&mut self, at: Offset) -> Result<bool, Error> {
         self.view().check(at, 8)?;
         self.is_page_pinned(self.segment.mapping.page_of(at))
     }
 
-    /// Returns whether any process pins a page. The call makes the counters odd first, so that a
-    /// reader that pins the page later sees the change.
+    /// Returns whether any process pins a page. Makes the version counters odd first, so that a
+    /// reader that pins the page later notices the change.
     pub(crate) fn is_page_pinned(&mut self, page: u64) -> Result<bool, Error> {
         self.open_first()?;
         before_looking_at_pins::<AtomicU64>();
@@ -98,14 +96,14 @@ impl Transaction<'_> {
         }))
     }
 
-    /// Parks a block that is freed while it is read in place, to be freed by the last reader or by
-    /// upkeep.
+    /// Parks a block that is freed while it is read in place. The last reader or upkeep frees it
+    /// later.
     #[cold]
     pub(crate) fn park(&mut self, index: usize, page: u64) -> Result<(), Error> {
         self.put_on_staging_list(index, page, PARKED)
     }
 
-    /// Puts a large block of the shard onto the staging list.
+    /// Adds a large block of the shard to the staging list.
     pub(crate) fn put_on_staging_list(
         &mut self,
         index: usize,

@@ -1,11 +1,11 @@
-//! Memory prepared ahead of need (W9, M8), in bounded parts after commits and outside all locks, so
-//! that no change waits until a large amount of memory is zeroed.
+//! Memory that is prepared in advance (W9, M8), in bounded steps after commits and without any
+//! lock, so that no change waits until a large amount of memory is zeroed.
 //!
-//! A small change must not wait for a long run, such as a table's, because the kernel takes
-//! milliseconds to zero the pages. A transaction that wants a long run and finds none continues
-//! without it, and a few extents are backed with memory after its commit. After several such
-//! transactions, a long enough run is free. Its progress is recorded only in the map of extents
-//! that are backed and free, and other transactions may use those extents.
+//! A small change must not wait for a long run, such as the run of a hash table, because the kernel
+//! takes milliseconds to zero the pages. A transaction that wants a long run when none is free
+//! continues without it, and a few extents are backed with memory after its commit. After several
+//! such transactions, a long enough run is free. This progress is recorded only in the map of
+//! extents that are backed and free, and other transactions may use those extents.
 
 use crate::error::Error;
 use crate::heap::backing;
@@ -16,9 +16,9 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::{Preparation, Shortage};
 
 impl Transaction<'_> {
-    /// Allocates a block for work that can wait. Returns `None` if the block needs a long run and
-    /// none is free, or if the store is full. Some memory is then backed after the commit, so that
-    /// a later call finds a run.
+    /// Allocates a block for work that can wait. Returns `None` if the store is full, or if the
+    /// block needs a long run and none is free. In the latter case, some memory is backed after the
+    /// commit, so that a later call finds a run.
     pub fn allocate_if_ready(
         &mut self,
         pool: impl Into<Pool>,
@@ -31,7 +31,7 @@ impl Transaction<'_> {
             let was_short = self.shortage.is_some();
             return match self.allocate(pool, bytes) {
                 Err(error) if !was_short && matches!(self.shortage, Some(Shortage::Pages(_))) => {
-                    // A removal that is carried out in parts cannot run again.
+                    // A removal that is committed in parts cannot run again.
                     if !self.in_parts && !backing::was_full(self.segment) {
                         self.rare().can_wait = true;
                         return Err(error);
@@ -43,7 +43,7 @@ impl Transaction<'_> {
                 allocated => allocated.map(Some),
             };
         }
-        // The arena's offset may have been read from the store, so check the arena first.
+        // Check the arena first, because its offset may have been read from the store.
         self.segment.mapping.pool_words(pool)?;
         let Some(page) = self.try_grant(pool, pages, 1)? else {
             self.rare().preparations.push(Preparation::Run(pages));

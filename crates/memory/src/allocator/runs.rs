@@ -1,5 +1,5 @@
 //! Runs of pages of a shard or an arena: granted by the heap, used as large blocks, moved to other
-//! shards, and buried.
+//! shards, and buried (queued to be freed).
 
 use crate::error::Error;
 use crate::heap::pages::{PageUse, Run};
@@ -12,7 +12,7 @@ use crate::transactions::rare_state::Shortage;
 
 impl Transaction<'_> {
     pub(crate) fn allocate_run(&mut self, pool: Pool, pages: u64) -> Result<Offset, Error> {
-        // The offset of the arena may come from the store, so check the arena first.
+        // Check the arena first, because its offset may have been read from the store.
         self.segment.mapping.pool_words(pool)?;
         let page = self.grant(pool, pages, 1)?;
         self.use_run(pool, page, pages)
@@ -77,11 +77,12 @@ impl Transaction<'_> {
         Ok(page)
     }
 
-    /// Puts a run on the list of runs that go back to the heap after the commit.
+    /// Adds a run to the graveyard, the list of runs that are returned to the heap after the
+    /// commit.
     pub(crate) fn bury(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
         let index = self.home(pool);
-        // The run of an interrupted return may still be at the front of the list. It must come off
-        // before another run hides it there.
+        // The run of an interrupted return may still be at the front of the list. Remove it before
+        // adding another run in front of it.
         self.finish_return(index)?;
         let layout = *self.segment.mapping.layout();
         let at = layout.descriptor(page);
@@ -104,8 +105,9 @@ impl Transaction<'_> {
         if rare.moved.at(page).is_some() || rare.granted.contains(&page) {
             return Ok(false);
         }
-        // An interrupted return of shard `to` may still name this run from an earlier time. Finish
-        // that return first, or it would free the run once shard `to` owns it again.
+        // An interrupted return of shard `to` may still refer to this run from an earlier time.
+        // Complete that return first, because it would free the run once shard `to` owns the run
+        // again.
         self.finish_return(to)?;
         self.careful = true;
         self.rare().moved.add(MovedRun {

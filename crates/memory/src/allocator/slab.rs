@@ -1,8 +1,8 @@
-//! The shard's half of the heap (H3, H4): slabs of equal blocks, runs of pages for large blocks,
-//! and the lists that connect them.
+//! The part of the heap that each shard manages (H3, H4): slabs of equally sized blocks, runs of
+//! pages for large blocks, and the lists that connect them.
 //!
-//! The map of a slab's free blocks is in its page's descriptor, not in the blocks, so that filling
-//! a fresh block overwrites nothing that a rollback needs (W4).
+//! The map of a slab's free blocks is in its page's descriptor, not in the blocks. Filling a fresh
+//! block therefore overwrites nothing that a rollback needs (W4).
 
 use crate::allocator::block_stock::TakenBlocks;
 use crate::error::{Error, Fault};
@@ -14,7 +14,7 @@ use crate::transactions::Transaction;
 
 impl Transaction<'_> {
     /// Allocates a block of at least `bytes` bytes in a shard or an arena. The block's initial
-    /// content is unspecified. O(1).
+    /// contents are unspecified. O(1).
     #[inline]
     pub fn allocate(&mut self, pool: impl Into<Pool>, bytes: u64) -> Result<Offset, Error> {
         let pool = pool.into();
@@ -41,8 +41,8 @@ impl Transaction<'_> {
         Ok(taken.first + u64::from(taken.bits.trailing_zeros()) * taken.size)
     }
 
-    /// Allocates between one and `wanted` blocks of at least `bytes` bytes each, as many as one log
-    /// entry covers.
+    /// Allocates between one and `wanted` blocks of at least `bytes` bytes each, limited to the
+    /// number that one log entry covers.
     ///
     /// # Panics
     /// Panics if blocks of this size do not fit in a slab.
@@ -59,7 +59,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Takes between one and `wanted` blocks covered by one word of a slab's bitmap.
+    /// Allocates between one and `wanted` blocks that are covered by one word of a slab's bitmap.
     #[inline(always)]
     fn allocate_blocks(
         &mut self,
@@ -140,7 +140,7 @@ impl Transaction<'_> {
         let layout = *mapping.layout();
         let tag = mapping.tag(pool);
         let at = layout.descriptor(page) + descriptor::KIND;
-        // In an arena, the last word of the descriptor links runs and is not part of the bitmap.
+        // In an arena, the descriptor's last bitmap word links runs instead.
         let words = if pool.is_arena() { 3 } else { 4 };
         self.save(index, at, 3 + words)?;
         mapping.store(at, PageUse::Slab(class).pack_tagged(tag));
@@ -166,7 +166,7 @@ impl Transaction<'_> {
         let list = pool_words + shard::FREE_LIST;
         let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
         if mapping.load(list) == 0 {
-            // Small pools request few pages; large pools request an extent at a time.
+            // Small pools request few pages. Large pools request a complete extent.
             let wanted = match mapping.load(pool_words + shard::PAGES) {
                 0..8 => 2,
                 8..64 => 4,
@@ -201,8 +201,8 @@ impl Transaction<'_> {
         Ok(page)
     }
 
-    /// Buries the memory that a shard keeps for its next blocks: free pages, and slabs that are the
-    /// last of their class and empty. Returns the number of runs buried.
+    /// Buries the memory that a shard retains for its next blocks: free pages, and empty slabs that
+    /// are the last of their class. Returns the number of runs buried.
     pub(crate) fn bury_kept(&mut self, index: usize) -> Result<u64, Error> {
         let (segment, pool) = (self.segment, Pool::from(index));
         let (mapping, layout) = (&segment.mapping, *segment.mapping.layout());

@@ -1,12 +1,12 @@
-//! The heap memory that a copy takes (C3): a table and a stock of pages, in runs that are on a
-//! list, and the name of the process that makes the copy.
+//! The heap memory that a copy of the store uses (C3): a table and a stock of pages, in runs that
+//! are on a list, and the identity of the copying process.
 //!
-//! The name and the list change in steps of the heap and in its log, so a process that dies between
-//! two steps leaves a list of all of the copy's runs. Other processes find a dead copier by its
-//! name: the next copier, upkeep and `recover` end its copy as the copier would have done (C4).
-//! First, the copy is switched off, so that new changes no longer save pages. Then each shard's
-//! lock is taken once, so that no writer that began earlier is still saving pages. Finally the runs
-//! are given back, one in each step.
+//! The identity and the list change in heap steps and in the heap's log, so a process that dies
+//! between two steps leaves a list of all of the copy's runs. Other processes detect a dead copier
+//! by its identity: the next copier, upkeep and `recover` end its copy as the copier would have
+//! done (C4). First, the copy is switched off, so that new changes no longer save pages. Then each
+//! shard's lock is acquired once, so that no writer that began earlier is still saving pages.
+//! Finally the runs are returned, one in each step.
 
 use std::sync::atomic::Ordering;
 
@@ -24,21 +24,20 @@ use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 
-/// The number of extents that one step of the heap adds to the stock.
+/// The number of extents that one heap step adds to the stock.
 const STOCK_AT_ONCE: u64 = 64;
-/// How many times in a row other processes may take the reserved run first before the heap counts
-/// as full.
+/// How many times in a row other processes may grab the reserved run before the heap counts as
+/// full.
 const TRIES: u32 = 16;
 
-/// This process' copy, which ends when the value is dropped.
+/// This process's copy, which ends when the value is dropped.
 pub(super) struct Area<'s> {
     pub(super) segment: &'s Segment,
     owner: u64,
 }
 
 impl Segment {
-    /// Ends the copy of a process that died and gives back the memory it had taken. Returns whether
-    /// there was such a copy.
+    /// Ends a dead process's copy and returns its memory. Returns false if there was no such copy.
     pub fn free_dead_copy(&self) -> Result<bool, Error> {
         let found = self.mapping.load(control::COPY_OWNER);
         let owner = Owner::from_bits(found as u32);
@@ -58,7 +57,7 @@ impl Segment {
 }
 
 impl<'s> Area<'s> {
-    /// Takes a run of the heap for the copy.
+    /// Allocates a run of pages for the copy.
     fn take(&self, pages: u64) -> Result<u64, Error> {
         for _ in 0..TRIES {
             let taken = step::run(self.segment, |heap| heap.grant_to_copy(self.owner, pages))?;
@@ -70,8 +69,8 @@ impl<'s> Area<'s> {
         Err(Error::OutOfMemory)
     }
 
-    /// Takes memory for a table of `extents` extents and clears it. No other process reads the
-    /// table before the copy is switched on.
+    /// Allocates and clears a table for `extents` extents. No other process reads the table before
+    /// the copy is switched on.
     pub(super) fn take_table(&self, extents: u64) -> Result<CopyTable<'s>, Error> {
         let mapping = &self.segment.mapping;
         let pages = CopyTable::bytes(extents).div_ceil(PAGE);
@@ -96,9 +95,9 @@ impl<'s> Area<'s> {
         Ok(table)
     }
 
-    /// Adds up to `extents` extents to the stock. Returns how many were added, which is fewer if
-    /// memory is short. `free` is called for each run before it joins the stock, to make sure that
-    /// the copy no longer needs its pages.
+    /// Adds up to `extents` extents to the stock. Returns the number added, which is smaller if
+    /// memory is scarce. Calls `free` for each run before adding it to the stock, to ensure that
+    /// the copy no longer needs the run's pages.
     pub(super) fn stock_up(
         &self,
         table: &CopyTable<'_>,
@@ -116,7 +115,7 @@ impl<'s> Area<'s> {
                 break;
             }
             let (first, some) = match self.take(some * EXTENT_PAGES) {
-                // No free run is that long, so try a single extent.
+                // No free run is that long, so try to allocate a single extent.
                 Err(Error::OutOfMemory) if some > 1 => match self.take(EXTENT_PAGES) {
                     Err(Error::OutOfMemory) => break,
                     result => (result?, 1),
@@ -137,7 +136,7 @@ impl<'s> Area<'s> {
         Ok(added)
     }
 
-    /// Returns the number of pages left in the stock.
+    /// Returns the number of pages that remain in the stock.
     pub(super) fn left(&self) -> u64 {
         let mapping = &self.segment.mapping;
         let taken = mapping.load(control::COPY_TAKEN);
@@ -145,7 +144,7 @@ impl<'s> Area<'s> {
     }
 }
 
-/// Excludes from the copy a run that the copy itself took before its moment.
+/// Excludes from the copy a run that was allocated for the copy before its moment.
 pub(super) fn leave_out(table: &CopyTable<'_>, first: u64, pages: u64) {
     let end = (first + pages).min(table.extents * EXTENT_PAGES);
     for page in first..end {
@@ -158,14 +157,14 @@ impl Drop for Area<'_> {
         if fault::abandoned() {
             return;
         }
-        // If a stopped process holds a lock, the next copy or upkeep gives back the rest.
+        // If a stopped process holds a lock, the next copy or upkeep returns the remaining memory.
         let _deferred = defer_signals();
         let _ = end(self.segment, self.owner);
     }
 }
 
 impl Heap<'_> {
-    /// Grants a run to the copy of a process. Returns `None` if no free run is long enough.
+    /// Grants a run to a process's copy. Returns `None` if no free run is long enough.
     fn grant_to_copy(&self, owner: u64, pages: u64) -> Result<Option<u64>, Error> {
         if self.load(control::COPY_OWNER) != owner {
             return Err(Error::Damaged(Fault {
@@ -190,8 +189,8 @@ impl Heap<'_> {
         Ok(Some(page))
     }
 
-    /// Gives back one run of a process' copy, or clears the copier's name if no run is left.
-    /// Returns whether to call it again.
+    /// Returns one run of a process's copy to the heap, or clears the copier's identity if no run
+    /// remains. Returns whether to call this function again.
     fn free_run_of_copy(&self, owner: u64) -> Result<bool, Error> {
         if self.load(control::COPY_OWNER) != owner {
             return Ok(false);
@@ -227,8 +226,8 @@ impl Heap<'_> {
     }
 }
 
-/// Claims the copy for this process. If a living process is already copying, returns that process'
-/// id instead.
+/// Claims the copy for this process. If a living process is already copying, returns that process's
+/// ID instead.
 pub(super) fn claim(segment: &Segment) -> Result<Result<Area<'_>, u32>, Error> {
     let me = u64::from(segment.process.owner().bits());
     loop {
@@ -250,8 +249,8 @@ pub(super) fn claim(segment: &Segment) -> Result<Result<Area<'_>, u32>, Error> {
                 },
             ));
         }
-        // The claim belongs to a dead process, or to an earlier copy of this process that could not
-        // be ended.
+        // The claim belongs to a dead process, or to an earlier copy that this process could not
+        // end.
         end(segment, found)?;
     }
 }
@@ -279,7 +278,7 @@ fn end(segment: &Segment, owner: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether this process is copying the store now.
+/// Returns whether this process is currently copying the store.
 fn is_copying(segment: &Segment) -> bool {
     segment.copying_as.load(Ordering::Acquire) == segment.process.owner().bits()
 }

@@ -1,13 +1,14 @@
-//! An image of the store at one moment, in this process' own memory: the copier's half (C5).
+//! An image of the store at one moment, in this process's own memory. This file contains the
+//! copier's part (C5).
 //!
 //! The locks of all shards are held once, for the moment at which the copy is switched on. Under
 //! these locks, the shards' roots, the map of reserved extents and the masks of free pages are
-//! copied. Then the pages that were in use are copied one by one without any lock while other
-//! processes write; a page that is about to change is saved first (`copy_table.rs`). The copy ends
-//! with the last page. The image can be kept for as long as its owner likes: the same code that
-//! reads the store reads it, and nothing in it changes.
+//! copied. Then the pages that were in use are copied one by one, without any lock, while other
+//! processes write; each page is saved before it changes (`copy_table.rs`). The copy ends with the
+//! last page. The image exists as long as its owner needs it. The code that reads the store also
+//! reads the image, and nothing in the image changes.
 //!
-//! Writers never wait for the copier. If the stock runs out, they continue without saving pages,
+//! Writers never wait for the copier. If the stock runs out, writers continue without saving pages,
 //! and the copier starts again with a larger stock, a bounded number of times.
 
 use std::sync::atomic::{Ordering, fence};
@@ -30,37 +31,37 @@ use crate::views::view::{Notes, View};
 
 /// The number of attempts before the copier gives up.
 const ATTEMPTS: u32 = 4;
-/// The first attempt's stock is the memory in use divided by this.
+/// The stock of the first attempt is the memory in use divided by this number.
 const STOCK_PART: u64 = 4;
 /// The factor by which each further attempt enlarges the stock.
 const STOCK_GROWTH: u64 = 4;
-/// The number of extents added at a time to a stock that runs low.
+/// The number of extents added in one step to a stock that runs low.
 const TOP_UP: u64 = 32;
-/// The smallest number of extents in a stock.
+/// The minimum number of extents in a stock.
 const STOCK_LEAST: u64 = 4;
-/// The number of extents that the table covers beyond those in use, because more may be reserved
-/// before the moment.
+/// The number of extents that the table covers beyond those in use, because more extents may be
+/// reserved before the moment.
 const TABLE_AHEAD: u64 = 256;
 /// The number of extents copied between two checks of the stock.
 const EXTENTS_AT_ONCE: u64 = 8;
-/// How long the copier waits for the heap's lock while it holds the locks of the shards.
+/// How long the copier waits for the heap's lock while holding the locks of the shards.
 const HEAP_PATIENCE: Duration = Duration::from_micros(200);
 /// The interval between checks whether another copier has finished.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The store as it was at one moment.
+/// An image of the store as it was at one moment.
 pub struct Image {
     mapping: Mapping,
 }
 
 impl Image {
-    /// Returns a view of the image, which reads like the store and never changes.
+    /// Returns a view of the image, which behaves like a view of the store but never changes.
     pub fn view(&self) -> View<'_> {
         View::new(&self.mapping, Notes::Locked)
     }
 }
 
-/// A guard that marks this process as a copier until it is dropped.
+/// A guard that marks this process as copying the store until the guard is dropped.
 struct CopyingThread<'s>(&'s Segment);
 
 impl Drop for CopyingThread<'_> {
@@ -72,25 +73,25 @@ impl Drop for CopyingThread<'_> {
 }
 
 impl Segment {
-    /// Copies the store as it is at one moment. `moment` is called at that moment, under all locks,
-    /// and its result is returned with the image. Other processes read and write meanwhile; they
-    /// wait at most for the moment itself, about 100 microseconds. O(memory in use), and takes as
-    /// much of this process' own memory.
+    /// Copies the store at one moment. Calls `moment` at that moment, under all locks, and returns
+    /// its result with the image. Other processes read and write during the copy. They wait only
+    /// for the moment itself, at most about 100 microseconds. O(memory in use), and uses the same
+    /// amount of this process's own memory.
     ///
-    /// The copy takes memory of the store to save pages that change meanwhile. A store without any
-    /// free memory is copied under all locks. So is a store that has not been written to since it
-    /// was synced, so that it stays synced.
+    /// The copy uses memory of the store to save pages that change during the copy. A store without
+    /// free memory is copied under all locks. The same applies to a store that has not been written
+    /// to since its last sync, so that it stays synced.
     ///
-    /// A process that cannot join the store because its file system is full takes no lock: it
-    /// copies again if the store was written to meanwhile.
+    /// A process that cannot join the store because its file system is full acquires no lock: it
+    /// repeats the copy if the store was written to during it.
     ///
-    /// `between` is called after every page, with no lock held, so that tests can change the store
+    /// Calls `between` after every page, with no lock held, so that tests can change the store
     /// there.
     ///
     /// # Errors
-    /// Returns [`Error::Marked`] if a marked shard must be settled first, [`Error::Copying`] if
-    /// another process copies for longer than the patience, and [`Error::CopyLost`] if more of the
-    /// store changes than there is memory to save.
+    /// Returns [`Error::Marked`] if a marked shard must be cleaned up first, [`Error::Copying`] if
+    /// another process spends longer than the timeout copying, and [`Error::CopyLost`] if more of
+    /// the store changes than there is memory to save.
     pub fn image<T>(
         &self,
         mut moment: impl FnMut() -> T,
@@ -102,15 +103,15 @@ impl Segment {
         }
         let _copying = become_copier(self)?;
         if self.is_synced() {
-            // The store has not been written to since it was synced. Taking memory of the heap
-            // would be a change that is not on the disk (D1).
+            // The store has not been written to since its last sync. Allocating heap memory would
+            // be a change that is not on disk (D1).
             return under_locks(self, moment);
         }
         let mut wanted = 0;
         for attempt in 1.. {
             let area = claim_when_free(self)?;
             let mut copier = match Copier::new(area, wanted) {
-                // The store has no memory for a copy.
+                // The store has no memory for a table and a stock.
                 Err(Error::OutOfMemory) => return under_locks(self, moment),
                 result => result?,
             };
@@ -137,19 +138,19 @@ impl Segment {
     }
 }
 
-/// One attempt to copy the store.
+/// An attempt to copy the store.
 struct Copier<'s> {
     segment: &'s Segment,
     area: Area<'s>,
     table: CopyTable<'s>,
     image: Image,
-    /// The number of pages below which the stock counts as low.
+    /// The number of pages below which more pages are added to the stock.
     low: u64,
 }
 
 impl<'s> Copier<'s> {
-    /// Prepares an attempt, with no lock held. The stock gets at least `wanted` extents if there is
-    /// room.
+    /// Prepares an attempt, with no lock held. The stock contains at least `wanted` extents if
+    /// enough memory is free.
     fn new(area: Area<'s>, wanted: u64) -> Result<Copier<'s>, Error> {
         let segment = area.segment;
         let layout = segment.mapping.layout();
@@ -159,7 +160,7 @@ impl<'s> Copier<'s> {
         let part = segment.granted_bytes() / EXTENT / STOCK_PART;
         let wanted = wanted.max(part).max(STOCK_LEAST);
         let mut stocked = 0;
-        // The stock itself counts as memory in use, so leave it out of the copy, run by run.
+        // Exclude each run of the stock from the copy, because it counts as memory in use.
         stocked += area.stock_up(&table, wanted, |first, pages| {
             leave_out(&table, first, pages);
         })?;
@@ -167,7 +168,8 @@ impl<'s> Copier<'s> {
             return Err(Error::OutOfMemory);
         }
         let image = empty(segment)?;
-        // Copy the tables here too, so that at the moment all memory for them is already allocated.
+        // Copy the tables here as well, so that all memory for them is already allocated at the
+        // moment of the copy.
         copy_tables(segment, &image, table.extents.min(extents_in_use(segment)));
         Ok(Copier {
             segment,
@@ -178,8 +180,8 @@ impl<'s> Copier<'s> {
         })
     }
 
-    /// Runs the moment, the only time that locks are held. Returns `None` if the heap has grown
-    /// beyond the table.
+    /// Performs the moment of the copy, the only time at which locks are held. Returns `None` if
+    /// the heap has grown beyond the table.
     fn begin<T>(&mut self, moment: &mut impl FnMut() -> T) -> Result<Option<T>, Error> {
         let segment = self.segment;
         let start = Instant::now();
@@ -214,7 +216,7 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Copies all pages that were in use at the moment, and stops early if the copy is lost.
+    /// Copies all pages that were in use at the moment. Stops early if the copy is lost.
     fn copy(&self, between: &mut dyn FnMut()) {
         for extent in 0..self.table.extents {
             let free = self.table.free_pages(extent);
@@ -228,7 +230,7 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Puts a page into the image as it was at the moment.
+    /// Copies a page, as it was at the moment, into the image.
     fn collect(&self, page: u64) {
         let mapping = &self.segment.mapping;
         let at = mapping.layout().page(page);
@@ -236,8 +238,8 @@ impl<'s> Copier<'s> {
         let mut found = entry.load(Ordering::Acquire);
         if found == 0 {
             mapping.copy_page_to(&self.image.mapping, at, at);
-            // This fence separates reading the page from reading its word: if the copy contains a
-            // change to the page, the exchange below sees that the page was saved first (C1).
+            // Orders reading the page before reading its table word. If the copied page contains a
+            // later change, the exchange below shows that the page was saved first (C1).
             fence(Ordering::Acquire);
             match entry.compare_exchange(0, DONE, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
@@ -249,11 +251,11 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Adds to the stock if it is low. Returns false if the copy is lost.
+    /// Adds to the stock if it runs low. Returns false if the copy is lost.
     fn go_on(&self) -> bool {
         if self.area.left() < self.low {
-            // Collect each page that was in use at the moment before it joins the stock. If memory
-            // is short, the copy continues with the stock it has.
+            // Copy each page that was in use at the moment before adding it to the stock. If memory
+            // is scarce, the copy continues with its current stock.
             let _ = self.area.stock_up(&self.table, TOP_UP, |first, pages| {
                 let end = (first + pages).min(self.table.extents * EXTENT_PAGES);
                 (first..end).for_each(|page| self.collect(page));
@@ -277,7 +279,7 @@ impl<'s> Copier<'s> {
     }
 }
 
-/// Makes the calling thread this process' only copier.
+/// Makes the calling thread this process's only copier.
 fn become_copier(segment: &Segment) -> Result<CopyingThread<'_>, Error> {
     let me = segment.process.owner().bits();
     let start = Instant::now();
@@ -295,7 +297,7 @@ fn become_copier(segment: &Segment) -> Result<CopyingThread<'_>, Error> {
     }
 }
 
-/// Claims the copy for this process once no other process is copying.
+/// Waits until no other process is copying, and claims the copy for this process.
 fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
     let start = Instant::now();
     loop {
@@ -306,7 +308,7 @@ fn claim_when_free(segment: &Segment) -> Result<Area<'_>, Error> {
     }
 }
 
-/// Pauses while another process or thread is copying. Fails once the patience is used up.
+/// Pauses while another process or thread is copying. Fails after the timeout.
 fn wait_for_copier(segment: &Segment, start: Instant, pid: u32) -> Result<(), Error> {
     if start.elapsed() >= segment.patience() {
         return Err(Error::Copying { pid });
@@ -339,7 +341,7 @@ fn empty(segment: &Segment) -> Result<Image, Error> {
     })
 }
 
-/// Copies the part of the image that lies outside the heap, about 300 KiB.
+/// Copies the part of the image that is outside the heap, about 300 KiB.
 fn copy_tables(segment: &Segment, image: &Image, extents: u64) {
     let layout = *segment.mapping.layout();
     for index in 0..layout.shards {
@@ -352,12 +354,13 @@ fn copy_tables(segment: &Segment, image: &Image, extents: u64) {
     }
 }
 
-/// Returns the page masks of four extents, in which pages that are free or have no memory are set.
+/// Returns the page masks of four extents. Bits are set for pages that are free or not backed with
+/// memory.
 fn free_masks(segment: &Segment, extent: u64) -> u64 {
     let layout = segment.mapping.layout();
     let reserved = segment.mapping.load(layout.reserved_map + extent / 64 * 8) >> (extent % 64);
     if reserved & 0xf == 0 {
-        // The masks themselves may have no memory (S3).
+        // The masks themselves may not be backed with memory (S3).
         return u64::MAX;
     }
     let masks = segment.mapping.load(layout.page_masks + extent / 4 * 8);
@@ -371,8 +374,7 @@ fn extents_in_use(segment: &Segment) -> u64 {
     high.min(segment.mapping.layout().extents)
 }
 
-/// Copies the store under all locks, because the store has no memory to save pages in or must stay
-/// synced.
+/// Copies the store under all locks, because it has no memory for saving pages or must stay synced.
 fn under_locks<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
     let image = empty(segment)?;
     let _locked = shard_locks::lock_all_for_a_moment(segment, Marks::Respected)?;
@@ -383,7 +385,7 @@ fn under_locks<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(I
     Ok((image, value))
 }
 
-/// Copies the store for a process that cannot take locks.
+/// Copies the store for a process that cannot acquire locks.
 fn while_still<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(Image, T), Error> {
     let marked = (0..segment.shards()).any(|index| {
         let base = segment.mapping.layout().shard(index);
@@ -399,7 +401,7 @@ fn while_still<T>(segment: &Segment, mut moment: impl FnMut() -> T) -> Result<(I
     })?
 }
 
-/// Copies everything that belongs to the image, while the store does not change.
+/// Copies everything that belongs to the image. The store must not change during the call.
 fn copy_all(segment: &Segment, image: &Image) {
     let extents = extents_in_use(segment);
     copy_tables(segment, image, extents);

@@ -1,5 +1,5 @@
-//! Backing the heap's extents with memory (H2): reserved before a lock is taken, in steps that no
-//! transaction waits for.
+//! Backs the heap's extents with memory (H2). Memory is reserved before a lock is acquired, so that
+//! no transaction waits for it.
 
 use std::sync::atomic::Ordering;
 
@@ -10,15 +10,16 @@ use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, descriptor};
 use crate::mapped::platform::coarse_milliseconds;
 use crate::segment::{Segment, membership};
 
-/// The number of extents backed with memory in one step, which takes the kernel about 100 us.
+/// The number of extents that one step backs with memory, which takes the kernel about 100 us.
 pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
 
-/// How long, in milliseconds, a store that ran out of memory counts as full for work that can wait.
+/// The time in milliseconds for which a store that ran out of memory counts as full for work that
+/// can wait.
 const FULL_FOR: u64 = 1000;
 
-/// Backs more extents with memory: enough for a run of `pages` pages, and for the reserve that is
-/// kept for removals (H6). Call it without any lock held, because the system call may take long
-/// (H2, W9).
+/// Backs more extents with memory: enough for a run of `pages` pages, and for the reserve that only
+/// removals may use (H6). The caller must hold no lock, because the system call may take long (H2,
+/// W9).
 pub(crate) fn reserve(segment: &Segment, pages: u64) -> Result<(), Error> {
     reserve_run(segment, pages)?;
     if removal::is_removing() {
@@ -30,14 +31,14 @@ pub(crate) fn reserve(segment: &Segment, pages: u64) -> Result<(), Error> {
         let free = search::free_extents(segment);
         reserve_run(segment, EXTENT_PAGES)?;
         if search::free_extents(segment) <= free {
-            // Other processes used up the new extents first.
+            // Other processes have already used up the new extents.
             break;
         }
     }
     Ok(())
 }
 
-/// Backs extents with memory, so that a run of `pages` pages is free.
+/// Backs extents with memory until a run of `pages` pages is free.
 fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
     let layout = segment.mapping.layout();
     let needed = pages.div_ceil(EXTENT_PAGES);
@@ -48,7 +49,7 @@ fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
             false => Err(Error::OutOfMemory),
         };
     };
-    // Back the extents that were never reserved before, and a few more ahead of need.
+    // Back extents that were never reserved before, and a few more in advance.
     if end > high {
         let start = first.max(high);
         let ahead = (high / 8).clamp(2, EXTENTS_AT_ONCE);
@@ -62,7 +63,7 @@ fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
         };
         step::run(segment, |heap| heap.add_if_missing(start, count))?;
     }
-    // Back the extents below them that were given back to the system.
+    // Back the lower extents whose memory was returned to the system.
     for extent in first..end.min(high) {
         if step::run(segment, |heap| Ok(heap.is_backed(extent)))? {
             continue;
@@ -75,7 +76,7 @@ fn reserve_run(segment: &Segment, pages: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Backs extents with memory and marks them free, unless another process does so first.
+/// Backs extents with memory and marks them free, unless another process did so first.
 pub(crate) fn back_extents(segment: &Segment, first: u64, count: u64) -> Result<(), Error> {
     if !back_with_memory(segment, first, count) {
         return Err(Error::OutOfMemory);
@@ -110,15 +111,15 @@ pub(crate) fn has_run(segment: &Segment, pages: u64) -> Result<bool, Error> {
     step::run(segment, |heap| Ok(heap.find(pages).is_some()))
 }
 
-/// Backs a few extents with memory if no run of `pages` pages is free; repeated calls make such a
-/// run free. Returns false if there was nothing to do.
+/// Backs a few extents with memory if no run of `pages` pages is free. Repeated calls eventually
+/// make a run free. Returns false if nothing needed to be done.
 pub(crate) fn prepare_run(segment: &Segment, pages: u64) -> Result<bool, Error> {
     let extents = pages.div_ceil(EXTENT_PAGES);
     let missing = step::run(segment, |heap| {
         if heap.find(pages).is_some() {
             return Ok(None);
         }
-        // A long enough run may be free already while the reserve for removals (H6) is still
+        // A long enough run may already be free even though the reserve for removals (H6) is still
         // incomplete.
         let wanted = match heap.find_free(extents) {
             Some(_) => removal::reserved_extents(heap.layout()),
@@ -141,16 +142,16 @@ pub(crate) fn note_full(segment: &Segment) {
         .store(coarse_milliseconds(), Ordering::Relaxed);
 }
 
-/// Returns whether the store ran out of memory within the last second, so that work that can wait
-/// need not try again.
+/// Returns whether the store ran out of memory within the last second, in which case work that can
+/// wait need not try again.
 pub(crate) fn was_full(segment: &Segment) -> bool {
     let since = coarse_milliseconds().wrapping_sub(segment.full_at.load(Ordering::Relaxed));
     since < FULL_FOR
 }
 
 impl Segment {
-    /// Returns the number of bytes in pages granted to shards, an upper bound for the bytes in
-    /// allocated blocks.
+    /// Returns the number of bytes in pages granted to shards, which is an upper bound for the
+    /// number of bytes in allocated blocks.
     #[inline]
     pub fn granted_bytes(&self) -> u64 {
         let pages = self
@@ -165,8 +166,8 @@ impl Segment {
 
 impl Heap<'_> {
     /// Marks extents as backed with memory, unless another process has marked any of them first. In
-    /// that case the other process' extents serve this one too, and the memory populated here stays
-    /// for the next call.
+    /// that case, this process uses the other process's extents, and the memory populated here
+    /// remains for the next call.
     fn add_if_missing(&self, first: u64, count: u64) -> Result<(), Error> {
         let high = self.load(control::HEAP_HIGH);
         let missing = |extent| !self.is_backed(extent) && !self.is_retired(extent);

@@ -1,16 +1,17 @@
-//! Runs that a shard left behind when it was emptied at once (W8, M8). They are freed later,
-//! without looking at their content.
+//! Runs that a shard abandoned when a flush emptied it in one step (W8, M8). They are freed later,
+//! without reading their contents.
 //!
-//! Each run of a shard bears the shard's *age* at the time of its grant. Emptying a shard raises
-//! its age and resets its lists and counts, so only the age of a run tells whether the run is
-//! stale. Upkeep goes through the extents, some at a time, and frees every run that bears another
-//! age, at a few nanoseconds a page. If the shard is emptied again meanwhile, upkeep goes on for
-//! one more round from its current place, so that no extent waits for longer than one round.
+//! Each run of a shard records the shard's *age* at the time of the run's grant. Emptying a shard
+//! increments its age and resets its lists and counters, so only the age of a run shows whether the
+//! run is stale. Upkeep walks through the extents, a few per step, and frees every run of a
+//! different age, at a few nanoseconds a page. If the shard is emptied again during the walk,
+//! upkeep continues for one more round from its current position, so that no extent waits for
+//! longer than one round.
 //!
-//! The age and the lists change in the shard's transaction (`flush.rs`). Runs are freed in steps of
-//! the heap, while the shard's lock is held. The place reached and the number of bytes left change
-//! in the heap's log, together with the runs. A transaction that changes these words through the
-//! shard's log must have seen the heap's log empty under the same lock.
+//! The age and the lists change in the shard's transaction (`flush.rs`). Runs are freed in heap
+//! steps, while the shard's lock is held. The current position and the number of remaining bytes
+//! change in the heap's log, together with the runs. A transaction that changes these words through
+//! the shard's log must have observed that the heap's log was empty under the same lock.
 
 use smallvec::SmallVec;
 
@@ -21,34 +22,35 @@ use crate::mapped::classes;
 use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
 use crate::mapped::mapping::Mapping;
 
-/// The number of extents examined in one step of the heap (W9), which takes about 100 us.
+/// The number of extents examined in one heap step (W9), which takes about 100 us.
 const EXTENTS_AT_ONCE: u64 = 64;
-/// A step ends once it has filled this many bytes of the heap's log.
+/// A step ends once it has written this many bytes to the heap's log.
 const LOG_BYTES: u64 = 40 << 10;
 /// A step also ends before a run of several extents, whose log entry is long, if it has already
-/// filled this many bytes of the log.
+/// written this many bytes to the log.
 const LOG_BYTES_BEFORE_LONG: u64 = 4 << 10;
-/// A step also ends once it has found this many arenas.
+/// The number of arenas after which a step ends.
 const ARENAS_AT_ONCE: usize = 32;
 
-/// Arenas that were left behind, given by their first pages.
+/// The first pages of abandoned arenas.
 type Arenas = SmallVec<[u64; ARENAS_AT_ONCE]>;
 
 /// The result of one freeing step.
 pub(crate) struct Freed {
-    /// Whether any memory is still left behind.
+    /// Whether any abandoned memory remains.
     pub(crate) more: bool,
-    /// The arenas that the step found, which the caller frees through the graveyard.
+    /// The arenas that the step found. The caller frees them through the graveyard, the queue of
+    /// memory to be freed.
     pub(crate) arenas: Arenas,
 }
 
-/// How far a freeing step has come.
+/// The progress of a freeing step.
 struct Progress {
-    /// The extent to continue with.
+    /// The extent at which to continue.
     extent: u64,
-    /// The bytes in the blocks that were freed.
+    /// The number of bytes in the blocks that were freed.
     bytes: u64,
-    /// The pages that were freed but are not yet counted as free.
+    /// The number of pages that were freed but have not been counted as free yet.
     pages: u64,
     arenas: Arenas,
     /// The extent of the first arena found.
@@ -56,7 +58,7 @@ struct Progress {
 }
 
 impl Mapping {
-    /// Returns the bytes in allocated blocks of a run that a shard has left behind.
+    /// Returns the number of bytes in the allocated blocks of an abandoned run.
     pub(crate) fn bytes_left(&self, page: u64, run: Run) -> u64 {
         match self.page_use(page) {
             Some(PageUse::Slab(class)) => {
@@ -75,8 +77,8 @@ impl Mapping {
         }
     }
 
-    /// Returns whether the current round of freeing left-behind runs of a shard has yet to reach an
-    /// extent.
+    /// Returns whether the current round of freeing a shard's abandoned runs has not reached an
+    /// extent yet.
     pub(crate) fn is_to_be_searched(&self, index: usize, extent: u64) -> bool {
         let base = self.layout().shard(index);
         let until = self.load(base + shard::LEFT_UNTIL);
@@ -128,7 +130,7 @@ impl Heap<'_> {
         self.add_free_pages(progress.pages as i64)?;
         let next = match progress {
             // Stay at the first arena's extent, so that the arena is found again if this process
-            // dies before burying it.
+            // dies before burying the arena.
             Progress {
                 first_arena: Some(extent),
                 ..
@@ -156,9 +158,9 @@ impl Heap<'_> {
         })
     }
 
-    /// Frees the runs that start in the current extent and were left behind by a shard. Arenas are
-    /// only recorded in `progress`. Returns false if it stopped before a long run that needs a
-    /// separate step.
+    /// Frees the runs that start in the current extent and that a shard abandoned. Arenas are only
+    /// recorded in `progress`. Returns false if it stopped before a long run that needs a separate
+    /// step.
     fn free_flushed_in(&self, index: usize, progress: &mut Progress) -> Result<bool, Error> {
         let mapping = &self.segment().mapping;
         let layout = *self.layout();

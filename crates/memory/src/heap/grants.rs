@@ -1,5 +1,5 @@
-//! Grants runs to shards (H1) and takes them back: freed runs through their shard's graveyard, and
-//! runs granted to a transaction that is rolled back.
+//! Grants runs to shards (H1) and reclaims them: freed runs through their shard's graveyard (its
+//! queue of runs to be freed), and runs granted to a transaction that is rolled back.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -42,13 +42,13 @@ impl Heap<'_> {
         Ok(Some(page))
     }
 
-    /// Takes a run back if it still belongs to the shard; otherwise it was taken back already.
+    /// Reclaims a run if it still belongs to the shard. Otherwise the run was already reclaimed.
     pub(crate) fn take_back(&self, index: usize, page: u64) -> Result<(), Error> {
         self.take_back_from(index, None, page)
     }
 
-    /// Takes a run back if it still belongs to the shard, or to the arena at that page; otherwise
-    /// it was taken back already.
+    /// Reclaims a run if it still belongs to the shard, or to the arena at that page. Otherwise the
+    /// run was already reclaimed.
     fn take_back_from(&self, index: usize, arena: Option<u64>, page: u64) -> Result<(), Error> {
         let layout = *self.segment().mapping.layout();
         if page >= layout.pages() {
@@ -57,7 +57,7 @@ impl Heap<'_> {
                 what: "the number of a page in the heap",
             }));
         }
-        // The run was freed already, and its memory was given back to the system.
+        // The run was already freed, and its memory was returned to the system.
         if !self.segment().mapping.page_reserved(page) {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl Heap<'_> {
                 self.mark(page, run.pages, true)?;
                 if in_arena {
                     // A process that finds this return unfinished must not mistake another arena's
-                    // run at this page for this arena's.
+                    // run at this page for a run of this arena.
                     self.set(at + descriptor::KIND, 0)?;
                 }
                 self.set(at, 0)
@@ -84,7 +84,7 @@ impl Heap<'_> {
         }
     }
 
-    /// Finishes a return to the heap that was interrupted by the death of its process.
+    /// Completes a return to the heap that was interrupted by the death of its process.
     pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
         let mapping = &self.segment().mapping;
         let at = mapping.layout().shard(index) + shard::RETURNING;
@@ -99,7 +99,7 @@ impl Heap<'_> {
         let arena = self.dying_arena(first);
         let take_off = |list: u64, next: u64| {
             compiler_fence(Ordering::SeqCst);
-            // An arena's list lies in the heap, so a running copy must save it first.
+            // An arena's list is in the heap, so it must first be saved for a copy in progress.
             mapping.save_for_copy(list, 8);
             mapping.store(list, next);
             fault::step();
@@ -114,7 +114,7 @@ impl Heap<'_> {
             take_off(runs, mapping.siblings(page).0);
         }
         self.take_back_from(index, arena, page)?;
-        // Commit the heap's step before clearing the word that records the return.
+        // Commit the heap step before clearing the word that records the return.
         log(self.segment()).clear();
         fault::step();
         mapping.store(at, 0);
@@ -122,8 +122,8 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Returns the page of a buried arena, given its page number plus 1; `None` if there is no
-    /// buried arena at that page.
+    /// Returns the page of a buried arena, given its page number plus 1, or `None` if no buried
+    /// arena is at that page.
     fn dying_arena(&self, link: u64) -> Option<u64> {
         let mapping = &self.segment().mapping;
         let page = link.checked_sub(1)?;
@@ -132,9 +132,9 @@ impl Heap<'_> {
         dying.then_some(page)
     }
 
-    /// Returns the run to return next, as its page number plus 1, given the first entry of the
-    /// shard's graveyard. The runs of an arena go before its first page. Every entry is checked, so
-    /// that the walk of a damaged, circular list ends.
+    /// Returns the page number, plus 1, of the run to return next, given the first entry of the
+    /// shard's graveyard. The runs of an arena are returned before its first page. Every entry is
+    /// checked, so that the traversal of a damaged, circular list ends.
     fn next_to_return(&self, index: usize, first: u64) -> Result<u64, Error> {
         let mapping = &self.segment().mapping;
         let damaged = |at, what| Err(Error::Damaged(Fault { at, what }));
@@ -164,8 +164,8 @@ impl Heap<'_> {
         }
     }
 
-    /// Returns the next run of the shard's graveyard to the heap. Returns false if the graveyard is
-    /// empty.
+    /// Returns the next run of the shard's graveyard (its queue of runs to be freed) to the heap.
+    /// Returns false if the graveyard is empty.
     pub(crate) fn bury_one(&self, index: usize) -> Result<bool, Error> {
         self.finish_return(index)?;
         let mapping = &self.segment().mapping;

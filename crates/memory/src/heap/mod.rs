@@ -1,19 +1,19 @@
-//! The global half of the heap: extents, and the runs of pages in them that are granted to shards,
-//! arenas and copies. The folders above may use it to run a step of the heap under its lock, or to
-//! read page descriptors without one.
+//! The global part of the heap: extents, and the runs of pages in them that are granted to shards,
+//! arenas and copies. Modules above this one may run heap steps under the heap's lock, or read page
+//! descriptors without a lock.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
 //! - `pages`: the uses of pages, and the runs in which they were granted.
 //! - `pool`: the pool of a block, and the place of a block within its pool.
 //! - `removal`: the reserve that only removals use.
-//! - `step`: a step of the heap, under its lock and in its undo log.
-//! - `search`: finding a free run of pages, or a place where one could be.
-//! - `grants`: runs that are granted to shards, and go back.
-//! - `flushed_runs`: runs of shards that were emptied at once.
-//! - `trim`: giving memory back to the system.
-//! - `backing`: backing extents with memory.
-//! - `survey`: finding runs of pages that eviction could free.
+//! - `step`: a heap step, which runs under the heap's lock and uses its undo log.
+//! - `search`: finds a free run of pages, or a place where one could be.
+//! - `grants`: grants runs to shards and reclaims them.
+//! - `flushed_runs`: runs of shards that were emptied in one step.
+//! - `trim`: returns memory to the system.
+//! - `backing`: backs extents with memory.
+//! - `survey`: finds runs of pages that eviction could free.
 
 pub(crate) mod backing;
 pub(crate) mod flushed_runs;

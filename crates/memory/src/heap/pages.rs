@@ -1,13 +1,13 @@
-//! Page descriptors of the heap: the runs in which pages were granted, and the uses of pages.
+//! The heap's page descriptors: the runs in which pages were granted, and the uses of pages.
 
 use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::mapping::Mapping;
 
-/// The owner of an arena's runs, in place of a shard. The use of the run's first page names the
-/// arena, so that an arena changes shards without touching its runs.
+/// The owner of an arena's runs, in place of a shard. The descriptor of the run's first page
+/// identifies the arena, so an arena can move to another shard without modifying its runs.
 pub(crate) const IN_ARENA: usize = 0xfe;
-/// The owner of runs taken by a copy of the store, in place of a shard.
+/// The owner of runs allocated for a copy of the store, in place of a shard.
 pub(crate) const OF_COPY: usize = 0xfd;
 
 /// The owner and length of a granted run, as stored in its descriptor.
@@ -35,7 +35,7 @@ impl Run {
     }
 }
 
-/// The number of distinct ages, after which they start again from 0.
+/// The number of distinct ages, after which ages restart from 0.
 const AGES: u64 = 1 << 24;
 
 /// Returns the age that follows `age`.
@@ -44,31 +44,31 @@ pub(crate) fn next_age(age: u64) -> u64 {
 }
 
 impl Mapping {
-    /// Returns the current age of a shard, which newly granted runs bear.
+    /// Returns the current age of a shard, which is recorded in newly granted runs.
     pub(crate) fn age(&self, index: usize) -> u64 {
         self.load(self.layout().shard(index) + shard::AGE) % AGES
     }
 }
 
-/// The use of a page, as its descriptor stores it: the use in the low byte, its argument in the
-/// next byte, and above them the *tag*, the page of its arena plus 1.
+/// The use of a page, as stored in its descriptor: the use in the low byte, its argument in the
+/// next byte, and above them the *tag*, which is the page of its arena plus 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageUse {
-    /// A page on its pool's list of free pages.
+    /// A page on its pool's free list.
     Free,
-    /// The first page of a slab of this class.
+    /// The first page of a slab with this size class.
     Slab(usize),
-    /// A later page of a slab, this many pages after the first one.
+    /// A later page of a slab, at this distance in pages from the first page.
     Continued(u64),
     /// The first page of a large block.
     Large,
-    /// The first page of a run on its way to the heap.
+    /// The first page of a run that is being returned to the heap.
     Buried,
-    /// The first page of a large block that is being filled outside the lock.
+    /// The first page of a large block that is being filled without the lock.
     Staged,
     /// The first page of an arena.
     Arena,
-    /// The first page of an arena on its way to the heap.
+    /// The first page of an arena that is being returned to the heap.
     BuriedArena,
 }
 

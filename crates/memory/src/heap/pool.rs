@@ -1,5 +1,5 @@
-//! Pools: the source of a block, either a shard's own slabs or an arena, and the place of each
-//! block within it.
+//! Pools: the memory from which a block is allocated (either a shard's own slabs or an arena), and
+//! the place of each block within it.
 
 use crate::error::Fault;
 use crate::heap::pages::{IN_ARENA, PageUse, Run, bitmap_word};
@@ -7,8 +7,8 @@ use crate::mapped::classes;
 use crate::mapped::layout::{Offset, PAGE, descriptor};
 use crate::mapped::mapping::Mapping;
 
-/// The memory from which blocks are allocated: a shard's own slabs, or an arena of the shard, which
-/// is the memory of one large object (H4).
+/// The memory from which blocks are allocated: either a shard's own slabs, or an arena of the
+/// shard, which is the memory of one large object (H4).
 ///
 /// A shard number converts to the pool of that shard's slabs. A block must be freed in the pool
 /// from which it was allocated.
@@ -26,21 +26,21 @@ impl From<usize> for Pool {
 }
 
 impl Pool {
-    /// Returns the pool of an arena in a shard, or of the shard itself if `arena` is 0. The arena
-    /// is checked when the pool is used.
+    /// Returns the pool of an arena in a shard, or of the shard's own slabs if `arena` is 0. The
+    /// arena's offset is checked when the pool is used.
     #[inline(always)]
     pub fn new(shard: usize, arena: Offset) -> Pool {
         Pool { shard, arena }
     }
 
-    /// Returns the shard of the pool.
+    /// Returns the shard to which the pool belongs.
     #[inline(always)]
     pub fn shard(self) -> usize {
         self.shard
     }
 
-    /// Returns the arena's offset, which the object that owns the arena stores; 0 for a shard's own
-    /// slabs.
+    /// Returns the arena's offset, which the object that owns the arena must store, or 0 for a
+    /// shard's own slabs.
     #[inline(always)]
     pub fn arena(self) -> Offset {
         self.arena
@@ -64,8 +64,8 @@ impl Mapping {
         }
     }
 
-    /// Returns the offset of a pool's words, such as its used bytes and its lists. An arena's
-    /// offset may come from the store, so it is checked.
+    /// Returns the offset of a pool's words, such as its used bytes and its lists. Checks an
+    /// arena's offset, because it may have been read from the store.
     #[inline(always)]
     pub(crate) fn pool_words(&self, pool: Pool) -> Result<u64, Fault> {
         if pool.is_arena() {
@@ -105,16 +105,16 @@ impl Mapping {
     }
 }
 
-/// The place of a block.
+/// The place of a block within its pool.
 pub(crate) enum BlockPlace {
-    /// In a slab: the slab's first page, its class, and the index of the block.
+    /// A block in a slab: the slab's first page, its class, and the index of the block.
     Slab(u64, usize, u32),
-    /// A run: its first page and its number of pages.
+    /// A run of pages: its first page and its number of pages.
     Large(u64, u64),
 }
 
 impl Mapping {
-    /// Returns the size of the allocated block at an offset, whatever its pool.
+    /// Returns the size of the allocated block at an offset, in any pool.
     pub(crate) fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
         let fault = Fault {
             at,
@@ -136,7 +136,7 @@ impl Mapping {
         }
     }
 
-    /// Finds the allocated block of the pool that starts at an offset.
+    /// Finds the allocated block that starts at an offset in the pool.
     pub(crate) fn place(&self, pool: Pool, at: Offset) -> Result<BlockPlace, Fault> {
         let fault = Fault {
             at,

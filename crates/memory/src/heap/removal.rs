@@ -1,24 +1,25 @@
-//! The reserve for removals (H6), with which all data can be removed even from a full store.
+//! The reserve for removals (H6), which makes it possible to remove all data even from a full
+//! store.
 //!
 //! Some extents of the heap and the first bytes of every undo log are backed with memory that only
 //! removals may use. A thread holds a guard while it removes data. A removal whose log cannot grow
-//! is carried out in parts, each committed separately.
+//! is committed in several parts.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 use crate::mapped::layout::Layout;
 
-/// The largest number of extents reserved for removals. Whole extents are reserved because a
-/// removal may need a run of several pages.
+/// The maximum number of extents reserved for removals. The reserve consists of complete extents,
+/// because a removal may need a run of several pages.
 const RESERVED_EXTENTS: u64 = 2;
-/// At most one extent in this many is reserved for removals, but always at least one.
+/// At most one extent in this many is reserved for removals, but at least one extent in total.
 const RESERVED_PART: u64 = 32;
 
 thread_local! {
     /// Whether this thread is removing data.
     static MODE: Cell<Mode> = const { Cell::new(Mode::Ordinary) };
-    /// The number of parts that this thread has committed since its removal began.
+    /// The number of parts that this thread has committed in its current removal.
     static PARTS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -29,7 +30,8 @@ enum Mode {
     Removing,
 }
 
-/// A guard that restores the mode before [`removing`] or `not_removing` when it is dropped.
+/// A guard that restores the thread's previous mode when it is dropped. Returned by [`removing`]
+/// and `not_removing`.
 #[must_use]
 #[derive(Debug)]
 pub struct Removing {
@@ -56,7 +58,7 @@ impl Drop for Removing {
 }
 
 /// Declares that this thread removes data until the guard is dropped. Its transactions may use the
-/// reserve (H6), and a transaction that runs out of log is carried out in parts.
+/// reserve (H6), and a transaction whose log cannot grow is committed in parts.
 #[inline]
 pub fn removing() -> Removing {
     let guard = Removing::begin(Mode::Removing);
@@ -79,14 +81,14 @@ pub fn is_removing() -> bool {
     MODE.get() == Mode::Removing
 }
 
-/// Returns whether the current removal of this thread has committed a part, in which case it must
-/// not run again.
+/// Returns whether this thread's current removal has committed a part, in which case it must not
+/// run again.
 #[inline]
 pub fn has_removed_in_part() -> bool {
     is_removing() && PARTS.get() > 0
 }
 
-/// Records that this thread starts to commit a removal in parts.
+/// Records that this thread is about to commit a removal in parts.
 pub(crate) fn begin_parts() {
     PARTS.set(0);
 }
@@ -96,7 +98,7 @@ pub(crate) fn count_part() {
     PARTS.set(PARTS.get() + 1);
 }
 
-/// Returns the number of extents of a store that only removals may use.
+/// Returns the number of a store's extents that only removals may use.
 pub(crate) fn reserved_extents(layout: &Layout) -> u64 {
     (layout.extents / RESERVED_PART).clamp(1, RESERVED_EXTENTS)
 }

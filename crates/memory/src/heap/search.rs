@@ -1,5 +1,5 @@
-//! Searches for a free run of pages, or for a place where memory could make one; nothing here
-//! changes the heap.
+//! Searches for a free run of pages, or for a place where backing memory could create one. Nothing
+//! in this file changes the heap.
 
 use std::sync::atomic::Ordering;
 
@@ -8,17 +8,18 @@ use crate::heap::step::Heap;
 use crate::mapped::layout::{EXTENT_PAGES, control};
 use crate::segment::Segment;
 
-/// How many partly used extents are searched for a run before a free extent is broken up. The
-/// lowest extents are tried first, so that the heap's end becomes free. `NEXT_TRIES` more are tried
-/// where the last search stopped, so that every extent is searched in turn.
+/// The numbers of partly used extents that are searched for a run before a free extent is broken
+/// up. The search first tries the `LOWEST_TRIES` lowest extents, so that the end of the heap
+/// becomes free. It then tries `NEXT_TRIES` extents from where the last search stopped, so that
+/// every extent is eventually searched.
 const LOWEST_TRIES: usize = 16;
 const NEXT_TRIES: usize = 48;
 
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;
 
-/// Returns whether at least `count` extents are free and backed with memory. Without a lock the
-/// result is a guess.
+/// Returns whether at least `count` extents are free and backed with memory. Without a lock, the
+/// result is only a guess.
 pub(crate) fn has_free_extents(segment: &Segment, count: u64) -> bool {
     let layout = segment.mapping.layout();
     let high = segment.mapping.load(control::HEAP_HIGH).min(layout.extents);
@@ -45,17 +46,17 @@ pub(crate) fn free_extents(segment: &Segment) -> u64 {
 }
 
 impl Heap<'_> {
-    /// Finds `wanted` adjacent extents of which some still need memory and the rest are free;
-    /// returns the first extent and the end. A run without any memory is preferred, because the
-    /// transaction that is short of memory may itself have used the extents that are free now.
+    /// Finds `wanted` adjacent extents of which at least one is not backed and the rest are free.
+    /// Returns the first extent and the end. A run without any backed extent is preferred, because
+    /// the transaction that lacks memory may itself have used the extents that are now free.
     /// O(extents ever reserved).
     pub(crate) fn backable_run(&self, wanted: u64) -> Option<(u64, u64)> {
         self.lowest_run(wanted, false)
             .or_else(|| self.lowest_run(wanted, true))
     }
 
-    /// Finds up to `most` extents without memory in the lowest place where `wanted` adjacent
-    /// extents could become free. Returns the first of them and their number.
+    /// Finds up to `most` unbacked extents in the lowest place where `wanted` adjacent extents
+    /// could become free. Returns the first of these extents and their number.
     pub(crate) fn missing_part(&self, wanted: u64, most: u64) -> Option<(u64, u64)> {
         let (start, end) = self.lowest_run(wanted, true)?;
         let high = self.load(control::HEAP_HIGH).min(self.layout().extents);
@@ -100,13 +101,13 @@ impl Heap<'_> {
             }
             extent += 1;
         }
-        // Extend the run into extents that were never reserved, at least one of them.
+        // Extend the run by one or more extents that were never reserved.
         let start = (high + 1).saturating_sub(wanted).max(first);
         let end = start.checked_add(wanted)?;
         (end > high && end <= layout.extents).then_some((start, end))
     }
 
-    /// Returns the first set bit of a map at or after `from`.
+    /// Returns the position of the first set bit of a map at or after `from`.
     fn next_bit(&self, map: u64, from: u64) -> Option<u64> {
         let end = self.load(control::HEAP_HIGH).min(self.layout().extents);
         let mut bit = from;
@@ -121,8 +122,8 @@ impl Heap<'_> {
         None
     }
 
-    /// Finds a free run of `pages` pages that this thread may take. Only removals may break into
-    /// their reserve (H6). Usually O(1); O(extents ever reserved) before it returns `None`.
+    /// Finds a free run of `pages` pages that this thread may use. Only removals may use the
+    /// extents in their reserve (H6). Usually O(1); O(extents ever reserved) if no run is found.
     pub(crate) fn find(&self, pages: u64) -> Option<u64> {
         let kept = removal::reserved_extents(self.layout());
         let extents = pages.div_ceil(EXTENT_PAGES);
@@ -146,15 +147,15 @@ impl Heap<'_> {
         found.or_else(|| self.find_within(pages, 0, usize::MAX, breaks).0)
     }
 
-    /// Returns whether at least `count` extents are free and backed with memory. Free extents lie
-    /// mostly at the end of the heap.
+    /// Returns whether at least `count` extents are free and backed with memory. Most free extents
+    /// are at the end of the heap.
     pub(crate) fn has_free_extents(&self, count: u64) -> bool {
         has_free_extents(self.segment(), count)
     }
 
     /// Searches up to `tries` extents with free pages, starting at `from`, for a run of `pages`
-    /// pages. Completely free extents count only if `breaks` is set. Also returns the extent at
-    /// which to continue, which is 0 after the last one.
+    /// pages. Completely free extents are considered only if `breaks` is true. Also returns the
+    /// extent at which to continue, which is 0 after the last extent.
     fn find_within(&self, pages: u64, from: u64, tries: usize, breaks: bool) -> (Option<u64>, u64) {
         let mut from = from;
         for _ in 0..tries {

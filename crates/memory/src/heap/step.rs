@@ -1,11 +1,11 @@
-//! Steps of the heap's global half (H1, H2), which records which extents are backed with memory and
+//! Steps of the heap's global part (H1, H2), which records which extents are backed with memory and
 //! which runs of pages are granted to which shard.
 //!
-//! These records change under the heap's lock and in the heap's own undo log. A step of the heap
-//! commits when its log is emptied, independently of the shard's transaction that asked for it.
-//! Before a grant, the shard's log records the run, so that rolling the shard back returns it.
-//! Before a return, the shard's `RETURNING` word names the run, so that the next process that locks
-//! the heap for this shard finishes the return.
+//! These records change under the heap's lock and through the heap's own undo log. A heap step
+//! commits when its log is emptied, independently of the shard transaction that requested it.
+//! Before a grant, the shard's log records the run, so that rolling the shard back returns the run.
+//! Before a return, the shard's `RETURNING` word records the run, so that the next process that
+//! locks the heap for this shard completes the return.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::segment::waiting::{Waiter, Which};
 use crate::segment::{Segment, durability};
 use crate::undo::log::Log;
 
-/// Write access to the heap's tables, while the heap's lock is held.
+/// Write access to the heap's tables, which exists while the heap's lock is held.
 pub(crate) struct Heap<'a> {
     segment: &'a Segment,
 }
 
-/// Runs one step of the heap under its lock. The step's changes are committed if it returns `Ok`
-/// and undone otherwise.
+/// Runs one step of the heap under its lock. The step's changes are committed if the step returns
+/// `Ok` and undone otherwise.
 pub(crate) fn run<R>(
     segment: &Segment,
     step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
@@ -32,7 +32,7 @@ pub(crate) fn run<R>(
     run_within(segment, segment.patience(), step)
 }
 
-/// Like [`run`], but with the given patience.
+/// Like [`run`], but with the given timeout for the lock.
 pub(crate) fn run_within<R>(
     segment: &Segment,
     patience: Duration,
@@ -46,7 +46,7 @@ pub(crate) fn run_within<R>(
     }
     let guard = HeapGuard { segment };
     fault::step();
-    // W3: a process that died in a step of the heap left its log to be rolled back.
+    // Roll back the log left by a process that died during a heap step (W3).
     roll_back(segment)?;
     let result = step(&Heap { segment })?;
     log(segment).clear();
@@ -55,7 +55,7 @@ pub(crate) fn run_within<R>(
     Ok(result)
 }
 
-/// Returns the undo log of the heap.
+/// Returns the heap's undo log.
 pub(crate) fn log(segment: &Segment) -> Log<'_> {
     Log {
         mapping: &segment.mapping,
@@ -65,7 +65,7 @@ pub(crate) fn log(segment: &Segment) -> Log<'_> {
     }
 }
 
-/// Undoes a step that was not finished.
+/// Undoes an unfinished step.
 fn roll_back(segment: &Segment) -> Result<(), Error> {
     let layout = *segment.mapping.layout();
     let log = log(segment);
@@ -104,7 +104,7 @@ impl Drop for HeapGuard<'_> {
         if fault::abandoned() {
             return;
         }
-        // The step failed, so undo it. A damaged log stays for `check` to find.
+        // The step failed, so undo it. A damaged log remains for `check` to report.
         let _ = roll_back(self.segment);
         unlock(self.segment);
     }
@@ -119,7 +119,7 @@ impl Heap<'_> {
         self.segment.mapping.layout()
     }
 
-    /// Returns the bit for an extent in a map that has one bit for each extent.
+    /// Returns an extent's bit in a map that contains one bit for each extent.
     pub(crate) fn bit(&self, map: u64, extent: u64) -> bool {
         self.load(map + extent / 64 * 8) >> (extent % 64) & 1 == 1
     }
@@ -181,8 +181,8 @@ impl Heap<'_> {
         self.set(control::HEAP_FREE_PAGES, free.wrapping_add_signed(change))
     }
 
-    /// Marks whole extents as free or used, in their page masks and in both maps. All masks share
-    /// one log entry.
+    /// Marks complete extents as free or used, in their page masks and in both maps. All masks
+    /// share one log entry.
     pub(crate) fn set_extents(&self, first: u64, count: u64, free: bool) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         let end = first + count;
@@ -204,7 +204,7 @@ impl Heap<'_> {
         self.bit(self.layout().reserved_map, extent)
     }
 
-    /// Returns whether an extent is on its way back to the system.
+    /// Returns whether an extent's memory is being returned to the system.
     pub(crate) fn is_retired(&self, extent: u64) -> bool {
         self.bit(self.layout().retired_map, extent)
     }
@@ -236,7 +236,7 @@ impl Heap<'_> {
     }
 }
 
-/// Returns whether a range of words is among those that describe a shard's left-behind memory.
+/// Returns whether a range of words is among the words that describe a shard's abandoned memory.
 fn is_of_flushed_runs(layout: &Layout, at: u64, end: u64) -> bool {
     let Some(behind) = at.checked_sub(layout.shard_start) else {
         return false;

@@ -1,10 +1,11 @@
-//! A survey of the heap: where eviction could free a run of pages, for a writer that finds no run
-//! that is long enough.
+//! A survey of the heap, which finds where eviction could free a run of pages, for a writer that
+//! finds no long enough run.
 //!
-//! Keys evicted by age are scattered over the heap, so that a store can be half empty and have no
-//! two adjacent free pages. The caller names all blocks that it could remove. A stretch of extents
-//! becomes free if it contains only such blocks and all of them are removed. The survey takes no
-//! lock, so its result is a guess: a stretch that other processes have used meanwhile stays in use.
+//! Keys evicted by age are scattered over the heap, so a half-empty store may have no two adjacent
+//! free pages. The caller lists all blocks that it could remove. A stretch of extents becomes free
+//! if it contains only such blocks and all of them are removed. The survey takes no lock, so its
+//! result is a guess: a stretch that other processes start to use in the meantime does not become
+//! free.
 
 use std::collections::HashMap;
 
@@ -16,30 +17,30 @@ use crate::segment::Segment;
 /// The mask of an extent whose pages are all free.
 const ALL_FREE: u64 = 0xffff;
 
-/// The removable blocks, counted by page. Takes two bytes for each page of the heap.
+/// The removable blocks, counted by page. Uses two bytes for each page of the heap.
 pub struct Survey<'a> {
     segment: &'a Segment,
     /// The number of removable blocks, stored at the first page of their slab or run. At an arena's
-    /// first page, nonzero means that the entire arena may be removed.
+    /// first page, a nonzero number means that the entire arena may be removed.
     removable: Vec<u16>,
 }
 
-/// Stretches of the heap, all of the same length, that become free if everything in them is
+/// Stretches of the heap, all with the same length, that become free if everything in them is
 /// removed.
 #[derive(Debug, Default)]
 pub struct Stretches {
     heap: Offset,
-    /// The number of extents of the heap that were examined.
+    /// The number of extents examined.
     extents: u64,
     count: usize,
-    /// The stretch to which each extent belongs.
+    /// Maps each extent to the stretch that contains it.
     by_extent: HashMap<u64, usize>,
-    /// The stretches in which each arena has pages.
+    /// Maps each arena to the stretches that contain its pages.
     by_arena: HashMap<Offset, Vec<usize>>,
 }
 
 impl Segment {
-    /// Begins a survey in which no block is removable yet.
+    /// Starts a survey of the heap, in which no block counts as removable yet.
     pub fn survey(&self) -> Survey<'_> {
         let layout = self.mapping.layout();
         let extents = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
@@ -51,8 +52,8 @@ impl Segment {
 }
 
 impl Survey<'_> {
-    /// Counts a block as removable. An invalid offset, as of a key that is changing just now, is
-    /// ignored.
+    /// Counts a block as removable. Ignores an invalid offset, which can come from a key that is
+    /// being changed.
     pub fn may_go(&mut self, block: Offset) {
         let mapping = &self.segment.mapping;
         if mapping.check(block, 8).is_err() {
@@ -68,7 +69,7 @@ impl Survey<'_> {
     }
 
     /// Returns up to `most` stretches that could hold a run of `bytes` bytes. The search starts at
-    /// a place in the heap chosen by `chance`. O(pages).
+    /// a place in the heap determined by `chance`. O(pages).
     pub fn stretches(&self, bytes: u64, most: usize, chance: u64) -> Stretches {
         let length = bytes.div_ceil(EXTENT).max(1);
         let (usable, arenas) = self.usable_extents();
@@ -111,7 +112,7 @@ impl Survey<'_> {
     }
 
     /// Returns which extents become free if every removable block is removed, and which arenas have
-    /// pages in which extents. Extents that are free already do not count: the caller found no run
+    /// pages in which extents. Extents that are already free do not count: the caller found no run
     /// in them, so they are reserved for removals (H6).
     fn usable_extents(&self) -> (Vec<bool>, Vec<(u64, Offset)>) {
         let mapping = &self.segment.mapping;
@@ -167,7 +168,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the arena of which a run is the first page, or to which the run belongs.
+    /// Returns the arena whose first page is this run, or to which the run belongs.
     fn arena_at(&self, page: u64) -> Option<Offset> {
         let mapping = &self.segment.mapping;
         let arena = match mapping.page_use(page) {
@@ -184,8 +185,8 @@ impl Stretches {
         self.count
     }
 
-    /// Returns the numbers of the stretches that a block of `bytes` bytes lies in. For the offset
-    /// of an arena, these include all stretches in which the arena has pages.
+    /// Returns the numbers of the stretches that contain a block of `bytes` bytes. For the offset
+    /// of an arena, the result includes all stretches that contain pages of the arena.
     pub fn of(&self, block: Offset, bytes: u64) -> impl Iterator<Item = usize> + '_ {
         let extent = |at: Offset| at.wrapping_sub(self.heap) / EXTENT;
         // A damaged length must not lead past the end of the heap.

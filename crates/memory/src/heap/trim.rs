@@ -1,14 +1,15 @@
-//! Giving memory back to the system (H5).
+//! Returns memory to the system (H5).
 //!
-//! Freed extents stay backed for reuse. When there are many, some are *retired*: they are removed
-//! from the map of reserved extents and added to the map of retired ones, so that reads and grants
-//! no longer use them. After a grace period, when every read that was under way has ended, retired
-//! extents are punched out of the file, one slice at a time. From then on they can be reserved
-//! again like new ones.
+//! Freed extents stay backed for reuse. If too many are free, some are *retired*: they are moved
+//! from the map of reserved extents to the map of retired extents, so that reads and grants no
+//! longer use them. After a grace period, when all reads that were in progress have ended, retired
+//! extents are punched out of the file, slice by slice. From then on they can be reserved again
+//! like new extents.
 //!
-//! Only one process punches at a time. Meanwhile no process uses retired extents, so a puncher that
-//! was stopped for long does no harm when it resumes. While no process punches, a writer that finds
-//! no other memory may take back all retired extents, whose memory is still there.
+//! Only one process punches at any time. While it does, no process uses retired extents, so a
+//! punching process that was stopped for long does no harm when it resumes. While no process
+//! punches, a writer that finds no other memory may recall all retired extents, whose memory is
+//! still backed.
 
 use std::time::Duration;
 
@@ -20,19 +21,19 @@ use crate::mapped::platform::unix_milliseconds;
 use crate::processes::lock::Owner;
 use crate::segment::{Segment, membership};
 
-/// The grace period, after which all reads that began before a retirement have ended.
+/// The grace period after a retirement, during which all earlier reads end.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long after a retirement, in milliseconds, further extents may join the retired ones.
+/// How long after a retirement further extents may be added to the retired ones, in milliseconds.
 const OPEN: u64 = 50;
-/// Further extents join the retired ones only if more than this many are in excess.
+/// Further extents are retired only if the excess is larger than this number of extents.
 const WORTH_ADDING: u64 = 64;
-/// The greatest number of retired extents to which more may be added: 16 GiB.
+/// The maximum number of retired extents to which more may be added: 16 GiB.
 const RETIRED_MAX: u64 = 1 << 18;
-/// The greatest number of extents retired in one step (W9).
+/// The maximum number of extents retired in one step (W9).
 const RETIRED_AT_ONCE: u64 = 2048;
-/// The greatest number of extents retired in one run.
+/// The maximum number of extents in one retired run.
 const RUN_MAX: u64 = 512;
-/// The bytes of the heap's undo log that one step of retiring may fill (W9).
+/// The number of bytes that one retirement step may write to the heap's undo log (W9).
 const LOG_BYTES: u64 = 40 << 10;
 /// The number of extents punched out of the file in one step, which takes the kernel about 250 us.
 const SLICE: u64 = 32;
@@ -40,13 +41,13 @@ const SLICE: u64 = 32;
 /// The result of one step of [`Segment::trim`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// The number of bytes given back to the system.
+    /// The number of bytes returned to the system.
     pub bytes: u64,
-    /// Whether any retired memory is still to be given back.
+    /// Whether any retired memory remains to be returned.
     pub more: bool,
 }
 
-/// A range of extents that is punched out of the file in one step.
+/// A range of extents that one step punches out of the file.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     first: u64,
@@ -54,15 +55,15 @@ struct Slice {
 }
 
 impl Segment {
-    /// Takes the next step in giving memory back to the system, if more than `keep` bytes are free.
-    /// The step retires some extents, or punches a slice of the retired ones once their grace
-    /// period is over. Call it regularly, without any lock held.
+    /// Performs the next step of returning memory to the system, if more than `keep` bytes are
+    /// free. The step retires some extents, or punches a slice of the retired extents after their
+    /// grace period. Call it regularly, without any lock held.
     pub fn trim(&self, keep: u64) -> Result<Trimmed, Error> {
         after(self, keep, GRACE)
     }
 
-    /// Like [`trim`](Self::trim), but without the grace period; for tests in which no process reads
-    /// meanwhile.
+    /// Like [`trim`](Self::trim), but without the grace period. For tests in which no other process
+    /// reads during the call.
     #[cfg(feature = "fault")]
     pub fn trim_now(&self, keep: u64) -> Result<Trimmed, Error> {
         after(self, keep, Duration::ZERO)
@@ -100,16 +101,16 @@ fn after(segment: &Segment, keep: u64, grace: Duration) -> Result<Trimmed, Error
     Ok(Trimmed { bytes, more })
 }
 
-/// Takes back retired extents for a writer that finds no other memory. Returns whether the writer
-/// should look again, because extents were taken back or a living process is punching.
+/// Recalls retired extents for a writer that finds no other memory. Returns whether the writer
+/// should search again, because extents were recalled or a living process is punching.
 #[cold]
 pub(crate) fn recall(segment: &Segment) -> Result<bool, Error> {
     let mut any = false;
     while segment.mapping.load(control::RETIRED_COUNT) != 0 {
         let owner = segment.mapping.load(control::RETIRED_OWNER) as u32;
         if owner != 0 {
-            // A living puncher finishes its slice in about 250 us. A dead puncher's slice is
-            // punched by another process after the grace period.
+            // A living process finishes punching its slice in about 250 us. After the grace period,
+            // another process punches the slice of a dead process.
             std::thread::yield_now();
             return Ok(any || membership::owner_lives(segment, Owner::from_bits(owner)));
         }
@@ -121,7 +122,7 @@ pub(crate) fn recall(segment: &Segment) -> Result<bool, Error> {
     Ok(any)
 }
 
-/// Frees the file's memory for a slice, without holding any lock (W9).
+/// Frees a slice's memory in the file, without holding any lock (W9).
 fn punch(segment: &Segment, slice: Slice) -> Result<(), Error> {
     let start = segment.mapping.layout().heap + slice.first * EXTENT;
     let punched = segment.mapping.punch(start, slice.count * EXTENT);
@@ -133,7 +134,7 @@ fn punch(segment: &Segment, slice: Slice) -> Result<(), Error> {
 }
 
 impl Heap<'_> {
-    /// Returns whether more extents may be retired. Adding some restarts the grace period of all
+    /// Returns whether more extents may be retired. Adding extents restarts the grace period of all
     /// retired extents.
     fn is_open(&self, excess: u64, grace: Duration) -> bool {
         let age = unix_milliseconds().saturating_sub(self.load(control::RETIRED_SINCE));
@@ -142,12 +143,12 @@ impl Heap<'_> {
         excess > 0 && (count == 0 || young && excess > WORTH_ADDING && count < RETIRED_MAX)
     }
 
-    /// Retires up to `wanted` of the highest free extents. Returns the number retired.
+    /// Retires up to `wanted` of the highest free extents. Returns the number of extents retired.
     fn retire(&self, wanted: u64) -> Result<u64, Error> {
         let layout = *self.layout();
         if self.segment().mapping.copy_is_on() {
-            // An extent that is free now may have been in use at the copy's moment, and can be read
-            // until the copy is complete.
+            // An extent that is free now may have been in use at the copy's moment, so the copy may
+            // read it until the copy is complete.
             return Ok(0);
         }
         let mut below = self.load(control::HEAP_HIGH).min(layout.extents);
@@ -176,7 +177,7 @@ impl Heap<'_> {
     }
 
     /// Makes some retired extents free again, unless a process is punching. Returns the number of
-    /// extents.
+    /// these extents.
     fn recall(&self) -> Result<u64, Error> {
         let layout = *self.layout();
         if self.load(control::RETIRED_OWNER) != 0 {
@@ -204,8 +205,8 @@ impl Heap<'_> {
         Ok(recalled)
     }
 
-    /// Returns the start and length of the last run of set bits of a map below a bit, limited to
-    /// `longest` bits.
+    /// Returns the start and length of the last run of set bits of a map that ends before `below`,
+    /// limited to `longest` bits.
     fn last_run(&self, map: u64, below: u64, longest: u64) -> Option<(u64, u64)> {
         let mut end = below;
         loop {
@@ -224,7 +225,7 @@ impl Heap<'_> {
         Some((first, end - first))
     }
 
-    /// Claims the next slice for this process to punch, if the grace period is over and no living
+    /// Claims the next slice for this process to punch, if the grace period has ended and no living
     /// process is punching.
     fn claim_slice(&self, grace: Duration) -> Result<Option<Slice>, Error> {
         let layout = *self.layout();
@@ -238,7 +239,7 @@ impl Heap<'_> {
         }
         let high = self.load(control::HEAP_HIGH).min(layout.extents);
         let Some((first, count)) = self.last_run(layout.retired_map, high, SLICE) else {
-            // The count of a damaged store is wrong: there is nothing to punch.
+            // The counter is wrong because the store is damaged, and there is nothing to punch.
             self.set(control::RETIRED_COUNT, 0)?;
             return Ok(None);
         };
@@ -247,7 +248,7 @@ impl Heap<'_> {
         Ok(Some(Slice { first, count }))
     }
 
-    /// Lets other processes punch again, and removes a punched slice from the retired extents.
+    /// Removes a punched slice from the retired extents, and allows other processes to punch.
     fn end_slice(&self, slice: Slice, punched: bool) -> Result<(), Error> {
         if punched {
             let retired = self.layout().retired_map;

@@ -1,4 +1,4 @@
-//! The structural check, which accounts for every page, list and block.
+//! The structural check of a store, which accounts for every page, list and block.
 
 use std::collections::HashSet;
 
@@ -15,13 +15,14 @@ use crate::views::quiescence::{self, cannot_join};
 use crate::views::view::{Notes, View};
 
 impl Segment {
-    /// Checks the entire store with every shard locked. `reachable` is called for each shard. It
-    /// reports every block to which the caller's own structures refer, and any problems in those
-    /// structures. Each allocated block must be reported exactly once.
+    /// Checks the entire store with every shard locked. Calls `reachable` for each shard. That
+    /// function must report every block to which the caller's own structures refer, and any
+    /// problems in those structures. Each allocated block must be reported exactly once.
     ///
-    /// Takes time and memory in proportion to the number of blocks; writers wait meanwhile. A
-    /// process that cannot join the store because its file system is full, or whose mapping is
-    /// read-only, takes no lock: it checks again if the store was written to meanwhile.
+    /// The check takes time and memory in proportion to the number of blocks, and writers wait
+    /// until it ends. A process that cannot join the store because its file system is full, or
+    /// whose mapping is read-only, takes no lock: it repeats the check if the store was written to
+    /// during it.
     ///
     /// # Errors
     /// Fails if a lock cannot be acquired, or if writers never pause.
@@ -52,7 +53,7 @@ impl Segment {
     }
 }
 
-/// Runs the check without locks, at a time when nothing is being written.
+/// Runs the check without locks, and repeats it until no process writes during it.
 fn while_still(
     segment: &Segment,
     reachable: &mut impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
@@ -66,7 +67,8 @@ fn while_still(
     })
 }
 
-/// Checks each shard's half of the heap, and the blocks to which the caller's structures refer.
+/// Checks the part of the heap that each shard manages, and the blocks to which the caller's
+/// structures refer.
 fn check_shards(
     segment: &Segment,
     owned: &mut [Owned],
@@ -97,7 +99,7 @@ fn check_shards(
     }
 }
 
-/// Checks one shard's lists and counts against its runs.
+/// Checks that one shard's lists and counters match its runs.
 fn check_shard(segment: &Segment, index: usize, owned: &mut Owned, report: &mut Report) {
     let mapping = &segment.mapping;
     let layout = *mapping.layout();
@@ -123,7 +125,7 @@ fn check_shard(segment: &Segment, index: usize, owned: &mut Owned, report: &mut 
     if mapping.load(base + shard::FREE_COUNT) != free as u64 {
         report.problem(|| format!("shard {index}: its count of free pages is not {free}"));
     }
-    // A run that is on its way back to the heap may already be off its list.
+    // A run that is being returned to the heap may already have been removed from its list.
     let returning = mapping.load(base + shard::RETURNING).wrapping_sub(1);
     for (page, arena) in std::mem::take(&mut owned.arenas) {
         check_arenas::arena(segment, index, page, arena, returning, owned, report);

@@ -1,5 +1,5 @@
-//! The structural check of arenas: each of their runs belongs to one arena, whose counts and lists
-//! agree with its runs.
+//! The structural check of arenas: each run of an arena belongs to exactly one arena, whose
+//! counters and lists match its runs.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ pub(crate) fn run(
     owner.arenas.insert(first, arena);
 }
 
-/// Checks one arena's lists and counts against its runs.
+/// Checks that one arena's lists and counters match its runs.
 pub(crate) fn arena(
     segment: &Segment,
     index: usize,
@@ -78,7 +78,7 @@ pub(crate) fn arena(
     runs(segment, page, arena, returning, report);
 }
 
-/// Checks the list of an arena's runs.
+/// Checks the list that links an arena's runs.
 fn runs(segment: &Segment, arena_page: u64, mut arena: Arena, returning: u64, report: &mut Report) {
     let words = segment.mapping.layout().page(arena_page);
     let mut link = segment.mapping.load(words + arena::RUNS);
@@ -90,7 +90,7 @@ fn runs(segment: &Segment, arena_page: u64, mut arena: Arena, returning: u64, re
             break;
         }
         let (next, back) = segment.mapping.siblings(page);
-        // Runs of a buried arena are removed from the front without updating the links back.
+        // Runs of a buried arena are removed from the front without updating the back links.
         if back != previous && !arena.buried {
             report.problem(|| format!("page {page} of an arena has a wrong back link"));
         }

@@ -1,4 +1,5 @@
-//! The structural check of the heap's global half: masks, maps and runs must agree, page by page.
+//! The structural check of the heap's global part: page masks, extent maps and runs must agree on
+//! every page.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
 use crate::mapped::mapping::Mapping;
 use crate::segment::Segment;
 
-/// Checks the heap's global half. Returns the blocks and pages of each shard.
+/// Checks the global part of the heap. Returns the blocks and pages of each shard.
 pub(crate) fn pages(segment: &Segment, report: &mut Report) -> Vec<Owned> {
     let layout = segment.mapping.layout();
     let mut owned: Vec<Owned> = (0..layout.shards).map(|_| Owned::default()).collect();
@@ -28,17 +29,17 @@ pub(crate) fn pages(segment: &Segment, report: &mut Report) -> Vec<Owned> {
     owned
 }
 
-/// Returns the bit for an extent in a map with one bit for each extent.
+/// Returns an extent's bit in a map that contains one bit for each extent.
 fn bit(mapping: &Mapping, map: u64, extent: u64) -> u64 {
     mapping.load(map + extent / 64 * 8) >> (extent % 64) & 1
 }
 
-/// Returns the free pages of an extent, one bit for each page.
+/// Returns the free pages of an extent, as one bit for each page.
 fn free_pages(mapping: &Mapping, extent: u64) -> u64 {
     mapping.load(mapping.layout().page_masks + extent / 4 * 8) >> (extent % 4 * 16) & 0xffff
 }
 
-/// Checks that the maps of extents, the masks of their pages and the heap's counts agree.
+/// Checks that the extent maps, the page masks and the heap's counters agree.
 fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
     let mapping = &segment.mapping;
     let layout = mapping.layout();
@@ -51,8 +52,8 @@ fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
                 report.problem(|| format!("extent {extent} is retired but has memory"));
             }
         }
-        // The extent was given back to the system; even its part of the tables may have no memory
-        // (S3).
+        // The extent's memory was returned to the system. Even the tables that describe the extent
+        // may not be backed with memory (S3).
         if bit(layout.reserved_map, extent) == 0 {
             continue;
         }
@@ -81,7 +82,7 @@ fn check_extents(segment: &Segment, high: u64, report: &mut Report) {
     }
 }
 
-/// Checks that every page is free or in exactly one run, and that each run is sound.
+/// Checks that every page is either free or in exactly one run, and that each run is valid.
 fn check_runs(segment: &Segment, high: u64, owned: &mut [Owned], report: &mut Report) {
     let mapping = &segment.mapping;
     let layout = *mapping.layout();
@@ -136,7 +137,7 @@ fn check_runs(segment: &Segment, high: u64, owned: &mut [Owned], report: &mut Re
     check_copy(segment, of_copy, report);
 }
 
-/// Checks that the copy's list contains exactly the runs that the copy has taken.
+/// Checks that the copy's list contains exactly the runs allocated for the copy.
 fn check_copy(segment: &Segment, mut runs: HashMap<u64, u64>, report: &mut Report) {
     let mapping = &segment.mapping;
     let mut counted = mapping.load(control::COPY_PAGES);
@@ -160,8 +161,8 @@ fn check_copy(segment: &Segment, mut runs: HashMap<u64, u64>, report: &mut Repor
     }
 }
 
-/// Checks one flushed run that is not freed yet. The current round of freeing must not have passed
-/// the run's extent.
+/// Checks one flushed run that has not been freed yet. The current round of freeing must not have
+/// passed the run's extent.
 fn check_left(segment: &Segment, page: u64, run: Run, owned: &mut Owned, report: &mut Report) {
     let extent = page / EXTENT_PAGES;
     if !segment.mapping.is_to_be_searched(run.shard, extent) {
@@ -173,7 +174,7 @@ fn check_left(segment: &Segment, page: u64, run: Run, owned: &mut Owned, report:
     owned.left += segment.mapping.bytes_left(page, run);
 }
 
-/// Checks one run of a shard: its use and the blocks it holds.
+/// Checks one run of a shard: its use and its blocks.
 fn check_run(
     segment: &Segment,
     page: u64,

@@ -1,5 +1,5 @@
-//! The structural check of a pool, which is a shard's own slabs or an arena: its runs with blocks,
-//! and its lists of pages.
+//! The structural check of a pool, which consists of a shard's own slabs or is an arena: its block
+//! runs and its lists of pages.
 
 use crate::heap::pages::{PageUse, all_free, bitmap_words};
 use crate::inspection::report::{Owned, Report};
@@ -7,8 +7,8 @@ use crate::mapped::classes;
 use crate::mapped::layout::{PAGE, descriptor, shard};
 use crate::segment::Segment;
 
-/// Checks one run of a pool that holds blocks or is a free page. `pool` is the offset of the pool's
-/// words and the tag of its runs. Returns the number of bytes in the run's blocks.
+/// Checks one run of a pool that contains blocks or is a free page. `pool` consists of the offset
+/// of the pool's words and the tag of its runs. Returns the number of bytes in the run's blocks.
 pub(crate) fn used_run(
     segment: &Segment,
     page: u64,
@@ -69,7 +69,7 @@ pub(crate) fn used_run(
     bytes
 }
 
-/// Checks a list of a shard's pages against the uses of the pages.
+/// Checks that a list of a shard's pages matches the recorded uses of the pages.
 pub(crate) fn list(
     segment: &Segment,
     index: usize,
@@ -93,7 +93,7 @@ pub(crate) fn list(
             break;
         }
         let at = layout.descriptor(page);
-        // Pages leave the graveyard only at its front, without updating the links back.
+        // Pages are removed from the graveyard only at its front, without updating the back links.
         let back = mapping.load(at + descriptor::PREVIOUS);
         if back != previous && list != graveyard {
             report.problem(|| format!("shard {index}: page {page} has a wrong back link"));
@@ -109,7 +109,7 @@ pub(crate) fn list(
     }
 }
 
-/// Returns a pool's lists of free pages and of slabs.
+/// Returns the lists of a pool: one of free pages, and one of slabs for each size class.
 pub(crate) fn lists(words: u64) -> impl Iterator<Item = u64> {
     let classes = (0..classes::COUNT as u64).map(move |class| words + shard::CLASSES + class * 8);
     classes.chain([words + shard::FREE_LIST])

@@ -1,15 +1,15 @@
-//! Inspection of an entire store: whether it is sound, what it holds, and which processes use it.
-//! No other folder uses this one.
+//! Inspects an entire store: whether it is consistent, what it contains, and which processes use
+//! it. No other module uses this one.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
 //! - `report`: the result of a structural check, and the facts it collects.
-//! - `check_pools`: the check of a shard's or an arena's runs and lists.
-//! - `check_arenas`: the check of arenas.
-//! - `check_pages`: the check of the heap, page by page.
-//! - `check`: the structural check of every page, list and block.
+//! - `check_pools`: checks the runs and lists of a shard or an arena.
+//! - `check_arenas`: checks arenas.
+//! - `check_pages`: checks the heap, page by page.
+//! - `check`: checks every page, list and block.
 //! - `statistics`: the store's sizes, members and held locks, for people to read.
-//! - `users`: the processes that have the store mapped, readers included.
+//! - `users`: the processes that have the store mapped, including readers.
 
 mod check;
 mod check_arenas;

@@ -1,16 +1,16 @@
-//! The findings of a structural check, and the facts it collects on its way.
+//! The problems that a structural check found, and the facts it collected.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::mapped::layout::Offset;
 
-/// The largest number of problems reported; a damaged store may have millions.
+/// The maximum number of problems reported. A damaged store may have millions.
 pub(crate) const PROBLEMS_MAX: usize = 100;
 
 /// The result of a structural check.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The problems found, each with its place; empty if the store is sound.
+    /// The problems found, each with its location. Empty if the store is consistent.
     pub problems: Vec<String>,
     /// The number of allocated blocks.
     pub blocks: u64,
@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a problem, unless `PROBLEMS_MAX` problems are recorded already.
+    /// Records a problem, unless `PROBLEMS_MAX` problems are already recorded.
     pub fn problem(&mut self, text: impl FnOnce() -> String) {
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(text());
@@ -29,24 +29,25 @@ impl Report {
     }
 }
 
-/// The blocks and pages of one shard, as recorded in its runs.
+/// The blocks and pages of one shard, according to the shard's runs.
 #[derive(Default)]
 pub(crate) struct Owned {
     pub(crate) blocks: HashSet<Offset>,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,
-    /// The number of bytes in flushed blocks that are not freed yet.
+    /// The number of bytes in flushed blocks that have not been freed yet.
     pub(crate) left: u64,
-    /// The pages expected on each list, keyed by the offset of the list's word.
+    /// The pages that each list should contain, keyed by the offset of the list's word.
     pub(crate) listed: HashMap<u64, HashSet<u64>>,
     /// The shard's arenas, keyed by their first page.
     pub(crate) arenas: HashMap<u64, Arena>,
 }
 
-/// The blocks and pages of an arena, as recorded in its runs.
+/// The blocks and pages of an arena, according to the arena's runs.
 #[derive(Default)]
 pub(crate) struct Arena {
-    /// Whether the arena is on its way to the heap; then only the list of its runs is checked.
+    /// Whether the arena is being returned to the heap. In that case, only the list of its runs is
+    /// checked.
     pub(crate) buried: bool,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,

@@ -1,4 +1,4 @@
-//! The contents and users of a store, as figures for people to read.
+//! Figures on the contents and users of a store, for people to read.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -13,24 +13,24 @@ use crate::undo::log_memory;
 /// A process that has joined the store.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The index of the process' entry in the process table.
+    /// The index of the process's entry in the process table.
     pub slot: u64,
-    /// The process id, within the process' own pid namespace.
+    /// The process ID, in the process's own pid namespace.
     pub pid: u32,
-    /// The number of the process' pid namespace; 0 if unknown.
+    /// The number of the process's pid namespace, or 0 if unknown.
     pub namespace: u32,
-    /// When the process joined, in Unix milliseconds.
+    /// When the process joined the store, as a Unix time in milliseconds.
     pub joined: u64,
 }
 
-/// The part of the store that a lock guards.
+/// The part of the store that a lock protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockName {
-    /// A shard, by its number.
+    /// The shard with this number.
     Shard(usize),
-    /// The heap's global half.
+    /// The global part of the heap.
     Heap,
-    /// The ring of messages.
+    /// The message ring.
     Ring,
 }
 
@@ -47,41 +47,42 @@ impl fmt::Display for LockName {
 /// A lock that is currently held.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldLock {
-    /// The part of the store that the lock guards.
+    /// The part of the store that the lock protects.
     pub name: LockName,
-    /// The state of the lock's holder.
+    /// The state of the lock's owner.
     pub holder: Holder,
-    /// The holder's process id.
+    /// The process ID of the lock's owner.
     pub pid: u32,
 }
 
 /// Statistics of a store. Sizes are in bytes unless stated otherwise. The figures are read without
-/// locks: each is correct, but two figures may belong to different moments.
+/// locks: each is correct, but two figures may have been read at different moments.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// When the store was created, in Unix milliseconds.
+    /// When the store was created, as a Unix time in milliseconds.
     pub created: u64,
     /// The number of shards.
     pub shards: usize,
-    /// The address space of the heap.
+    /// The size of the heap's address space.
     pub capacity: u64,
-    /// The part of the heap that is backed with memory.
+    /// The size of the part of the heap that is backed with memory.
     pub reserved: u64,
-    /// The part of the heap that is backed with memory and not granted to any shard.
+    /// The size of the part of the heap that is backed with memory but not granted to any shard.
     pub free: u64,
-    /// The part of the heap taken by a copy that is in progress or was left by a dead process.
+    /// The size of the part of the heap that is allocated for a copy of the store, either in
+    /// progress or left by a dead process.
     pub copy: u64,
     /// The number of bytes in allocated blocks.
     pub used: u64,
-    /// The bytes of `used` that were flushed and are not freed yet.
+    /// The part of `used` that was flushed and has not been freed yet.
     pub left: u64,
-    /// The number of objects in the flushed blocks, as counted by the engine; not bytes.
+    /// The number of objects in the flushed blocks, as counted by the engine.
     pub left_objects: u64,
-    /// The memory that backs undo logs.
+    /// The size of the memory that backs undo logs.
     pub logs: u64,
-    /// The memory that backs the ring of messages.
+    /// The size of the memory that backs the message ring.
     pub ring: u64,
-    /// The number of messages ever put into the ring; not bytes.
+    /// The number of messages ever appended to the ring.
     pub messages: u64,
 }
 
@@ -117,8 +118,8 @@ impl Segment {
         }
     }
 
-    /// Returns the bytes in allocated blocks of one shard, including blocks that were flushed and
-    /// are not freed yet.
+    /// Returns the number of bytes in one shard's allocated blocks, including blocks that were
+    /// flushed and have not been freed yet.
     #[inline]
     pub fn used_bytes(&self, index: usize) -> u64 {
         let base = self.mapping.layout().shard(index);

@@ -1,4 +1,4 @@
-//! The processes that have the store mapped, readers included.
+//! The processes that have the store mapped, including readers.
 
 use crate::error::Error;
 use crate::inspection::statistics::Member;
@@ -9,14 +9,14 @@ use crate::segment::Segment;
 /// A process that has the store mapped.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// The process id, within the process' own pid namespace.
+    /// The process ID, in the process's own pid namespace.
     pub pid: u32,
     /// Whether the process is in the caller's pid namespace, so that `pid` is meaningful to the
     /// caller.
     pub here: bool,
-    /// Whether the process has ended, while a child that it forked still has the inherited mapping.
+    /// Whether the process has ended but a forked child still has the inherited mapping.
     pub ended: bool,
-    /// The process' entry in the process table; `None` if the process has not written.
+    /// The process's entry in the process table, or `None` if the process has not written.
     pub member: Option<Member>,
 }
 
@@ -24,7 +24,7 @@ impl Segment {
     /// Returns the other processes that have the store mapped, writers first.
     ///
     /// # Errors
-    /// Fails if this process may not open the store's path, or if the path names another file.
+    /// Fails if this process may not open the store's path, or if another file is at that path.
     pub fn users(&self) -> Result<Vec<User>, Error> {
         let io = |source| Error::Io {
             doing: "listing the users of",

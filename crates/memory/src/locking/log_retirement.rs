@@ -1,12 +1,11 @@
-//! How the memory of an undo log goes back to the system (W10).
+//! Returns the memory of undo logs to the system (W10).
 //!
-//! A log is backed with memory up to [`shard::LOG_BACKED`] and uses the part below
-//! [`shard::LOG_RESERVED`]. A log that has not been long for a while is *retired* while its lock is
-//! held and the log is empty, so that the next transaction finds it short. The memory above the
-//! part in use is punched out of the file a moment later, one slice at a time, when no reader can
-//! still be reading it. A process that punches a log, or makes it grow, first writes its name into
-//! [`shard::LOG_PUNCHER`], so that no process takes away memory that another process has just
-//! backed.
+//! A log is backed with memory up to [`shard::LOG_BACKED`], and transactions may use the part below
+//! [`shard::LOG_RESERVED`]. A log that has not been long recently is *retired* while it is empty
+//! and the shard is locked, so that the next transaction finds it short. The memory above the
+//! usable part is punched out of the file a moment later, slice by slice, when no reader can still
+//! be reading it. A process that punches or grows a log first writes its identity into
+//! [`shard::LOG_PUNCHER`], so that no process frees memory that another process has just allocated.
 
 use std::sync::atomic::Ordering;
 
@@ -20,42 +19,42 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 use crate::undo::log_memory;
 
-/// How long a log keeps its memory after it was last long, in milliseconds.
+/// How long a log's memory is retained after the log was last long, in milliseconds.
 const IDLE: u64 = 300;
-/// How long after its retirement a log may still be read, in milliseconds.
+/// How long readers may still read a log after its retirement, in milliseconds.
 const GRACE: u64 = 1000;
 /// The number of bytes punched out of the file in one step.
 const SLICE: u64 = 2 << 20;
-/// If the logs of one transaction come to this many bytes, their memory is given back when the
-/// transaction ends.
+/// If the logs of one transaction reach this total length in bytes, their memory is returned to the
+/// system when the transaction ends.
 const LONG: u64 = 1 << 20;
 
 /// The result of one step of [`Segment::shrink_log`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shrunk {
-    /// The number of bytes given back to the system.
+    /// The number of bytes returned to the system.
     pub bytes: u64,
-    /// Whether more memory is still to be given back.
+    /// Whether more memory remains to be returned.
     pub more: bool,
 }
 
 impl Segment {
-    /// Takes the next step in giving back the memory of a shard's undo log, if the log was long but
-    /// has been short for a while. Call it regularly, without any lock held. A locked shard is left
-    /// for the next call.
+    /// Performs the next step of returning the memory of a shard's undo log to the system, if the
+    /// log was long but has been short for a while. Call it regularly, without any lock held. If
+    /// the shard is locked, the step is left to the next call.
     pub fn shrink_log(&self, index: usize) -> Result<Shrunk, Error> {
         shrink(self, index, IDLE, GRACE)
     }
 
-    /// Gives the memory of all long undo logs back to the system at once, except logs that are in
+    /// Immediately returns the memory of all long undo logs to the system, except logs that are in
     /// use.
     pub fn shrink_logs_now(&self) -> Result<(), Error> {
         shrink_now(self, ShardSet::first(self.shards()))
     }
 }
 
-/// Gives back the memory of some shards' logs after a transaction has made them very long, in case
-/// no upkeep follows.
+/// Returns the memory of shards' logs to the system after a transaction has made the logs very
+/// long, because upkeep may never run.
 #[cold]
 pub(crate) fn shrink_after(segment: &Segment, shards: ShardSet) {
     let long = |index| {
@@ -69,7 +68,7 @@ pub(crate) fn shrink_after(segment: &Segment, shards: ShardSet) {
     }
 }
 
-/// Gives the memory of some long logs back to the system at once.
+/// Immediately returns the memory of the given shards' long logs to the system.
 fn shrink_now(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     for index in shards.iter() {
         loop {
@@ -82,7 +81,8 @@ fn shrink_now(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes one step in giving back the memory of a long log. `idle` and `grace` are in milliseconds.
+/// Performs one step of returning a long log's memory to the system. `idle` and `grace` are in
+/// milliseconds.
 fn shrink(segment: &Segment, index: usize, idle: u64, grace: u64) -> Result<Shrunk, Error> {
     let base = segment.mapping.layout().shard(index);
     let reserved = || segment.mapping.load(base + shard::LOG_RESERVED);
@@ -132,8 +132,8 @@ fn shrink(segment: &Segment, index: usize, idle: u64, grace: u64) -> Result<Shru
     })
 }
 
-/// Shrinks the usable part of a log to the minimum that every log has. The shard is locked
-/// meanwhile, so that no transaction is using more of the log.
+/// Shrinks the usable part of a log to the minimum that every log has. The shard is locked during
+/// the change, so that no transaction is using more of the log.
 fn retire(segment: &Segment, index: usize) -> Result<(), Error> {
     let shards = ShardSet::one(index);
     shard_locks::lock(segment, shards, Marks::Ignored)?;

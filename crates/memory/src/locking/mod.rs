@@ -1,12 +1,11 @@
-//! The locks of shards: taking them, recovering a shard whose holder died, and shrinking undo logs
-//! under them. The folders above may use this one. A lock is held by a guard or by a transaction.
+//! Shard locks: acquiring them, recovering a shard whose owner died, and shrinking undo logs under
+//! them. All modules above may use it. A lock is released by its guard or its transaction.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
-//! - `recovery`: rolling back the change of a dead writer in a shard, or keeping it if it was
-//!   committed.
-//! - `shard_locks`: taking the locks of shards.
-//! - `log_retirement`: how the memory of undo logs goes back to the system.
+//! - `recovery`: rolls back a dead writer's change in a shard, or keeps it if it was committed.
+//! - `shard_locks`: acquires shard locks.
+//! - `log_retirement`: returns the memory of undo logs to the system.
 
 pub(crate) mod log_retirement;
 pub(crate) mod recovery;

@@ -1,5 +1,5 @@
-//! Recovery of a shard whose writer died: its change is rolled back, or kept if it was committed
-//! (W3, W6). Every function here requires the shard's lock.
+//! Recovers a shard whose writer died: rolls back the writer's change, or keeps it if it was
+//! committed (W3, W6). Every function in this file requires the shard's lock.
 
 use crate::error::{Error, Fault};
 use crate::heap::step;
@@ -10,7 +10,8 @@ use crate::segment::marks::{self, Marks};
 use crate::segment::settings::CACHE_COUNTS;
 use crate::segment::{Segment, counter, membership};
 
-/// Returns whether a shard needs no recovery and has no mark. The caller holds the shard's lock.
+/// Returns whether a shard needs no recovery and has no mark (pending cleanup). The caller must
+/// hold the shard's lock.
 #[inline(always)]
 pub(crate) fn is_settled(shard: ShardWords<'_>) -> bool {
     shard.load::<{ shard::LOG_TAIL }>() == 0
@@ -25,8 +26,8 @@ pub(crate) fn settle(segment: &Segment, index: usize, marks: Marks) -> Result<()
     }
 }
 
-/// Like [`settle`], for a shard that is not [settled](is_settled): a dead owner left a change in
-/// it, or it has a mark.
+/// Like [`settle`], for a shard that is not [settled](is_settled), because a dead owner left a
+/// change in it or it is marked for cleanup.
 #[cold]
 pub(crate) fn settle_slowly(segment: &Segment, index: usize, marks: Marks) -> Result<(), Error> {
     recover(segment, index)?;
@@ -91,8 +92,8 @@ pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Resul
     if log.length() == until {
         return Ok(());
     }
-    // Readers that go through the log rely on this: between two values of the counter, a log only
-    // grows or only shrinks.
+    // Raise the counter, because readers that go through the log rely on it: between two values of
+    // the counter, a log either only grows or only shrinks.
     let counter = segment.mapping.word(base + shard::COUNTER);
     counter::raise(counter);
     let rolled_back = log.roll_back(
@@ -114,7 +115,7 @@ pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Resul
     rolled_back
 }
 
-/// Makes a shard's counter even, which ends the change for readers.
+/// Makes a shard's version counter even, which ends the change for readers.
 pub(crate) fn make_even(segment: &Segment, index: usize) {
     let at = segment.mapping.layout().shard(index) + shard::COUNTER;
     counter::make_even(segment.mapping.word(at));

@@ -1,5 +1,5 @@
-//! Acquiring the locks of shards: one, several in order (W7), or all for a moment. A shard is
-//! settled once its lock is acquired (W3).
+//! Acquires shard locks: one, several in order (W7), or all for a moment. Each shard is settled
+//! (recovered from a dead writer) after its lock is acquired (W3).
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::waiting::{Waiter, Which};
 
-/// How long `lock_all_for_a_moment` holds some locks while it waits for another.
+/// How long `lock_all_for_a_moment` retains the locks it has acquired while it waits for another.
 const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
-/// How long a call that needs several locks waits for one of them while it holds others: at first,
-/// and at most. Other processes wait for the held locks that long, and a signal ends the call only
-/// afterwards.
+/// How long a call that needs several locks waits for one lock while it holds others: initially,
+/// and at most. During that time other processes wait for the held locks, and a signal does not end
+/// the call.
 const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
 
 impl Segment {
@@ -47,8 +47,8 @@ impl Drop for Unlock<'_> {
     }
 }
 
-/// Acquires the locks in order (W7) and settles each shard (W3). Returns the words of the shard if
-/// there is only one.
+/// Acquires the locks in order (W7) and settles each shard (W3). Returns the shard's words if only
+/// one shard is given.
 #[inline(always)]
 pub(crate) fn lock(
     segment: &Segment,
@@ -70,21 +70,20 @@ pub(crate) fn lock(
     Ok(Some(shard))
 }
 
-/// Acquires several locks in order, without holding any of them for long while it waits for
-/// another.
+/// Acquires several locks in order. Releases the locks it holds if another is not released soon.
 fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(), Error> {
     let me = segment.process.owner();
-    // How long to wait for a lock while holding others.
+    // How long to wait for a lock while holding other locks.
     let mut moment = *MOMENTS.start();
     'again: loop {
         let mut held = ShardSet::EMPTY;
         for index in shards.iter() {
             let word = segment.mapping.shard_words(index).lock();
             if !lock::try_acquire(word, me) {
-                // Wait for a moment while holding the earlier locks. If the lock stays held,
-                // release them all and wait for this lock alone: that wait fails if the lock makes
-                // no progress. On an overloaded machine all locks may make progress while this call
-                // makes none, so the moments grow until one is long enough.
+                // Wait briefly while holding the earlier locks. If the lock is not released,
+                // release all of them and wait for this lock alone: that wait fails if the lock
+                // makes no progress. On an overloaded machine all locks may make progress while
+                // this call makes none, so the brief waits grow until one is long enough.
                 let patience = segment.patience().min(moment);
                 let mut waiter = Waiter::new(segment, Which::Shard(index), patience);
                 if lock::acquire(word, me, &mut waiter).is_err() {
@@ -103,8 +102,8 @@ fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(),
     }
 }
 
-/// Acquires the locks of all shards, without holding some of them for long while it waits for
-/// another. Use it to stop all writers for a moment without delaying them much.
+/// Acquires the locks of all shards. Releases the locks it holds if another is not released soon.
+/// Use it to stop all writers for a moment without delaying them much.
 pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<Unlock<'_>, Error> {
     let me = segment.process.owner();
     let (shards, start) = (ShardSet::first(segment.shards()), Instant::now());
@@ -131,12 +130,12 @@ pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<U
         }
         return Ok(held);
     }
-    // The locks were never all free together, so acquire them in the usual way.
+    // The locks were never all free at the same time, so acquire them in the usual way.
     lock(segment, shards, marks)?;
     Ok(Unlock { segment, shards })
 }
 
-/// Waits for the lock of a shard, with no other lock held, and acquires it.
+/// Waits for a shard's lock and acquires it. The caller must hold no other lock.
 #[cold]
 fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
     let word = segment.mapping.shard_words(index).lock();
@@ -148,14 +147,14 @@ fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
         .inspect_err(|_| unlock_all(segment, ShardSet::one(index)))
 }
 
-/// Releases the locks of some shards.
+/// Releases the locks of the given shards.
 pub(crate) fn unlock_all(segment: &Segment, shards: ShardSet) {
     for index in shards.iter() {
         unlock(segment.mapping.shard_words(index));
     }
 }
 
-/// Releases the lock of a shard and wakes a waiter.
+/// Releases a shard's lock and wakes one waiter.
 #[inline(always)]
 pub(crate) fn unlock(shard: ShardWords<'_>) {
     if lock::release(shard.lock()) {

@@ -1,19 +1,19 @@
-//! Copies of words, mostly in blocks of 64 bytes.
+//! Copies words, mostly in blocks of 64 bytes.
 //!
-//! Under the Rust memory model, a word that another process may be writing can only be read by
-//! atomic loads of up to eight bytes, which no compiler merges into wider loads. Inline assembly is
-//! not bound by that and takes half the time. A block is not read atomically, and neither are two
-//! words. No caller relies on atomicity: bytes that were read count only once the shard is known to
-//! be unchanged (R1), and bytes that are written are protected by a lock or not yet visible to any
-//! reader.
+//! Under the Rust memory model, a word that another process may be writing can only be read with
+//! atomic loads of at most eight bytes, and compilers do not merge those into wider loads. Inline
+//! assembly is exempt from this rule and takes half the time. Neither a block nor a pair of words
+//! is read atomically. No caller relies on atomicity: readers use the bytes only after checking
+//! that the shard has not changed (R1), and writers write only bytes that a lock protects or that
+//! no reader can see yet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::probes::work;
 
-/// Number of words in a block.
+/// The number of words in a block.
 const BLOCK: usize = 8;
-/// Fewer words than this are copied one by one.
+/// Copies of fewer words than this run word by word.
 const WORTH_IT: usize = 2 * BLOCK;
 
 /// Copies words out of a mapping, from lower to higher addresses.
@@ -67,10 +67,10 @@ pub(super) unsafe fn copy_across(source: *const u64, target: *mut u64, count: us
     }
 }
 
-/// Copies whole blocks first, then calls `each` with the index of every remaining word.
+/// Copies complete blocks, then calls `each` with the index of every remaining word.
 ///
 /// # Safety
-/// `source` must be valid for reads and `target` for writes of `count` words.
+/// `source` must be valid for reads of `count` words, and `target` for writes of `count` words.
 #[inline(always)]
 unsafe fn copy(source: *const u64, target: *mut u64, count: usize, mut each: impl FnMut(usize)) {
     work::touched(count as u64);
@@ -79,7 +79,7 @@ unsafe fn copy(source: *const u64, target: *mut u64, count: usize, mut each: imp
         // SAFETY: the caller guarantees that both ranges are valid for `count` words.
         index = unsafe { copy_blocks(source.cast(), target.cast(), count / BLOCK) } * BLOCK;
     }
-    // Unrolled by hand: the compiler does not unroll loops over atomics.
+    // Unrolled by hand, because the compiler does not unroll loops over atomics.
     while index + 4 <= count {
         each(index);
         each(index + 1);
@@ -93,10 +93,10 @@ unsafe fn copy(source: *const u64, target: *mut u64, count: usize, mut each: imp
     }
 }
 
-/// Copies one or more blocks and returns the number copied.
+/// Copies one or more blocks and returns the number of blocks copied.
 ///
 /// # Safety
-/// `source` must be valid for reads and `target` for writes of `blocks` blocks.
+/// `source` must be valid for reads of `blocks` blocks, and `target` for writes of `blocks` blocks.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn copy_blocks(source: *const u8, target: *mut u8, blocks: usize) -> usize {
@@ -140,7 +140,7 @@ unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Fills bytes that the copy must leave unchanged.
+    /// Initial value of the bytes around the target, which the copy must not change.
     const STAYS: u8 = 0xa5;
 
     #[test]
@@ -148,15 +148,15 @@ mod tests {
         for count in (0..70).chain([511, 4096]) {
             let source: Vec<u64> = (1..=count as u64).map(|word| word * 0x0101_0203).collect();
             let bytes: Vec<u8> = source.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            // `copy_out` runs twice: into a target aligned to a word, and into a target one byte
-            // further.
+            // `copy_out` runs twice: with a word-aligned target and with a target that is one byte
+            // off.
             for (shift, copy) in [
                 (0, copy_in as unsafe fn(*const u64, *mut u64, usize)),
                 (0, copy_across),
                 (1, copy_out),
             ] {
                 let mut target = vec![u64::from_ne_bytes([STAYS; 8]); count + 2];
-                // SAFETY: the source has `count` words, and the target has at least one more.
+                // SAFETY: the source contains `count` words, and the target at least one word more.
                 unsafe {
                     let target = target.as_mut_ptr().cast::<u8>().add(shift).cast();
                     copy(source.as_ptr(), target, count);

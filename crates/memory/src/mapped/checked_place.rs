@@ -1,4 +1,4 @@
-//! A heap offset that is checked once and then read many times (S3).
+//! Heap offsets that are checked once and then read many times (S3).
 
 use std::sync::atomic::Ordering;
 
@@ -8,18 +8,17 @@ use crate::mapped::mapping::{Mapping, unreserved};
 use crate::probes::work;
 
 /// A heap offset that has been checked: it is aligned and lies in an extent backed by memory. Reads
-/// up to the end of that extent do not consult the map of reserved extents again.
+/// up to the end of that extent skip the lookup in the map of reserved extents.
 #[derive(Clone, Copy)]
 pub(crate) struct CheckedPlace<'m> {
     mapping: &'m Mapping,
     at: u64,
-    /// Number of bytes from `at` to the end of the extent.
+    /// The number of bytes from `at` to the end of the extent.
     valid: u64,
 }
 
 impl<'m> CheckedPlace<'m> {
-    /// Prefetches the following cache line, so that it arrives while the first line is being
-    /// examined.
+    /// Prefetches the next cache line, so that it arrives while the caller examines the first line.
     #[inline(always)]
     pub(crate) fn prefetch_next_line(self) {
         if self.valid > 64 {
@@ -36,18 +35,17 @@ impl<'m> CheckedPlace<'m> {
             self.mapping.check(at, 8)?;
             return Ok(self.mapping.load(at));
         }
-        // SAFETY: both offsets are multiples of 8, and the word lies in the extent that was
-        // checked.
+        // SAFETY: both offsets are multiples of 8, and the word is in the extent that was checked.
         Ok(unsafe { self.mapping.word_unchecked(self.at + (behind & !7)) }.load(Ordering::Relaxed))
     }
 
-    /// Returns true if the content `behind` bytes after this place equals `bytes`.
+    /// Returns true if the bytes starting `behind` bytes after this place equal `bytes`.
     #[inline(always)]
     pub(crate) fn equals(self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
         debug_assert!(behind.is_multiple_of(8));
         let length = bytes.len() as u64;
-        // The sums cannot overflow: slice lengths are below 2^63, and lengths taken from a header
-        // are below 2^40.
+        // The sums cannot overflow: slice lengths are below 2^63, and lengths from a header are
+        // below 2^40.
         if behind.saturating_add(length) > self.valid {
             self.mapping.check(self.at.wrapping_add(behind), length)?;
         }
@@ -56,7 +54,8 @@ impl<'m> CheckedPlace<'m> {
 }
 
 impl Mapping {
-    /// Checks a heap offset that was read from the store, so that the bytes after it can be read.
+    /// Checks a heap offset that was read from the store, and returns it as a place for further
+    /// reads.
     #[inline(always)]
     pub(crate) fn place_at(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
         work::touched(work::LINE);
@@ -72,7 +71,8 @@ impl Mapping {
         }
     }
 
-    /// Returns a place with no directly readable bytes, for a mapping that has an overlay.
+    /// Returns a place with no directly readable bytes, because this mapping reads through an
+    /// overlay.
     #[cold]
     fn place_under_overlay(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
         self.overlay.as_ref().ok_or_else(|| unreserved(at))?;

@@ -1,13 +1,13 @@
-//! Size classes of blocks: in steps of 8 bytes up to 128 bytes, then four per doubling (H3).
+//! The size classes of blocks: one per 8 bytes up to 128 bytes, then four per doubling (H3).
 
-/// Block size of each class in bytes. Class 0 has 16 bytes.
+/// The block size of each class, in bytes. Class 0 contains blocks of 16 bytes.
 pub(crate) const SIZES: [u32; COUNT] = sizes();
-/// Number of pages in a slab of each class, chosen so that at most an eighth of the slab is wasted
-/// at its end.
+/// The number of pages in a slab of each class. At most an eighth of a slab is unused space at its
+/// end.
 pub(crate) const SLAB_PAGES: [u8; COUNT] = slab_pages();
-/// Number of classes.
+/// The number of classes.
 pub(crate) const COUNT: usize = 15 + 28;
-/// Size in bytes of the largest block in a slab. Larger blocks are runs of pages.
+/// The size of the largest block in a slab, in bytes. A larger block is a run of pages.
 pub(crate) const LARGEST: u32 = 16 * 1024;
 
 const fn sizes() -> [u32; COUNT] {
@@ -49,7 +49,8 @@ const fn slab_pages() -> [u8; COUNT] {
     pages
 }
 
-/// Returns the class of blocks that hold `bytes`, or `None` if they need a run of pages.
+/// Returns the smallest class whose blocks can hold `bytes` bytes, or `None` if only a run of pages
+/// can.
 #[inline]
 pub(crate) fn class_of(bytes: u64) -> Option<usize> {
     if bytes <= 128 {
@@ -58,13 +59,15 @@ pub(crate) fn class_of(bytes: u64) -> Option<usize> {
     if bytes > u64::from(LARGEST) {
         return None;
     }
-    // The range (base, 2 * base] has four classes; base is the largest power of two below `bytes`.
+    // The range (base, 2 * base] has four classes, where base is the largest power of two below
+    // `bytes`.
     let base_log = 63 - (bytes - 1).leading_zeros() as u64;
     let quarter = ((bytes - 1) >> (base_log - 2)) & 3;
     Some((15 + (base_log - 7) * 4 + quarter) as usize)
 }
 
-/// Returns the size of the block that holds `bytes`: that of its class, or whole pages.
+/// Returns the size of the block that is allocated for `bytes` bytes: the block size of a class, or
+/// a multiple of the page size.
 #[inline]
 pub fn block_size(bytes: u64) -> u64 {
     match class_of(bytes) {
@@ -98,7 +101,7 @@ mod tests {
     fn every_slab_fits_its_bitmap_and_wastes_at_most_an_eighth() {
         for class in 0..COUNT {
             assert!((1..=256).contains(&blocks(class)), "class {class}");
-            // Slabs in arenas have only three bitmap words (`descriptor::SIBLINGS`).
+            // The bitmap of a slab in an arena has only three words (`descriptor::SIBLINGS`).
             assert!(class == 0 || blocks(class) <= 192, "class {class}");
             let bytes = u32::from(SLAB_PAGES[class]) * 4096;
             assert!((bytes % SIZES[class]) * 8 <= bytes, "class {class}");

@@ -1,12 +1,12 @@
-//! The layout's fingerprint: shows whether two builds agree on where everything lies.
+//! The fingerprint of the file layout, which shows whether two builds use the same layout.
 
 use crate::mapped::classes::SIZES;
 use crate::mapped::layout::{
     EXTENT, Layout, PAGE, SLOTS, arena, control, descriptor, header, record, ring, shard, slot,
 };
 
-/// Returns an FNV-1a hash over the constants, including the size classes, on which two builds must
-/// agree to share a file.
+/// Returns an FNV-1a hash of all constants, including the size classes, that two builds must share
+/// in order to use the same file.
 pub(crate) fn fingerprint() -> u64 {
     let sample = Layout::new(4, 1 << 30, 1 << 20);
     let constants = [

@@ -2,8 +2,8 @@
 //!
 //! `fork` copies locks as they are, but only the calling thread survives in the child. An ordinary
 //! mutex that another thread holds at that moment stays locked in the child forever. A `ForkMutex`
-//! records which process locked it. A child that finds the mutex locked by its parent takes the
-//! lock over and replaces the value, which may be half changed.
+//! records which process locked it. A child that finds the mutex locked by its parent seizes the
+//! lock and replaces the value, which may be half changed.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -16,33 +16,33 @@ use std::time::Duration;
 use crate::mapped::futex;
 use crate::mapped::map::Map;
 
-/// Bit of the lock word: the mutex is locked.
+/// The bit of the lock word that is set while the mutex is locked.
 const LOCKED: u32 = 1;
-/// Bit of the lock word: a thread is waiting.
+/// The bit of the lock word that is set while a thread is waiting.
 const AWAITED: u32 = 2;
-/// Position of the lock word's upper bits, which hold the generation of the process that locked the
-/// mutex.
+/// The position of the generation in the lock word. The generation identifies the process that
+/// locked the mutex.
 const GENERATION_SHIFT: u32 = 2;
-/// Generations wrap around after this number and skip 0.
+/// The maximum generation, after which the count restarts at 1.
 const GENERATIONS: u32 = (1 << 30) - 1;
-/// Number of spins before a waiting thread sleeps.
+/// The number of spins before a waiting thread sleeps.
 const LOOKS: u32 = 100;
-/// Maximum length of a sleep before the lock is checked again.
+/// The maximum duration of one sleep, after which a waiting thread checks the lock again.
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// A mutex that a forked child never finds locked.
+/// A mutex that never stays locked in a forked child.
 ///
-/// A panic while the mutex is held unlocks it without poisoning. The guarded value must therefore
-/// be consistent between any two statements, or its consistency must not matter.
+/// A panic while the mutex is locked unlocks it without poisoning. The guarded value must therefore
+/// be consistent after every statement, unless its consistency does not matter.
 pub struct ForkMutex<T> {
     word: AtomicU32,
-    /// Creates the value that replaces a possibly half-changed one in a child. The old value is not
-    /// dropped, for the same reason.
+    /// Creates the replacement for a value that may be half changed in a child. The old value is
+    /// not dropped, because it may be inconsistent.
     fresh: fn() -> T,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock word gives at most one thread access to the value at a time.
+// SAFETY: the lock word admits at most one thread to the value at any time.
 unsafe impl<T: Send> Sync for ForkMutex<T> {}
 // SAFETY: the mutex consists of plain words and the value, which is `Send`.
 unsafe impl<T: Send> Send for ForkMutex<T> {}
@@ -51,7 +51,7 @@ unsafe impl<T: Send> Send for ForkMutex<T> {}
 #[must_use]
 pub struct ForkGuard<'a, T> {
     mutex: &'a ForkMutex<T>,
-    /// Keeps the guard on its thread by making it `!Send`.
+    /// Makes the guard `!Send`, so that it stays on its thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -66,7 +66,7 @@ impl<T> ForkMutex<T> {
         }
     }
 
-    /// Waits for the lock and takes it.
+    /// Waits for the lock and acquires it.
     #[inline]
     pub fn lock(&self) -> ForkGuard<'_, T> {
         let mine = generation() << GENERATION_SHIFT | LOCKED;
@@ -76,7 +76,7 @@ impl<T> ForkMutex<T> {
         self.guard()
     }
 
-    /// Takes the lock, or returns `None` if a thread of this process holds it.
+    /// Acquires the lock, or returns `None` if a thread of this process holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<ForkGuard<'_, T>> {
         let mine = generation() << GENERATION_SHIFT | LOCKED;
@@ -104,8 +104,8 @@ impl<T> ForkMutex<T> {
         word.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
     }
 
-    /// Takes over a lock held by a process that this one was forked from. Returns false if the lock
-    /// is not held by such a process.
+    /// Seizes a lock held by an ancestor of this process. Returns false if no ancestor holds the
+    /// lock.
     #[cold]
     fn take_over(&self, found: u32, mine: u32) -> bool {
         let is_foreign = found != 0 && found >> GENERATION_SHIFT != mine >> GENERATION_SHIFT;
@@ -124,7 +124,7 @@ impl<T> ForkMutex<T> {
         loop {
             let found = self.word.load(Ordering::Relaxed);
             if found == 0 {
-                // After a sleep, other threads may be waiting too, so the bit stays set.
+                // Other threads may have started to wait during a sleep, so the bit stays set.
                 let awaited = if looks > LOOKS { AWAITED } else { 0 };
                 if self.change(0, mine | awaited).is_ok() {
                     return;
@@ -165,7 +165,7 @@ impl<T> Deref for ForkGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this thread holds the lock while the guard lives.
+        // SAFETY: this thread holds the lock as long as the guard exists.
         unsafe { &*self.mutex.value.get() }
     }
 }
@@ -173,7 +173,7 @@ impl<T> Deref for ForkGuard<'_, T> {
 impl<T> DerefMut for ForkGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this thread holds the lock while the guard lives, and `&mut self` makes the
+        // SAFETY: this thread holds the lock as long as the guard exists, and `&mut self` makes the
         // access exclusive.
         unsafe { &mut *self.mutex.value.get() }
     }
@@ -191,8 +191,8 @@ impl<T> Drop for ForkGuard<'_, T> {
 /// Returns a number that distinguishes this process from its parent and its children.
 ///
 /// The number is stored in a page that the kernel zeroes in a forked child, so 0 means that the
-/// child needs a new one. This needs neither a `fork` handler nor one-time initialization that
-/// other threads would wait for.
+/// child needs a new number. This approach requires neither a `fork` handler nor one-time
+/// initialization on which other threads would block.
 #[inline]
 fn generation() -> u32 {
     let page = PAGE.load(Ordering::Acquire);
@@ -207,7 +207,7 @@ fn generation() -> u32 {
 }
 
 static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
-/// Generation of this process or, in a new child, of its parent.
+/// The last generation assigned in this process or, in a new child, in its parent.
 static LAST: AtomicU32 = AtomicU32::new(0);
 
 #[cold]
@@ -227,7 +227,7 @@ fn new_generation() -> u32 {
     // SAFETY: the pointer refers to the first word of a page that is never unmapped.
     let word = unsafe { &*page };
     let next = LAST.load(Ordering::Relaxed) % GENERATIONS + 1;
-    // Store `LAST` before the word: a child forked in between must not reuse the number.
+    // Update `LAST` before the word, so that a child forked in between does not reuse the number.
     LAST.store(next, Ordering::SeqCst);
     let changed = word.compare_exchange(0, next, Ordering::SeqCst, Ordering::Acquire);
     // On failure, another thread of this process has set the generation.

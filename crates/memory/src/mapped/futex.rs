@@ -1,11 +1,11 @@
-//! Futexes: sleeping until a word of the store changes, and waking the sleepers.
+//! Futexes: put a thread to sleep until a word of the store changes, and wake sleeping threads.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps until woken, for at most `timeout`, while the word holds `value`. Returns true if a
-/// signal ended the wait.
+/// Sleeps as long as the word contains `value`, until woken or for at most `timeout`. Returns true
+/// if a signal ended the sleep.
 pub(crate) fn wait(word: &AtomicU32, value: u32, timeout: Duration) -> bool {
     let timeout = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
@@ -43,8 +43,8 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     };
 }
 
-/// Moves all waiters of `word` to `other`, a word that has or recently had waiters. Where the
-/// system does not support requeueing, wakes them instead.
+/// Moves all waiters of `word` to `other`, a word that has or recently had waiters. Wakes the
+/// waiters if the system does not support requeueing.
 pub(crate) fn move_all(word: &AtomicU32, other: &AtomicU32) {
     // SAFETY: the words are mapped and aligned; the kernel uses only their addresses.
     let result = unsafe {
@@ -90,7 +90,7 @@ mod tests {
                 wake_all(&words[0]);
             }
         });
-        // A thread that is not woken sleeps until its timeout ends.
+        // Fails if the thread was not woken, because it then sleeps for the full timeout.
         assert!(start.elapsed() < long);
     }
 }

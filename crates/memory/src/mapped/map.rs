@@ -1,4 +1,4 @@
-//! Memory mappings: of the store's file, and of private pages of this process.
+//! Memory mappings of the store's file and of private pages of this process.
 
 use std::fs::File;
 use std::io::{self, BufRead};
@@ -8,18 +8,18 @@ use std::sync::atomic::AtomicU32;
 use crate::mapped::layout::PAGE;
 use crate::mapped::platform::check;
 
-/// A memory mapping, unmapped when dropped.
+/// A memory mapping, which is unmapped when dropped.
 pub(crate) struct Map {
     start: *mut u8,
     length: usize,
-    /// True if another `Map` owns the range and unmaps it.
+    /// Whether another `Map` owns the range and unmaps it.
     is_borrowed: bool,
 }
 
-// SAFETY: a mapping belongs to the process, so any thread may own or unmap it.
+// SAFETY: a mapping belongs to the process, so any thread may own and unmap it.
 unsafe impl Send for Map {}
-// SAFETY: `Map` itself only exposes the start address; `Mapping` makes every access through it
-// sound.
+// SAFETY: `Map` itself exposes only the start address, and `Mapping` ensures that every access
+// through it is sound.
 unsafe impl Sync for Map {}
 
 impl Map {
@@ -30,15 +30,15 @@ impl Map {
         Self::new(length, protection, flags, file.as_raw_fd())
     }
 
-    /// Maps the first `length` bytes of the file privately: writes stay in this process.
+    /// Maps the first `length` bytes of the file privately, so that writes stay in this process.
     pub(crate) fn private(file: &File, length: u64) -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         Self::new(length, protection, flags, file.as_raw_fd())
     }
 
-    /// Reserves `length` bytes of private address space, which read as zeros and take memory only
-    /// where written. A forked child does not inherit the mapping.
+    /// Reserves `length` bytes of private address space. They read as zeros, and only pages that
+    /// are written use memory. A forked child does not inherit the mapping.
     pub(crate) fn own(length: u64) -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -47,7 +47,7 @@ impl Map {
         Ok(map)
     }
 
-    /// Maps one private page that reads as zero in a forked child (L3).
+    /// Maps one private page that reads as zeros in a forked child (L3).
     pub(crate) fn fork_guard() -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -56,7 +56,7 @@ impl Map {
         Ok(map)
     }
 
-    /// Keeps the open file description of `file` and its locks alive, in this process only (L1).
+    /// Keeps the open file description of `file` and its locks open in this process only (L1).
     pub(crate) fn keep_description(file: &File) -> io::Result<Map> {
         let map = Self::new(PAGE, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd())?;
         map.advise(0, PAGE, libc::MADV_DONTFORK)?;
@@ -66,8 +66,8 @@ impl Map {
     fn new(length: u64, protection: i32, flags: i32, descriptor: i32) -> io::Result<Map> {
         let length = usize::try_from(length)
             .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "file too large to map"))?;
-        // SAFETY: the kernel chooses the address of the new mapping, so it overlaps no existing
-        // one.
+        // SAFETY: the kernel chooses the address of the new mapping, so the mapping does not
+        // overlap an existing one.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -88,7 +88,7 @@ impl Map {
         })
     }
 
-    /// Returns a `Map` of the same range that does not unmap it when dropped.
+    /// Returns a `Map` of the same range that does not unmap the range when dropped.
     ///
     /// # Safety
     /// The result must not outlive `self`.
@@ -119,8 +119,8 @@ impl Map {
         unsafe { AtomicU32::from_ptr(self.start.cast()) }
     }
 
-    /// Makes the pages of a range present and writable, allocating them in the file. On a full file
-    /// system this is an error, never a SIGBUS (H2).
+    /// Makes the pages of a range present and writable, allocating them in the file. If the file
+    /// system is full, this call returns an error, and later accesses cannot raise SIGBUS (H2).
     pub(crate) fn populate(&self, start: u64, length: u64) -> io::Result<()> {
         self.advise(start, length, libc::MADV_POPULATE_WRITE)
     }
@@ -133,7 +133,7 @@ impl Map {
     /// Writes the changes in a range to disk and waits for completion.
     pub(crate) fn sync(&self, start: u64, length: u64) -> io::Result<()> {
         assert!(start.is_multiple_of(PAGE) && start + length <= self.length());
-        // SAFETY: the range lies inside this mapping (asserted).
+        // SAFETY: the range is inside this mapping (asserted).
         let result = unsafe {
             libc::msync(
                 self.start.add(start as usize).cast(),
@@ -144,8 +144,8 @@ impl Map {
         check(result).map(drop)
     }
 
-    /// Returns true if the mapped file is known to have been unlinked. Inspects the mapping itself,
-    /// so that no permission on the path is needed.
+    /// Returns true if the mapped file is known to have been unlinked. Needs no permission on the
+    /// path, because it inspects the mapping itself.
     pub(crate) fn is_unlinked(&self) -> bool {
         let Ok(maps) = File::open("/proc/self/maps") else {
             return false;

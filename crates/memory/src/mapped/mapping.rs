@@ -1,7 +1,7 @@
-//! The mapped file: its words as relaxed atomics, and the bounds that every access is checked
-//! against (S1, S3).
+//! The mapped file: relaxed atomic access to its words, with a bounds check on every access (S1,
+//! S3).
 //!
-//! `reads.rs` and `stores.rs` add copies and comparisons. These modules hand out no reference into
+//! `reads.rs` and `stores.rs` add copies and comparisons. These modules return no reference into
 //! the file except to atomic words.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,23 +18,26 @@ pub(crate) struct Mapping {
     map: Map,
     layout: Layout,
     writable: bool,
-    /// Number of heap bytes that are read directly: all, or 0 under an overlay.
+    /// The number of heap bytes that are read directly: all of them, or 0 if reads consult an
+    /// overlay.
     pub(super) heap_size: u64,
-    /// Number of file bytes that are read directly: all, or 0 under an overlay.
+    /// The number of file bytes that are read directly: all of them, or 0 if reads consult an
+    /// overlay.
     pub(super) direct: u64,
-    /// Number of shards whose words are read directly: all, or 0 under an overlay.
+    /// The number of shards whose words are read directly: all of them, or 0 if reads consult an
+    /// overlay.
     pub(super) direct_shards: usize,
-    /// Offset of the file's last word.
+    /// The offset of the file's last word.
     last_word: u64,
-    /// The old values of words that unfinished changes have modified, if this mapping is read
-    /// through an overlay (R9).
+    /// The old values of words that unfinished changes have modified, if reads of this mapping
+    /// consult an overlay (R9).
     pub(super) overlay: Option<Overlay>,
-    /// The test hook that is called in the middle of this handle's reads.
+    /// The test hook that is called during this handle's reads.
     race: Race,
 }
 
 impl Mapping {
-    /// Wraps a map, which must be exactly as long as the layout says.
+    /// Wraps a map, whose length must match the layout.
     pub(crate) fn new(map: Map, layout: Layout, writable: bool) -> Mapping {
         assert_eq!(map.length(), layout.file_length);
         Mapping {
@@ -52,7 +55,7 @@ impl Mapping {
 
     /// Returns a mapping of the same file that reads through `overlay`.
     ///
-    /// Reads through an offset fail their bounds check and then consult the overlay, so mappings
+    /// A read at an offset fails its bounds check and then consults the overlay, so mappings
     /// without an overlay need no extra instruction. Counters and logs, which are addressed as
     /// [words](Self::word), are read from the file.
     ///
@@ -94,15 +97,15 @@ impl Mapping {
         self.map.start()
     }
 
-    /// Backs a range with memory, after widening it to whole pages.
+    /// Backs a range with memory, after extending the range to page boundaries.
     pub(crate) fn populate(&self, start: u64, length: u64) -> std::io::Result<()> {
         let first = start / PAGE * PAGE;
         let end = (start + length).next_multiple_of(PAGE);
         self.map.populate(first, end - first)
     }
 
-    /// Frees the file blocks of a range of whole pages, which then reads as zeros. Works through
-    /// the mapping, so that no permission on the path is needed.
+    /// Frees the file blocks of a page-aligned range, which then reads as zeros. Needs no
+    /// permission on the path, because it uses the mapping.
     pub(crate) fn punch(&self, start: u64, length: u64) -> std::io::Result<()> {
         self.map.punch(start, length)
     }
@@ -112,7 +115,7 @@ impl Mapping {
         (self.map.start() as usize, self.map.length() as usize)
     }
 
-    /// Writes the changes in a range of whole pages to disk.
+    /// Writes the changes in a page-aligned range to disk.
     pub(crate) fn sync(&self, start: u64, length: u64) -> std::io::Result<()> {
         self.map.sync(start, length)?;
         crate::probes::fault::synced(start, length);
@@ -141,8 +144,8 @@ impl Mapping {
     pub(super) unsafe fn word_unchecked(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
         // SAFETY: the caller guarantees that the word is aligned and inside the mapping, which
-        // lives as long as `self`; every access to the file, in any process, is an atomic access to
-        // a word or half of one.
+        // lives as long as `self`. All processes access the file only through atomic words and half
+        // words.
         unsafe { AtomicU64::from_ptr(self.map.start().add(at as usize).cast()) }
     }
 
@@ -161,8 +164,8 @@ impl Mapping {
     /// If the offset is not aligned or lies outside the file.
     pub(crate) fn lock(&self, at: u64) -> &Lock {
         assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
-        // SAFETY: the offset is aligned and inside the mapping (asserted); a lock is the two halves
-        // of one word, both atomic.
+        // SAFETY: the offset is aligned and inside the mapping (asserted); a lock consists of two
+        // atomic half words in one word.
         unsafe { &*self.map.start().add(at as usize).cast::<Lock>() }
     }
 
@@ -185,7 +188,8 @@ impl Mapping {
 
     /// Returns the overlay and the file, for a range that is not read directly.
     ///
-    /// Without an overlay, only a wrong offset leads here, and the call panics.
+    /// # Panics
+    /// If this mapping has no overlay, which means that the offset is wrong.
     pub(super) fn under_overlay(&self, at: u64, length: u64) -> (&Overlay, &Map) {
         match &self.overlay {
             Some(overlay) => (overlay, &self.map),
@@ -193,8 +197,8 @@ impl Mapping {
         }
     }
 
-    /// Returns a word of the control page. The bounds check happens at compile time, for words that
-    /// are read often.
+    /// Returns a word of the control page. The bounds check happens at compile time, because some
+    /// control words are read often.
     #[inline(always)]
     pub(crate) fn load_control<const AT: u64>(&self) -> u64 {
         const { assert!(AT.is_multiple_of(8) && AT >= PAGE && AT < 2 * PAGE) };
@@ -209,8 +213,8 @@ impl Mapping {
         prefetch_line(self.map.start().wrapping_add(at as usize));
     }
 
-    /// Returns true if a range of the heap is backed by memory (S3). On a full tmpfs, even reading
-    /// a hole raises SIGBUS.
+    /// Returns true if a range of the heap is backed by memory (S3). If it is not, and the tmpfs is
+    /// full, even a read raises SIGBUS.
     #[inline(always)]
     pub(crate) fn reserved(&self, at: u64, length: u64) -> bool {
         let start = at.wrapping_sub(self.layout.heap);
@@ -234,7 +238,8 @@ impl Mapping {
     pub(super) fn extent_reserved(&self, extent: u64) -> bool {
         debug_assert!(extent < self.layout.extents);
         let at = self.layout.reserved_map + extent / 64 * 8;
-        // SAFETY: the map has a bit for each of the heap's extents and starts at a page boundary.
+        // SAFETY: the map contains a bit for each of the heap's extents and starts at a page
+        // boundary.
         let word = unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed);
         word >> (extent % 64) & 1 == 1
     }
@@ -243,7 +248,7 @@ impl Mapping {
     fn extents_reserved(&self, first: u64, last: u64) -> bool {
         let mut extent = first;
         while extent <= last {
-            // Bits of this word that belong to the range.
+            // The bits of this word that belong to the range.
             let end = (extent | 63).min(last);
             let mask = (u64::MAX << (extent % 64)) & (u64::MAX >> (63 - end % 64));
             let word = self.load(self.layout.reserved_map + extent / 64 * 8);
@@ -255,7 +260,8 @@ impl Mapping {
         true
     }
 
-    /// Checks a heap offset that was read from the store.
+    /// Checks that a heap range whose offset was read from the store is aligned and backed by
+    /// memory.
     #[inline(always)]
     pub(crate) fn check(&self, at: u64, length: u64) -> Result<(), Fault> {
         if at & 7 == 0 && self.reserved(at, length) {
@@ -265,8 +271,8 @@ impl Mapping {
         }
     }
 
-    /// Accepts an empty range at any place in the heap, including the end of the last reserved
-    /// extent. Under an overlay, performs the whole check.
+    /// Accepts an empty range anywhere in the heap, including the end of the last reserved extent.
+    /// If this mapping reads through an overlay, performs the complete check.
     #[cold]
     fn check_further(&self, at: u64, length: u64) -> Result<(), Fault> {
         let (heap, size) = (self.layout.heap, self.layout.extents * EXTENT);
@@ -296,8 +302,8 @@ impl Mapping {
         page < self.layout.pages() && self.extent_reserved(page / EXTENT_PAGES)
     }
 
-    /// Returns the address of a range, for a block that does not change while it is read in place
-    /// (R7) or that only the caller uses.
+    /// Returns the address of a range. The range must belong to a block that does not change while
+    /// it is read in place (R7), or that only the caller uses.
     pub(crate) fn address(&self, at: u64, length: u64) -> *mut u8 {
         assert!(at <= self.layout.file_length && length <= self.layout.file_length - at);
         self.map.start().wrapping_add(at as usize)
@@ -320,12 +326,12 @@ pub fn prefetch<T>(wanted: &T) {
 
 #[inline(always)]
 fn prefetch_line(at: *const u8) {
-    // SAFETY: a prefetch changes nothing and never faults, whatever the address.
+    // SAFETY: a prefetch changes nothing and never faults, even at an invalid address.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
     };
-    // SAFETY: a prefetch changes nothing and never faults, whatever the address.
+    // SAFETY: a prefetch changes nothing and never faults, even at an invalid address.
     #[cfg(target_arch = "aarch64")]
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly))

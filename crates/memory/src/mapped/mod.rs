@@ -1,16 +1,16 @@
-//! The mapped file: its layout and every access to its words. Every folder except `probes` may use
-//! it.
+//! The mapped file: its layout and every access to its words. All other modules except `probes` may
+//! use it.
 //!
 //! From the lowest-level file to the highest:
 //!
-//! - `layout`: where everything lies in the file.
-//! - `classes`: size classes of blocks.
-//! - `fingerprint`: whether two builds agree on the layout.
+//! - `layout`: the offsets and sizes of everything in the file.
+//! - `classes`: the size classes of blocks.
+//! - `fingerprint`: a hash that shows whether two builds use the same layout.
 //! - `platform`: the few system calls that the store needs.
-//! - `futex`: sleeping until a word changes, and waking the sleepers.
+//! - `futex`: sleeping until a word changes, and waking sleeping threads.
 //! - `map`: mappings of files and of memory.
-//! - `fork_mutex`: a mutex for process-private state that a forked child never finds locked.
-//! - `thread_cached`: values that a thread keeps from one call to the next.
+//! - `fork_mutex`: a mutex for process-private state that never stays locked in a forked child.
+//! - `thread_cached`: values that a thread caches from one call to the next.
 //! - `words`: locks and other words with a special meaning.
 //! - `blocks`: bulk copies of words.
 //! - `overlay`: the old values of words that unfinished changes have modified.
@@ -20,7 +20,7 @@
 //! - `stores`: stores into the file, and copies within it.
 //! - `checked_place`: offsets that are checked once and read many times.
 //! - `shard_words`: the words that every transaction uses, located and checked once.
-//! - `overlaid`: a mapping that is read through an overlay.
+//! - `overlaid`: a mapping that reads through an overlay.
 
 mod blocks;
 pub(crate) mod checked_place;

@@ -1,4 +1,4 @@
-//! A view of a mapping in which an overlay supplies the old values of changed words (R9).
+//! A view of a mapping in which an overlay replaces changed words with their old values (R9).
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 use crate::mapped::mapping::Mapping;
 use crate::mapped::overlay::{Changed, Overlay, SavedWords};
 
-/// A mapping that reads through an overlay.
+/// A mapping whose reads consult an overlay, which contains the old values of changed words.
 pub(crate) struct Overlaid<'m> {
     mapping: Mapping,
     _below: PhantomData<&'m Mapping>,
@@ -25,8 +25,8 @@ impl Mapping {
 }
 
 impl Overlaid<'_> {
-    /// Adds words that log entries saved. Returns true if any of those words was read before the
-    /// overlay contained it.
+    /// Adds words that undo log entries saved. Returns true if any of those words was read before
+    /// the overlay contained it.
     pub(crate) fn add_saved(&self, saved: &SavedWords) -> bool {
         let overlay = self.mapping.overlay.as_ref();
         overlay.is_some_and(|overlay| overlay.add(saved))
@@ -38,7 +38,7 @@ impl Overlaid<'_> {
         overlay.map_or_else(Changed::default, Overlay::take_changed)
     }
 
-    /// Forgets which ranges have been read.
+    /// Clears the list of ranges that have been read.
     pub(crate) fn forget_reads(&self) {
         if let Some(overlay) = &self.mapping.overlay {
             overlay.forget_reads();

@@ -1,10 +1,10 @@
 //! Overlays: the old values of words that unfinished changes have modified, for readers of the
 //! mapped file (R9).
 //!
-//! An overlay holds a copy of the old words found in the undo logs. A mapping *under* an overlay
+//! An overlay contains a copy of the old words found in the undo logs. A mapping *under* an overlay
 //! reads those words from the overlay and all other words from the file. The overlay also records
-//! each range that is read: if the log later turns out to cover such a range, the read may have
-//! seen a change and does not count.
+//! every range that is read: if the log later turns out to cover such a range, the read may have
+//! seen an unfinished change and is discarded.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -14,49 +14,50 @@ use crate::mapped::blocks;
 use crate::mapped::fork_mutex::{ForkGuard, ForkMutex};
 use crate::mapped::map::Map;
 
-/// Number of bytes copied at a time before changed words are replaced by their old values.
+/// The number of bytes that are copied before changed words in them are replaced by their old
+/// values.
 const CHUNK: u64 = 64 * 1024;
 
-/// Maps the offset of a range's first word to the offset after its last word and the index of its
-/// first value in the contents.
+/// Maps the offset of a range's first word to the end offset of the range and the index of the
+/// range's first value in the contents.
 type Ranges = BTreeMap<u64, (u64, usize)>;
 
-/// Words that undo log entries saved.
+/// Words saved by undo log entries.
 #[derive(Default)]
 pub(crate) struct SavedWords {
-    /// For each entry, newest first: the start and end offset of its words, and the index of its
-    /// first value in `contents`.
+    /// For each entry, newest first: the start and end offset of its words, and the index of the
+    /// first of their values in `contents`.
     pub(crate) entries: Vec<((u64, u64), usize)>,
     /// The values that the words had when they were saved.
     pub(crate) contents: Vec<u64>,
 }
 
-/// Words that were changed, with the values they had before.
+/// Words that were changed, with their previous values.
 #[derive(Default)]
 pub(crate) struct Changed {
     ranges: Ranges,
     contents: Vec<u64>,
 }
 
-/// The overlay built from a long log, cached for the next reader of the shard: while a writer is
-/// stopped in the middle of a long change, every reader of the shard needs this overlay.
+/// The overlay built from a long log, cached for the next reader of the shard. As long as a writer
+/// is stopped in the middle of a long change, every reader of the shard needs this overlay.
 pub(crate) struct LoggedChanges {
-    /// The shard's version counter when the log was read. While this value stays the same, the log
-    /// only grows or only shrinks.
+    /// The shard's version counter when the log was read. As long as this value is unchanged, the
+    /// log either only grows or only shrinks.
     pub(crate) counter: u64,
-    /// Number of bytes of the log that `changed` covers.
+    /// The number of bytes of the log that `changed` covers.
     pub(crate) tail: u64,
     pub(crate) changed: Changed,
 }
 
-/// Words as they were before unfinished changes, plus the file ranges that were read. Grows while a
-/// reader uses it.
+/// The values of words before unfinished changes, plus the file ranges that were read. Grows while
+/// a reader uses it.
 pub(crate) struct Overlay(ForkMutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
     changed: Changed,
-    /// Ranges that were read, as pairs of start and end offset.
+    /// The ranges that were read, as pairs of start and end offset.
     read: Vec<(u64, u64)>,
 }
 
@@ -75,8 +76,8 @@ impl Overlay {
     }
 
     /// Adds the words that log entries saved, oldest first. A word that is already present keeps
-    /// its value, because its first saved value is the right one. Returns true if a newly added
-    /// word had already been read.
+    /// its value, because the value saved first is the original. Returns true if a newly added word
+    /// had already been read.
     pub(super) fn add(&self, saved: &SavedWords) -> bool {
         let mut inner = self.inner();
         inner.sort_reads();
@@ -93,8 +94,8 @@ impl Overlay {
     }
 }
 
-/// Adds a range whose first value has the index `first`, and calls `added` with each part that was
-/// not present yet.
+/// Adds a range whose first value is at index `first`, and calls `added` with each subrange that
+/// was not yet present.
 fn add(ranges: &mut Ranges, (at, end): (u64, u64), first: usize, mut added: impl FnMut(u64, u64)) {
     let mut start = at;
     while start < end {
@@ -120,7 +121,7 @@ fn have(ranges: &[(u64, u64)], start: u64, end: u64) -> bool {
 }
 
 impl Inner {
-    /// Sorts the ranges that were read and merges those that touch.
+    /// Sorts the ranges that were read and merges adjacent and overlapping ranges.
     fn sort_reads(&mut self) {
         self.read.sort_unstable();
         self.read.dedup_by(|next, last| {
@@ -148,7 +149,8 @@ impl Changed {
         (at < end).then(|| self.contents[index])
     }
 
-    /// Iterates over the changed parts of a range: the offset of each part and its old values.
+    /// Iterates over the changed subranges of a range, yielding the offset and the old values of
+    /// each.
     fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, &[u64])> {
         let first = self.ranges.range(..start).next_back();
         let parts = first.into_iter().chain(self.ranges.range(start..end));
@@ -160,9 +162,9 @@ impl Changed {
     }
 }
 
-/// Reads of the mapped file through an overlay.
+/// Reads the mapped file through an overlay.
 impl Overlay {
-    /// Records a range as read and returns the locked overlay.
+    /// Records that a range was read and returns the locked overlay.
     fn over(&self, file: &Map, at: u64, length: u64) -> ForkGuard<'_, Inner> {
         let end = at.saturating_add(length);
         if !at.is_multiple_of(8) || end > file.length() {
@@ -182,8 +184,8 @@ impl Overlay {
         old.unwrap_or_else(|| word.load(Ordering::Relaxed))
     }
 
-    /// Calls `each` with successive chunks of a range until it returns false. The first argument is
-    /// the chunk's distance in bytes from the start of the range.
+    /// Calls `each` with successive chunks of a range until `each` returns false. The first
+    /// argument is the chunk's distance in bytes from the start of the range.
     fn each_chunk(
         &self,
         file: &Map,
@@ -208,8 +210,8 @@ impl Overlay {
                 let first = ((from - start) / 8) as usize;
                 words[first..first + old.len()].copy_from_slice(old);
             }
-            // SAFETY: the byte slice covers exactly the words of `words`, which stays borrowed
-            // while the slice lives.
+            // SAFETY: the byte slice covers exactly the words of `words`, which stays borrowed as
+            // long as the slice is in use.
             let bytes = unsafe {
                 std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(words))
             };
@@ -237,7 +239,7 @@ impl Overlay {
         });
     }
 
-    /// Fills all of `out` with the bytes starting at an offset.
+    /// Fills `out` with the bytes starting at an offset.
     pub(super) fn copy(&self, file: &Map, at: u64, out: &mut [MaybeUninit<u8>]) {
         self.each_chunk(file, at, out.len() as u64, |start, bytes| {
             let target = &mut out[start..start + bytes.len()];
@@ -263,13 +265,13 @@ impl Overlay {
         std::mem::take(&mut self.inner().changed)
     }
 
-    /// Forgets which ranges have been read.
+    /// Clears the list of ranges that have been read.
     pub(super) fn forget_reads(&self) {
         self.inner().read.clear();
     }
 }
 
-/// Panics because a read used an offset outside the file or not aligned.
+/// Panics because a read used an offset that is misaligned or outside the file.
 #[cold]
 pub(super) fn outside(at: u64, length: u64) -> ! {
     panic!("offset {at:#x} with {length} bytes is outside the file")

@@ -1,4 +1,4 @@
-//! The few system calls that the store needs, each wrapped once.
+//! Wrappers of the few system calls that the store needs.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -9,14 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// Identity of a file: its device and inode.
+/// The identity of a file: its device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId {
     device: u64,
     inode: u64,
 }
 
-/// The parts of a `stat` result that the store uses.
+/// The fields of a `stat` result that the store uses.
 pub(crate) struct FileStatus {
     pub(crate) id: FileId,
     pub(crate) length: u64,
@@ -59,7 +59,7 @@ pub(crate) fn create_unnamed(directory: &Path) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
-/// Gives an unnamed file a name. Fails if the name is taken.
+/// Gives an unnamed file a name. Fails if the path exists.
 pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
     let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("no zero byte");
     let to = path_string(path)?;
@@ -84,7 +84,7 @@ fn status_of(raw: &libc::stat) -> FileStatus {
 
 /// Returns the status of an open file (`fstat`).
 pub(crate) fn status(file: &File) -> io::Result<FileStatus> {
-    // SAFETY: `stat` is plain data, for which all bytes zero is a valid value.
+    // SAFETY: `stat` is plain data, and all zeros is a valid value for it.
     let mut raw: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `raw` is writable.
     check(unsafe { libc::fstat(file.as_raw_fd(), &mut raw) })?;
@@ -94,14 +94,14 @@ pub(crate) fn status(file: &File) -> io::Result<FileStatus> {
 /// Returns the status of a path without following a symlink (`lstat`).
 pub(crate) fn status_of_path(path: &Path) -> io::Result<FileStatus> {
     let path = path_string(path)?;
-    // SAFETY: `stat` is plain data, for which all bytes zero is a valid value.
+    // SAFETY: `stat` is plain data, and all zeros is a valid value for it.
     let mut raw: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: `path` is zero-terminated and `raw` is writable.
     check(unsafe { libc::lstat(path.as_ptr(), &mut raw) })?;
     Ok(status_of(&raw))
 }
 
-/// Returns true if the file is on tmpfs or ramfs, whose content does not survive a power failure.
+/// Returns true if the file is on tmpfs or ramfs, whose contents do not survive a power failure.
 pub(crate) fn is_in_memory(file: &File) -> io::Result<bool> {
     // The magic numbers of tmpfs and ramfs.
     Ok(matches!(file_system(file)?, 0x0102_1994 | 0x8584_58f6))
@@ -109,15 +109,15 @@ pub(crate) fn is_in_memory(file: &File) -> io::Result<bool> {
 
 /// Returns the magic number of the file system that holds a file.
 fn file_system(file: &File) -> io::Result<u64> {
-    // SAFETY: `statfs` is plain data, for which all bytes zero is a valid value.
+    // SAFETY: `statfs` is plain data, and all zeros is a valid value for it.
     let mut raw: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `raw` is writable.
     check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut raw) })?;
     Ok(raw.f_type as u64 & 0xffff_ffff)
 }
 
-/// Returns the name of the file system if it is unsuitable: a mapped store would not be coherent
-/// there, or processes would see different files.
+/// Returns the name of the file system if it is unsuitable, because it does not keep mappings of a
+/// file coherent or shows processes different files.
 pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static str>> {
     // Magic numbers from linux/magic.h and the file systems' own headers.
     Ok(match file_system(file)? {
@@ -134,7 +134,7 @@ pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static 
 
 /// Returns the total size in bytes of the file system that holds `file`.
 pub(crate) fn file_system_size(file: &File) -> io::Result<u64> {
-    // SAFETY: `statvfs` is plain data, for which all bytes zero is a valid value.
+    // SAFETY: `statvfs` is plain data, and all zeros is a valid value for it.
     let mut raw: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `raw` is writable.
     check(unsafe { libc::fstatvfs(file.as_raw_fd(), &mut raw) })?;
@@ -147,7 +147,7 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Backs a range of the file with memory (H2).
+/// Backs a range of the file with memory, so that later writes cannot fail (H2).
 pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
     // SAFETY: the descriptor is open, and the call touches no memory of this process.
     let result = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as i64, length as i64) };
@@ -158,13 +158,13 @@ pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
     }
 }
 
-/// Tries to take an exclusive lock on one byte of the file, for this open file description, without
-/// waiting (L1).
+/// Tries, without waiting, to acquire an exclusive lock on one byte of the file for this open file
+/// description (L1).
 pub(crate) fn try_lock_byte(file: &File, at: u64) -> io::Result<bool> {
     set_byte_lock(file, libc::F_WRLCK, at)
 }
 
-/// Tries to take a shared lock on one byte of the file, without waiting.
+/// Tries, without waiting, to acquire a shared lock on one byte of the file.
 pub(crate) fn share_byte(file: &File, at: u64) -> io::Result<bool> {
     set_byte_lock(file, libc::F_RDLCK, at)
 }
@@ -218,8 +218,8 @@ fn range_lock(kind: libc::c_int, start: u64, length: u64) -> libc::flock {
     }
 }
 
-/// Returns true if all threads of a process have ended. `pid` is the process' number in the pid
-/// namespace of the caller.
+/// Returns true if all threads of a process have ended. `pid` is the process's number in the
+/// caller's pid namespace.
 pub(crate) fn process_has_ended(pid: u32) -> bool {
     let pid = pid as libc::pid_t;
     if pid <= 0 {
@@ -235,19 +235,19 @@ pub(crate) fn process_has_ended(pid: u32) -> bool {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: the argument is one valid `pollfd`. A pidfd becomes readable once the process has
-        // ended, even before its parent has reaped it.
+        // SAFETY: the argument is one valid `pollfd`. A pidfd becomes readable when the process
+        // ends, even before its parent reaps it.
         return unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0;
     }
-    // Fallback where `pidfd_open` fails, because the call or a free descriptor is missing: a zombie
-    // counts as alive.
-    // SAFETY: signal 0 is not delivered, it only checks that the process exists.
+    // Fallback if `pidfd_open` fails, because the system lacks the call or no descriptor is free: a
+    // zombie counts as alive.
+    // SAFETY: signal 0 is not delivered; the call only checks whether the process exists.
     let result = unsafe { libc::kill(pid, 0) };
     result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Returns the kernel's ID of the current boot, a UUID in text form, or `None` if it is
-/// unavailable. A single read returns all of it.
+/// unavailable.
 pub(crate) fn boot_id() -> Option<[u8; 36]> {
     let mut id = [0; 36];
     let mut file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
@@ -255,7 +255,7 @@ pub(crate) fn boot_id() -> Option<[u8; 36]> {
 }
 
 /// Returns the number of this process's pid namespace, or 0 if it is unknown. Namespaces that exist
-/// at the same time have different numbers.
+/// simultaneously have different numbers.
 pub(crate) fn pid_namespace() -> u32 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |status| status.ino() as u32)
 }
@@ -275,15 +275,15 @@ pub(crate) fn timer(period: Duration) -> io::Result<OwnedFd> {
         it_interval: period,
         it_value: period,
     };
-    // SAFETY: the descriptor is a timer, `times` is readable, and a null pointer declines the old
-    // times.
+    // SAFETY: the descriptor is a timer, `times` is readable, and the null pointer means that the
+    // old times are not returned.
     let result =
         unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &times, std::ptr::null_mut()) };
     check(result)?;
     Ok(timer)
 }
 
-/// Consumes the expirations of a timer, so that it is no longer readable.
+/// Consumes the expirations of a timer, so that its descriptor is no longer readable.
 pub(crate) fn read_timer(timer: &OwnedFd) {
     let mut periods = 0_u64;
     // SAFETY: the descriptor is open and `periods` is writable. If no period has passed, the read
@@ -291,7 +291,7 @@ pub(crate) fn read_timer(timer: &OwnedFd) {
     unsafe { libc::read(timer.as_raw_fd(), (&raw mut periods).cast(), 8) };
 }
 
-/// Returns a descriptor that is readable while any of the given descriptors is.
+/// Returns a descriptor that is readable while at least one of the given descriptors is readable.
 pub(crate) fn poll_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
     // SAFETY: the call touches no memory of this process.
     let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -315,12 +315,12 @@ pub(crate) fn poll_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
     Ok(poll)
 }
 
-/// Receives from a socket into memory at `target` and, once that is full, into the spare capacity
-/// of `more`, in one call. Returns the total number of bytes received.
+/// Receives from a socket into memory at `target` and, once that memory is full, into the spare
+/// capacity of `more`, in one call. Returns the total number of bytes received.
 ///
 /// # Safety
-/// `target` must be valid for writes of `length` bytes, and no Rust reference to any of them may be
-/// in use.
+/// `target` must be valid for writes of `length` bytes, and no Rust reference to any of these bytes
+/// may be in use.
 pub(crate) unsafe fn receive(
     socket: BorrowedFd<'_>,
     target: *mut u8,
@@ -338,26 +338,26 @@ pub(crate) unsafe fn receive(
             iov_len: room.len(),
         },
     ];
-    // SAFETY: the caller guarantees that the first part is writable; the second is the spare
+    // SAFETY: the caller guarantees that `target` is writable; the second buffer is the spare
     // capacity of an exclusively borrowed vector.
     let received = unsafe { libc::readv(socket.as_raw_fd(), parts.as_ptr(), 2) };
     let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     let beyond = received.saturating_sub(length);
-    // SAFETY: once the first part was full, the kernel wrote `beyond` bytes into the spare
+    // SAFETY: after filling the first buffer, the kernel wrote `beyond` bytes into the spare
     // capacity.
     unsafe { more.set_len(more.len() + beyond) };
     Ok(received)
 }
 
-/// Returns milliseconds since boot from a coarse clock: a reading costs a few nanoseconds and is
-/// accurate to a few milliseconds.
+/// Returns milliseconds since boot from a coarse clock, which costs a few nanoseconds to read and
+/// is accurate to a few milliseconds.
 #[inline]
 pub fn coarse_milliseconds() -> u64 {
     milliseconds_of(libc::CLOCK_MONOTONIC_COARSE)
 }
 
-/// Returns milliseconds since boot, including time in which the machine was suspended. Changes of
-/// the system time do not affect this clock, and all processes of a machine read the same value.
+/// Returns milliseconds since boot, including time during which the machine was suspended.
+/// Adjusting the system time does not affect this clock, and all processes on a machine share it.
 #[inline]
 pub fn boot_milliseconds() -> u64 {
     milliseconds_of(libc::CLOCK_BOOTTIME)
@@ -395,14 +395,15 @@ fn milliseconds_of(clock: libc::clockid_t) -> u64 {
     seconds * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// Registers three functions to run around every `fork` of this process.
+/// Registers functions that run before every `fork` of this process, and after it in the parent and
+/// in the child.
 pub(crate) fn at_fork(
     prepare: unsafe extern "C" fn(),
     parent: unsafe extern "C" fn(),
     child: unsafe extern "C" fn(),
 ) {
-    // SAFETY: the functions are `extern "C"`, exist for the whole run of the program and, as
-    // `pthread_atfork` requires, only touch an atomic.
+    // SAFETY: the functions are `extern "C"`, are never unloaded and, as `pthread_atfork` requires,
+    // only access an atomic.
     let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     assert_eq!(result, 0, "pthread_atfork: out of memory");
 }
@@ -415,8 +416,8 @@ pub(crate) fn this_thread() -> usize {
 
 /// Fills a buffer with random bytes from the kernel.
 pub(crate) fn random(buffer: &mut [u8]) -> io::Result<()> {
-    // SAFETY: the buffer is writable for its length. Requests of up to 256 bytes are never cut
-    // short.
+    // SAFETY: the buffer is writable for its entire length. The kernel never truncates requests of
+    // up to 256 bytes.
     let length = unsafe { libc::getrandom(buffer.as_mut_ptr().cast(), buffer.len(), 0) };
     if length == buffer.len() as isize {
         Ok(())

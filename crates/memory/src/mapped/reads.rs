@@ -1,5 +1,5 @@
-//! Copies out of the mapped file and comparisons with it, for long reads of ranges that were
-//! checked.
+//! Copies ranges out of the mapped file and compares them with bytes. The caller must have checked
+//! each range.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use crate::mapped::mapping::Mapping;
 use crate::mapped::words::{last_word, words_of};
 
 impl Mapping {
-    /// Appends a range that was checked to `out`.
+    /// Appends an already checked range to `out`.
     #[inline(always)]
     pub(crate) fn append_to(&self, at: u64, length: usize, out: &mut Vec<u8>) {
         let whole = length.next_multiple_of(8);
@@ -20,8 +20,8 @@ impl Mapping {
         let before = out.len();
         out.reserve(whole);
         // SAFETY: `reserve` made room for `whole` more bytes; the source is aligned and inside the
-        // mapping (checked above) and is read with atomic words; afterwards the bytes up to `before
-        // + length` are initialized.
+        // mapping (checked above) and is read with atomic words. The bytes up to `before + length`
+        // are then initialized.
         unsafe {
             let source = self.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().add(before).cast::<u64>();
@@ -31,7 +31,7 @@ impl Mapping {
     }
 
     /// Like [`append_to`](Self::append_to), but starts `skip` bytes, fewer than 8, after the start
-    /// of the range that was checked.
+    /// of the checked range.
     #[inline(always)]
     pub(crate) fn append_from(&self, at: u64, skip: usize, length: usize, out: &mut Vec<u8>) {
         assert!(skip < 8);
@@ -46,8 +46,8 @@ impl Mapping {
         out.reserve(length.saturating_add(8));
         // SAFETY: the source is aligned and inside the mapping (checked above) and is read with
         // atomic words. The writes cover 8 bytes, then whole words up to `words * 8 - skip` bytes,
-        // which is less than the `length + 8` bytes that `reserve` made room for. Afterwards the
-        // bytes up to `before + length` are initialized.
+        // which is less than the `length + 8` bytes that `reserve` made room for. The bytes up to
+        // `before + length` are then initialized.
         unsafe {
             let source = self.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().add(before);
@@ -59,7 +59,7 @@ impl Mapping {
         }
     }
 
-    /// Copies a range that was checked into all of `out`, which may be uninitialized.
+    /// Fills `out`, which may be uninitialized, from an already checked range.
     #[inline(always)]
     pub(crate) fn copy_into(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
         let whole = out.len() / 8;
@@ -67,7 +67,7 @@ impl Mapping {
             return self.copy_under_overlay(at, out);
         }
         // SAFETY: the source is aligned and inside the mapping (checked above) and is read with
-        // atomic words; the target is a slice that the caller lends exclusively.
+        // atomic words; the target is an exclusively borrowed slice.
         unsafe {
             let source = self.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().cast::<u64>();
@@ -81,7 +81,7 @@ impl Mapping {
         }
     }
 
-    /// Returns true if a range that was checked equals `bytes`.
+    /// Returns true if an already checked range equals `bytes`.
     #[inline(always)]
     pub(crate) fn equals(&self, at: u64, bytes: &[u8]) -> bool {
         let whole = bytes.len() / 8;
@@ -110,7 +110,7 @@ impl Mapping {
         true
     }
 
-    /// Copies a page into `other`, a private mapping with the same layout.
+    /// Copies a page into `other`, a private mapping that has the same layout.
     #[inline]
     pub(crate) fn copy_page_to(&self, other: &Mapping, from: u64, to: u64) {
         let last = self.layout().file_length - PAGE;
@@ -121,8 +121,8 @@ impl Mapping {
                 && from <= last
                 && to <= last
         );
-        // SAFETY: both offsets are multiples of 8, and each page lies inside its mapping: `new`
-        // asserts that a mapping is as long as its layout says, and the two layouts are equal.
+        // SAFETY: both offsets are multiples of 8, and each page lies inside its mapping, because
+        // `new` asserts that a mapping's length matches its layout, and the two layouts are equal.
         unsafe {
             let source = self.start().add(from as usize).cast::<u64>();
             let target = other.start().add(to as usize).cast::<u64>();

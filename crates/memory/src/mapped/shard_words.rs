@@ -1,4 +1,4 @@
-//! Words that every transaction uses: those of its shards and of its record, located and checked
+//! The words of shards and transaction records that every transaction uses, located and checked
 //! once.
 
 use std::marker::PhantomData;
@@ -9,14 +9,14 @@ use crate::mapped::layout::{SLOTS, shard, slot};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::words::Lock;
 
-/// Number of undo log bytes that are treated as short. They are backed by memory in every store,
-/// and up to this length the log is not searched for words that it already holds.
+/// The maximum length in bytes of an undo log that counts as short. This part of the log is backed
+/// by memory in every store, and a short log is not searched for words that it already contains.
 pub(crate) const SHORT_LOG: u64 = 4096;
 const _: () = assert!(SHORT_LOG <= shard::LOG_RESERVED_MIN);
-/// Number of words after an entry's body that describe the entry.
+/// The number of words after an entry's body that describe the entry.
 pub(crate) const DESCRIPTION: u64 = 2;
 
-/// The words of a shard that precede its hints, and the short part of its undo log.
+/// The words of a shard that precede its hint table, and the short part of its undo log.
 #[derive(Clone, Copy)]
 pub(crate) struct ShardWords<'m> {
     start: NonNull<u8>,
@@ -25,10 +25,13 @@ pub(crate) struct ShardWords<'m> {
 
 impl Mapping {
     /// Returns the words of a shard.
+    ///
+    /// # Panics
+    /// If there is no shard with this index.
     #[inline(always)]
     pub(crate) fn shard_words(&self, index: usize) -> ShardWords<'_> {
         assert!(index < self.layout().shards);
-        // SAFETY: the assertion above checks the index.
+        // SAFETY: the index is below the number of shards (asserted).
         unsafe { self.shard_words_unchecked(index) }
     }
 
@@ -38,18 +41,17 @@ impl Mapping {
     /// `index` must be below the number of shards.
     #[inline(always)]
     unsafe fn shard_words_unchecked(&self, index: usize) -> ShardWords<'_> {
-        // SAFETY: the layout has a place for each shard, and the mapping is as long as the layout
-        // says.
+        // SAFETY: the layout contains each shard, and the length of the mapping matches the layout.
         let start = unsafe { self.start().add(self.layout().shard(index) as usize) };
         ShardWords {
             // SAFETY: a shard never starts at the beginning of the mapping, and a mapping never
-            // starts at the null address.
+            // starts at address 0.
             start: unsafe { NonNull::new_unchecked(start) },
             mapping: PhantomData,
         }
     }
 
-    /// Returns a word of a shard's roots as this mapping shows it.
+    /// Returns a word of a shard's roots, read through the overlay if this mapping has one.
     ///
     /// # Panics
     /// If `word` or `index` is out of range.
@@ -58,7 +60,7 @@ impl Mapping {
         if index >= self.direct_shards {
             return self.root_under_overlay(index, word);
         }
-        // SAFETY: `direct_shards` is at most the number of shards, and `index` is below it.
+        // SAFETY: `index` is below `direct_shards`, which is at most the number of shards.
         let shard = unsafe { self.shard_words_unchecked(index) };
         shard.root(word).load(Ordering::Relaxed)
     }
@@ -77,9 +79,9 @@ impl Mapping {
         if index >= self.direct_shards {
             return None;
         }
-        // SAFETY: `direct_shards` is at most the number of shards, and `index` is below it.
+        // SAFETY: `index` is below `direct_shards`, which is at most the number of shards.
         let shard = unsafe { self.shard_words_unchecked(index) };
-        // SAFETY: the words are aligned, lie in the shard (asserted), and live as long as the
+        // SAFETY: the words are aligned, are in the shard (asserted), and live as long as the
         // mapping; all access to them is atomic.
         Some(unsafe { &*std::ptr::from_ref(shard.root(first)).cast::<[AtomicU64; N]>() })
     }
@@ -90,7 +92,7 @@ impl Mapping {
         self.load(self.layout().shard(index) + shard::ROOTS + word as u64 * 8)
     }
 
-    /// Returns the words of a record in an entry of the process table.
+    /// Returns the words of a transaction record in an entry of the process table.
     #[inline(always)]
     pub(crate) fn record_words(&self, slot_index: u64, record: u64) -> RecordWords<'_> {
         assert!(slot_index < SLOTS && record < slot::RECORD_COUNT);
@@ -103,7 +105,8 @@ impl Mapping {
 }
 
 impl<'m> ShardWords<'m> {
-    /// Returns the word `AT` bytes after the start of the shard, which must precede the hints.
+    /// Returns the word `AT` bytes after the start of the shard. The word must precede the hint
+    /// table.
     #[inline(always)]
     pub(crate) fn word<const AT: u64>(self) -> &'m AtomicU64 {
         const { assert!(AT.is_multiple_of(8) && AT < shard::HINTS) };
@@ -131,8 +134,8 @@ impl<'m> ShardWords<'m> {
     /// Returns the shard's lock.
     #[inline(always)]
     pub(crate) fn lock(self) -> &'m Lock {
-        // SAFETY: the lock is the two halves of an aligned word in the shard that lives as long as
-        // the mapping; both halves are atomic.
+        // SAFETY: the lock consists of two atomic half words in an aligned word of the shard, which
+        // lives as long as the mapping.
         unsafe { &*self.start.as_ptr().add(shard::LOCK as usize).cast::<Lock>() }
     }
 
@@ -146,8 +149,9 @@ impl<'m> ShardWords<'m> {
         self.word::<AT>().store(value, Ordering::Relaxed);
     }
 
-    /// Appends an entry to the undo log: words of the store after the first `tail` bytes, then a
-    /// description. Returns the new length of the log, or `None` if it would exceed the short part.
+    /// Appends an entry to the undo log, which is `tail` bytes long: `words` words of the store,
+    /// then a description. Returns the new length of the log, or `None` if it would exceed the
+    /// short part.
     #[inline(always)]
     pub(crate) fn copy_to_log(
         self,
@@ -157,13 +161,13 @@ impl<'m> ShardWords<'m> {
         description: [u64; DESCRIPTION as usize],
     ) -> Option<u64> {
         const ROOM: u64 = SHORT_LOG / 8 - DESCRIPTION;
-        // Rounds down, because a damaged tail need not be a multiple of 8.
+        // Round down, because a damaged tail need not be a multiple of 8.
         let first = tail / 8;
         if words > ROOM || first > ROOM - words {
             return None;
         }
         // SAFETY: the log starts at a page boundary `shard::LOG` bytes into the shard, and the body
-        // and the description lie in its short part (checked above).
+        // and the description are in its short part (checked above).
         unsafe {
             let body = self.start.as_ptr().add(shard::LOG as usize).cast::<u64>();
             let body = body.add(first as usize);
@@ -177,13 +181,13 @@ impl<'m> ShardWords<'m> {
     }
 }
 
-/// The words of a transaction record: the current transaction, and the one committed most recently
+/// The words of a transaction record: the current transaction and the most recently committed one
 /// (W6).
 #[derive(Clone, Copy)]
 pub(crate) struct RecordWords<'m>(&'m [AtomicU64; (slot::RECORD_STRIDE / 8) as usize]);
 
 impl<'m> RecordWords<'m> {
-    /// Returns the word at byte `AT` of the record.
+    /// Returns the word `AT` bytes after the start of the record.
     #[inline(always)]
     pub(crate) fn word<const AT: u64>(self) -> &'m AtomicU64 {
         const { assert!(AT.is_multiple_of(8) && AT < slot::RECORD_STRIDE) };

@@ -1,4 +1,4 @@
-//! All stores into the mapped file that go through an offset: words, copies and sums (S1).
+//! Stores into the mapped file at an offset: words, copies and additions (S1).
 //!
 //! In debug builds, each store asserts that no copy of the store still needs the bytes it
 //! overwrites (C1).
@@ -22,7 +22,7 @@ impl Mapping {
         self.word(at).store(value, Ordering::Relaxed);
     }
 
-    /// Copies `bytes` into a range that was checked, padding the last word with zeros.
+    /// Copies `bytes` into an already checked range, padding the last word with zeros.
     #[inline]
     pub(crate) fn copy_from(&self, at: u64, bytes: &[u8]) {
         debug_assert!(
@@ -33,8 +33,8 @@ impl Mapping {
     }
 
     /// Copies `bytes` into a staged block, like [`copy_from`](Self::copy_from). Staged blocks need
-    /// no copy-on-write check: their pages are either not part of a copy or were saved when the
-    /// block was staged.
+    /// no copy-on-write check: either their pages are not part of a copy, or they were saved when
+    /// the block was staged.
     #[inline]
     pub(crate) fn fill_staged(&self, at: u64, bytes: &[u8]) {
         let whole = bytes.len() / 8;
@@ -66,7 +66,7 @@ impl Mapping {
     ) -> io::Result<usize> {
         assert!(self.writable() && at + length <= self.layout().file_length);
         // SAFETY: the target is inside the mapping and writable (asserted), and no Rust reference
-        // covers it: the kernel writes to it like another process.
+        // covers it. The kernel writes to it as another process would.
         unsafe {
             let target = self.start().add(at as usize);
             platform::receive(socket, target, length as usize, more)
@@ -90,7 +90,7 @@ impl Mapping {
                 && from <= room - words * 8
                 && to <= room - words * 8
         );
-        // SAFETY: both offsets are multiples of 8, and both ranges lie inside the mapping
+        // SAFETY: both offsets are multiples of 8, and both ranges are inside the mapping
         // (asserted).
         unsafe {
             let source = self.start().add(from as usize).cast::<u64>();
@@ -99,7 +99,7 @@ impl Mapping {
         }
     }
 
-    /// Adds `change` to each of `words` consecutive words in a range that was checked.
+    /// Adds `change` to each of `words` consecutive words in an already checked range.
     #[inline(always)]
     pub(crate) fn add_to_words(&self, at: u64, words: u64, change: u64) {
         debug_assert!(

@@ -1,15 +1,16 @@
-//! Thread-local values, such as buffers, that are kept from one call to the next.
+//! Thread-local values, such as buffers, that are cached from one call to the next.
 //!
 //! When a thread ends, its thread-locals are dropped in an unspecified order, and destructors that
-//! run later may still call functions that use a cached value. Such a call gets a new value.
+//! run later may still call functions that use a cached value. Such a call uses a new value.
 //! `LocalKey::with`, and anything built on it, would panic.
 
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// A thread-local value that one call at a time may use.
+/// A thread-local value that only one call uses at any time.
 pub trait ThreadCached<T: Default> {
-    /// Takes the value out. Returns a new value in a nested call or when the thread is ending.
+    /// Removes the value from the cache. Returns a new value in a nested call or if the thread is
+    /// ending.
     fn take_cached(&'static self) -> T;
 
     /// Puts the value back for the next call, or drops it if the thread is ending.

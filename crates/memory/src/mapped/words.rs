@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A lock in the segment: its word, and how often it was taken. All threads of a process take a
-/// lock as the same owner, so only the count tells a waiter that the lock has changed hands.
+/// A lock in the segment: its lock word, and the number of times that it was acquired. All threads
+/// of a process acquire a lock as the same owner, so only the count shows a waiter that the lock
+/// has changed hands.
 #[repr(C)]
 pub(crate) struct Lock {
     word: AtomicU32,
@@ -11,20 +12,20 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Returns the word that waiters sleep on.
+    /// Returns the futex word on which waiters sleep.
     #[inline(always)]
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// Returns how often the lock was taken. The count wraps around.
+    /// Returns the number of times that the lock was acquired. The count wraps around.
     #[inline(always)]
     pub(crate) fn turns(&self) -> u32 {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// Counts an acquisition of the lock. The caller holds the lock, so no other thread stores the
-    /// count.
+    /// Counts an acquisition of the lock. Only the lock's owner may call this, so no other thread
+    /// stores the count.
     #[inline(always)]
     pub(crate) fn count(&self) {
         self.turns
@@ -32,14 +33,14 @@ impl Lock {
     }
 }
 
-/// Returns the number of words that `bytes` bytes take. `bytes` must be smaller than the file.
+/// Returns the number of words that hold `bytes` bytes. `bytes` must be smaller than the file.
 #[inline(always)]
 pub(crate) fn words_of(bytes: u64) -> u64 {
     bytes.wrapping_add(7) / 8
 }
 
-/// Returns the trailing bytes that do not fill a whole word, padded with zeros. There must be at
-/// least one such byte.
+/// Returns the trailing bytes that do not fill a complete word, padded with zeros. At least one
+/// such byte must exist.
 #[inline(always)]
 pub fn last_word(bytes: &[u8]) -> u64 {
     let left = bytes.len() % 8;

@@ -1,9 +1,10 @@
-//! Descriptors for event loops (M4): each combines a datagram socket, to which wakers write, with a
-//! timer.
+//! Bells: descriptors for event loops (M4). Each combines a datagram socket, to which wakers send,
+//! with a timer.
 //!
-//! The sockets are in a directory of mode 0700 next to the store, each named after its seat. A
-//! waker creates a new socket for each wake. It thus keeps no descriptor whose number could later
-//! refer to another file (L2), and pays for the socket only if an event loop is asleep.
+//! The sockets are in a directory of mode 0700 next to the store, and each is named after its seat
+//! (the waiter's word in the process table). A waker creates a new socket for each wake. It
+//! therefore never holds a descriptor whose number could later refer to another file (L2), and the
+//! socket costs nothing unless an event loop is asleep.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -19,18 +20,19 @@ use crate::mapped::platform;
 use crate::messages::seat::{Seat, SeatName};
 use crate::segment::Segment;
 
-/// The longest path that fits into a socket address, in bytes.
+/// The maximum length of a path in a socket address, in bytes.
 const ADDRESS_MAX: usize = 107;
-/// The timer's period, which bounds the delay caused by a lost wake.
+/// The timer's period, which limits the delay if a wake is lost.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A descriptor that becomes readable when the seat is woken, and also ten times a second.
+/// A descriptor that becomes readable when its seat is woken, and also ten times a second.
 #[derive(Debug)]
 pub struct Bell {
-    /// The descriptor handed to the event loop, which is readable when the socket or the timer is.
+    /// The descriptor for the event loop, which is readable when the socket or the timer is
+    /// readable.
     poll: OwnedFd,
     /// The socket and its path. `None` if this process may not create a socket because it has
-    /// dropped its privileges; then only the timer wakes the event loop.
+    /// dropped its privileges; in that case, only the timer wakes the event loop.
     socket: Option<(UnixDatagram, PathBuf)>,
     timer: OwnedFd,
 }
@@ -47,7 +49,7 @@ fn file_name(name: SeatName) -> String {
     format!("{}.{}.{}", name.slot(), name.generation(), name.seat())
 }
 
-/// Calls `body` with a path to the socket that is short enough for a socket address.
+/// Calls `body` with a path to the socket that fits into a socket address.
 fn with_address<R>(
     directory: &Path,
     name: &str,
@@ -64,8 +66,8 @@ fn with_address<R>(
     )))
 }
 
-/// Makes a seat's descriptor readable. Nothing is needed if the waiter is gone or has not yet read
-/// its earlier wakes.
+/// Makes a seat's descriptor readable. Errors are ignored: either the waiter is gone, or it has not
+/// yet read earlier wakes.
 pub(crate) fn ring(store: &Path, name: SeatName) {
     let sent = UnixDatagram::unbound().and_then(|socket| {
         socket.set_nonblocking(true)?;
@@ -73,12 +75,12 @@ pub(crate) fn ring(store: &Path, name: SeatName) {
             socket.send_to(&[1], path)
         })
     });
-    // If sending failed, the waiter's timer makes up for it.
+    // If the send failed, the waiter's timer replaces the wake.
     drop(sent);
 }
 
 impl Segment {
-    /// Creates a descriptor for a seat of this process.
+    /// Creates a bell for a seat of this process, which is a descriptor for event loops.
     pub fn bell(&self, seat: &Seat) -> Result<Bell, Error> {
         let directory = directory(self.path());
         open(&directory, seat.name()).map_err(|source| Error::Io {
@@ -89,7 +91,7 @@ impl Segment {
     }
 }
 
-/// Binds a seat's socket, replacing any file at its path.
+/// Binds a seat's socket after removing any file at its path.
 fn bind(directory: &Path, name: SeatName) -> io::Result<UnixDatagram> {
     prepare(directory)?;
     sweep(directory, name)?;
@@ -98,7 +100,8 @@ fn bind(directory: &Path, name: SeatName) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Creates the directory, or fails if it exists and does not belong to this user alone.
+/// Creates the directory, or checks that an existing directory belongs to this user and is
+/// inaccessible to others.
 fn prepare(directory: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -115,7 +118,7 @@ fn prepare(directory: &Path) -> io::Result<()> {
     ))
 }
 
-/// Removes the sockets that earlier owners of the slot left.
+/// Removes the sockets left by earlier owners of the slot.
 fn sweep(directory: &Path, name: SeatName) -> io::Result<()> {
     let slot = format!("{}.", name.slot());
     let current = format!("{}.{}.", name.slot(), name.generation());
@@ -134,8 +137,7 @@ fn sweep(directory: &Path, name: SeatName) -> io::Result<()> {
 }
 
 impl Bell {
-    /// Consumes all wakes received so far, so that the descriptor becomes readable only with the
-    /// next one.
+    /// Consumes all wakes received so far. Only the next wake makes the descriptor readable again.
     pub fn clear(&self) {
         if let Some((socket, _)) = &self.socket {
             let mut buffer = [0; 8];
@@ -144,10 +146,11 @@ impl Bell {
         platform::read_timer(&self.timer);
     }
 
-    /// Removes the socket. Only the process that created it may call this, not a forked child.
+    /// Removes the socket. Only the process that created the socket may call this, not a forked
+    /// child.
     pub fn remove(self) {
         if let Some((_, path)) = &self.socket {
-            // If this fails, the next user of the seat removes the file.
+            // If the removal fails, the next user of the seat removes the file.
             let _ = fs::remove_file(path);
         }
     }
@@ -159,7 +162,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Removes the socket directory of a store that was removed.
+/// Removes the socket directory of a deleted store.
 pub fn remove_sockets(store: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory(store)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,15 +1,15 @@
-//! Messages between processes, and waking the processes that wait for them. Folders above may use
-//! this one, folders below may not.
+//! Messages between processes, and waking the processes that wait for them. Only modules above this
+//! one may use it.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
-//! - `ring`: the ring of messages: its words, and the order in which they are stored.
-//! - `ring_reader`: reading the ring, in pieces and without a lock.
-//! - `ring_writer`: appending to the ring, under the ring's own lock.
+//! - `ring`: the message ring: its words, and the order in which they are stored.
+//! - `ring_reader`: reads the ring in pieces, without a lock.
+//! - `ring_writer`: appends to the ring, under the ring's own lock.
 //! - `polling`: how long a waiter polls before it sleeps.
-//! - `seat`: a waiter's word, which wakers check, and its name.
+//! - `seat`: a waiter's futex word, which wakers check, and its name.
 //! - `bell`: descriptors for event loops.
-//! - `waiters`: taking a seat, sleeping there, waking.
+//! - `waiters`: reserving a seat, sleeping at it, and waking.
 
 pub(crate) mod bell;
 pub(crate) mod polling;

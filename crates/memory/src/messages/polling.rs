@@ -2,43 +2,45 @@
 //!
 //! Sleeping and being woken costs two system calls and two context switches, and many times that on
 //! a core that went idle. A waiter therefore polls first: for about as long as sleeping costs or,
-//! if its last wait was short, for the configured maximum. Between polls it offers its core to
+//! if its last wait was short, for the configured maximum. Between polls, it yields its core to
 //! other threads.
 //!
-//! If another thread kept the core for long and few items arrived meanwhile, there is more work
-//! than cores. The next waits then sleep at once, because the kernel favors threads that were
-//! asleep.
+//! If another thread used the core for a long time and few items arrived in the meantime, there is
+//! more work than the cores can do. The next waits then sleep without polling, because the kernel
+//! favors threads that were asleep.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The approximate cost of sleeping and being woken, in nanoseconds.
 const SLEEP: u64 = 20_000;
-/// If the core was given away for longer than this, in nanoseconds, other threads need it.
+/// If a yield lasts longer than this, in nanoseconds, other threads need the core.
 const AWAY: u64 = 50_000;
-/// The number of checks before the core is offered to other threads.
+/// The number of checks before each yield of the core to other threads.
 const LOOKS: u32 = 16;
-/// How many waits sleep at once after other threads needed the core: at first, and at most.
+/// How many waits sleep without polling after other threads needed the core: initially, and at
+/// most.
 const FEWEST_RESTS: u32 = 16;
 const MOST_RESTS: u32 = 4096;
 
-/// How long a waiter polls before it sleeps, adapted to its last waits. Times are in nanoseconds.
+/// How long a waiter polls before it sleeps, adapted to its recent waits. Times are in nanoseconds.
 #[derive(Debug)]
 pub struct Polling {
     longest: u64,
     window: AtomicU64,
-    /// The longest time for which the core was given away while the last wait polled; 0 if it did
-    /// not poll.
+    /// The longest time for which the last wait yielded the core while polling, or 0 if it did not
+    /// poll.
     away: AtomicU64,
-    /// The number of items received before the last wait began.
+    /// The number of items received before the last wait.
     progress: AtomicU64,
-    /// The number of waits that are still to sleep at once, and the number to set the next time.
+    /// The number of upcoming waits that sleep without polling, and the number to set the next
+    /// time.
     rests: AtomicU32,
     next_rests: AtomicU32,
 }
 
 impl Polling {
-    /// Creates a policy that polls for at most `longest`; a duration of zero disables polling.
+    /// Creates a policy that polls for at most `longest`. A duration of zero disables polling.
     pub fn new(longest: Duration) -> Polling {
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         Polling {
@@ -51,8 +53,8 @@ impl Polling {
         }
     }
 
-    /// Begins a wait, given the number of items received so far. Returns for how many nanoseconds
-    /// to poll.
+    /// Begins a wait, given the number of items received so far. Returns how long to poll, in
+    /// nanoseconds.
     pub(crate) fn begin(&self, progress: u64) -> u64 {
         let received = progress.wrapping_sub(self.progress.swap(progress, Ordering::Relaxed));
         let away = self.away.swap(0, Ordering::Relaxed);
@@ -93,7 +95,7 @@ impl Polling {
         }
     }
 
-    /// Ends a wait that took `took`. `found` says whether the awaited item arrived.
+    /// Ends a wait that lasted `took`. `found` is true if the awaited item arrived.
     pub(crate) fn end(&self, took: Duration, found: bool) {
         let took = nanoseconds(took);
         let short = found && took <= self.longest;
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_sleep_at_once_while_other_threads_need_the_core() {
+    fn waits_sleep_immediately_while_other_threads_need_the_core() {
         let polling = Polling::new(LONGEST);
         polling.end(SHORT, true);
         let mut progress = 0;

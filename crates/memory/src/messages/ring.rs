@@ -1,15 +1,15 @@
-//! The ring of messages (M3): records are appended under the ring's own lock and read without one.
+//! The message ring (M3): records are appended under the ring's own lock and read without a lock.
 //!
-//! Positions grow forever; a record is at its position modulo the ring's size. A writer first
-//! announces how far it will overwrite, then writes the record, then moves the tail with one store.
-//! A record is therefore visible completely or not at all, and the next writer overwrites anything
-//! that a killed writer left after the tail. A reader copies first and checks the announcement
-//! afterwards: if that is more than a ring ahead, the copy may be torn, and the reader has been
-//! lapped. Writers never wait for readers.
+//! Positions grow forever. The data of a record is at the record's position modulo the ring's size.
+//! A writer first announces how far it will overwrite, then writes the record, then moves the tail
+//! with one store. A record is therefore visible completely or not at all, and the next writer
+//! overwrites anything that a killed writer left after the tail. A reader copies a record and then
+//! checks the announcement: if that is more than a ring's length ahead, the copy may be torn, and
+//! the reader has been lapped. Writers never wait for readers.
 //!
-//! Counters tell lapped readers how many records they missed. A record holds the values that the
-//! counters have after it, so that the next holder of the lock can finish the counting of a writer
-//! that died. Several records of one name may be appended together, which moves the tail and the
+//! Counters show lapped readers how many records they missed. A record contains the values of the
+//! counters after it, so that the next owner of the lock can finish the counting of a writer that
+//! died. Several records with one name may be appended together, which moves the tail and the
 //! counters only once.
 
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -20,10 +20,10 @@ use crate::probes::fault;
 use crate::segment::Segment;
 use crate::segment::counter::Version;
 
-/// A record is at most the ring's size divided by this.
+/// The maximum length of a record is the ring's size divided by this number.
 pub(crate) const LONGEST_PART: u64 = 4;
 
-/// Announces that the writer is about to overwrite everything more than a ring's length below
+/// Announces that the writer is about to overwrite everything more than a ring's length before
 /// `end`. The announcement is never withdrawn, because a dead writer may already have overwritten
 /// that data.
 #[inline(always)]
@@ -40,14 +40,14 @@ pub(crate) fn move_tail<V: Version>(tail: &V, end: u64) {
     tail.put(end, Ordering::Release);
 }
 
-/// Returns the position up to which records are complete.
+/// Returns the position before which all records are complete.
 #[inline(always)]
 pub(crate) fn published<V: Version>(tail: &V) -> u64 {
     tail.get(Ordering::Acquire)
 }
 
-/// Returns whether the data that a reader copied from `position` on has not been overwritten
-/// meanwhile.
+/// Returns whether the data that a reader copied, starting at `position`, was not overwritten
+/// during the copy.
 #[inline(always)]
 pub(crate) fn still_there<V: Version>(announced: &V, position: u64, size: u64) -> bool {
     V::fence(Ordering::Acquire);
@@ -67,7 +67,7 @@ pub(crate) fn word(segment: &Segment, field: u64) -> u64 {
 }
 
 /// Stores a word of the ring's control page, or a counter. Compiler fences keep the stores in
-/// program order for a kill at any point.
+/// program order, because the process may be killed between any two of them.
 pub(crate) fn set_word(segment: &Segment, field: u64, value: u64) {
     compiler_fence(Ordering::SeqCst);
     segment.mapping.store(at(segment, field), value);
@@ -75,7 +75,7 @@ pub(crate) fn set_word(segment: &Segment, field: u64, value: u64) {
     fault::step();
 }
 
-/// Returns the file offset of the byte at a position, and the number of bytes from there to the
+/// Returns the file offset of the byte at a position, and the number of bytes from that byte to the
 /// ring's end.
 #[inline(always)]
 pub(crate) fn place(segment: &Segment, position: u64) -> (u64, u64) {
@@ -84,7 +84,7 @@ pub(crate) fn place(segment: &Segment, position: u64) -> (u64, u64) {
     (at(segment, ring::DATA) + offset, size - offset)
 }
 
-/// Returns the error for a position without a sound record.
+/// Returns the error for a position at which there is no valid record.
 pub(crate) fn damaged(segment: &Segment, position: u64) -> Error {
     Error::Damaged(Fault {
         at: place(segment, position & !7).0,
@@ -92,17 +92,17 @@ pub(crate) fn damaged(segment: &Segment, position: u64) -> Error {
     })
 }
 
-/// Rounds a number of bytes up to whole words.
+/// Rounds a number of bytes up to a multiple of the word size.
 pub(crate) fn padded(length: usize) -> u64 {
     (length as u64).next_multiple_of(8)
 }
 
-/// Returns the number of the counter for a name's records, given the name's hash.
+/// Returns the number of the counter that counts the records of a name, given the name's hash.
 pub fn counter_of(hash: u64) -> usize {
     (hash & (ring::COUNTER_COUNT - 1)) as usize
 }
 
-/// Returns the offset of the counter for a name's records, given the name's hash.
+/// Returns the offset of the counter that counts the records of a name, given the name's hash.
 pub(crate) fn counter(hash: u64) -> u64 {
     ring::COUNTERS + counter_of(hash) as u64 * 8
 }
@@ -113,12 +113,12 @@ impl Segment {
         self.mapping.layout().ring_size
     }
 
-    /// Returns how many bytes of the ring's data are backed with memory so far.
+    /// Returns the number of bytes of the ring's data that are backed with memory.
     pub fn ring_reserved(&self) -> u64 {
         word(self, ring::RESERVED)
     }
 
-    /// Returns the greatest total length of a record's name and body, in bytes.
+    /// Returns the maximum total length of a record's name and body, in bytes.
     pub fn record_max(&self) -> u64 {
         self.ring_size() / LONGEST_PART - record::NAME - 16
     }

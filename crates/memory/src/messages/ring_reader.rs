@@ -1,8 +1,8 @@
-//! Reading the ring of messages (M3), in pieces and without a lock.
+//! Reads the message ring (M3) in pieces, without a lock.
 //!
-//! A reader copies the next few kilobytes and then checks whether it was lapped meanwhile. Records
-//! are taken out of that copy. A lagging reader thus touches the words shared with writers only
-//! once for many records, and its copy cannot be overwritten.
+//! A reader copies the next few kilobytes and then checks whether it was lapped during the copy. It
+//! then parses records in its copy. A lagging reader therefore accesses the words shared with
+//! writers only once for many records, and its copy cannot be overwritten.
 
 use std::ops::Range;
 
@@ -11,16 +11,16 @@ use crate::mapped::layout::{record, ring as field};
 use crate::messages::ring::{self, LONGEST_PART, padded, still_there};
 use crate::segment::Segment;
 
-/// The number of bytes copied at once, unless a record is longer. Records meant for other readers
-/// are copied in vain, so the piece is small.
+/// The number of bytes in one copy, unless a record is longer. Copying records meant for other
+/// readers is wasted work, so the number is small.
 const PIECE: u64 = 4096;
-/// A buffer that has grown beyond this many bytes is not kept.
+/// The maximum size in bytes of a buffer that is retained for reuse.
 const KEPT: usize = 1 << 20;
 
 /// The header of a record.
 #[derive(Clone, Copy, Debug)]
 pub struct RingRecord {
-    /// A value that the writer may use freely.
+    /// A value that the writer chooses freely.
     pub kind: u8,
     /// The hash of the name, by which readers select records without reading the name.
     pub hash: u64,
@@ -37,32 +37,32 @@ pub struct RingRecord {
     body_length: u32,
 }
 
-/// The result of looking at a position of the ring.
+/// The result of inspecting a position of the ring.
 #[derive(Clone, Copy, Debug)]
 pub enum Look {
-    /// There is no record yet.
+    /// The position is at the end of the ring, and the next record has not been written yet.
     End,
-    /// There is a record.
+    /// A record is at the position.
     Record(RingRecord),
     /// The data at the position has been overwritten.
     Lapped,
 }
 
-/// A reader that goes through the ring's records in order.
+/// A reader that traverses the ring's records in order.
 #[derive(Debug, Default)]
 pub struct RingReader {
     position: u64,
-    /// The copied data from position `start` on, made when the ring's tail was `tail`.
+    /// The data copied from position `start` on, when the ring's tail was `tail`.
     piece: Vec<u8>,
     start: u64,
     tail: u64,
-    /// The ranges within `piece` of the name and body of the record taken last.
+    /// The ranges of the name and the body of the most recently taken record within `piece`.
     name: Range<usize>,
     body: Range<usize>,
 }
 
 impl RingRecord {
-    /// Parses a record's header; returns `None` if its lengths are inconsistent.
+    /// Parses a record's header, or returns `None` if its lengths are inconsistent.
     fn parse(at: u64, bytes: &[u8; record::NAME as usize], ring_size: u64) -> Option<RingRecord> {
         let field = |field: u64| {
             let mut word = [0; 8];
@@ -87,7 +87,8 @@ impl RingRecord {
 }
 
 impl RingReader {
-    /// Creates a reader that starts at a position, which must come from a record or the tail.
+    /// Creates a reader that starts at a position, which must have been obtained from a record or
+    /// the tail.
     pub fn at(position: u64) -> RingReader {
         RingReader {
             position,
@@ -101,14 +102,14 @@ impl RingReader {
         self.position
     }
 
-    /// Continues at another position.
+    /// Moves the reader to another position.
     pub fn go_to(&mut self, position: u64) {
         self.piece.clear();
         (self.name, self.body) = (0..0, 0..0);
         (self.start, self.position) = (position, position);
     }
 
-    /// Returns the rest of the copied piece, starting at the current position.
+    /// Returns the remaining part of the copied data, starting at the current position.
     #[inline]
     fn rest(&self) -> &[u8] {
         &self.piece[((self.position - self.start) as usize).min(self.piece.len())..]
@@ -117,7 +118,7 @@ impl RingReader {
     /// Returns the next record without advancing.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`] if the data at the position is not a sound record.
+    /// Returns [`Error::Damaged`] if the data at the position is not a valid record.
     #[inline]
     pub fn look(&mut self, segment: &Segment) -> Result<Look, Error> {
         if self.rest().len() < record::NAME as usize {
@@ -142,7 +143,8 @@ impl RingReader {
         self.position = found.next;
     }
 
-    /// Takes a record and advances past it. Returns false if the record was overwritten meanwhile.
+    /// Reads a record and advances past it. Returns false if the record was overwritten in the
+    /// meantime.
     #[inline]
     pub fn take(&mut self, segment: &Segment, found: &RingRecord) -> Result<bool, Error> {
         let length = found.next - found.at;
@@ -159,19 +161,19 @@ impl RingReader {
         Ok(true)
     }
 
-    /// Returns the name of the record taken last; valid until the next call of `look`.
+    /// Returns the name of the most recently taken record. Valid until the next call to `look`.
     #[inline]
     pub fn name(&self) -> &[u8] {
         &self.piece[self.name.clone()]
     }
 
-    /// Returns the body of the record taken last; valid until the next call of `look`.
+    /// Returns the body of the most recently taken record. Valid until the next call to `look`.
     #[inline]
     pub fn body(&self) -> &[u8] {
         &self.piece[self.body.clone()]
     }
 
-    /// Copies up to `most` bytes from the current position on.
+    /// Copies up to `most` bytes, starting at the current position.
     fn copy(&mut self, segment: &Segment, most: u64) -> Result<Copied, Error> {
         self.go_to(self.position);
         if self.piece.capacity() > KEPT {

@@ -1,5 +1,5 @@
-//! Appending to the ring of messages (M3), under the ring's own lock. Each new holder of the lock
-//! finishes the counting of a writer that died.
+//! Appends to the message ring (M3), under the ring's own lock. Each new owner of the lock finishes
+//! the counting of a writer that died.
 
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -15,34 +15,35 @@ use crate::processes::lock;
 use crate::segment::waiting::{Waiter, Which};
 use crate::segment::{Segment, durability, membership, place};
 
-/// The number of bytes of data that are backed with memory at first.
+/// The number of data bytes that are initially backed with memory.
 const FIRST_BYTES: u64 = 64 * 1024;
-/// How many times memory is reserved for one append; once is enough unless the store is damaged.
+/// The maximum number of attempts to reserve memory for one append. One is enough unless the store
+/// is damaged.
 const ROOM_ATTEMPTS: u32 = 8;
-/// The greatest number of records appended at once, and of their bytes before the last record. The
-/// limits bound the work done under the lock (W9).
+/// The maximum number of records in a batch, and the maximum number of bytes in a batch before its
+/// last record. Both limit the work done under the lock (W9).
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 32 * 1024;
-/// A buffer that has grown beyond this size, in bytes, is not kept.
+/// The maximum size in bytes of a buffer that is retained for reuse.
 const KEPT: usize = 1 << 20;
 
 thread_local! {
-    /// A buffer in which records are built before the lock is taken.
+    /// A buffer in which records are built before the lock is acquired.
     static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// The ring's counts, read while no record is being appended.
 pub struct RingCounts<'a> {
     segment: &'a Segment,
-    /// The position after the last record.
+    /// The position after the last record in the ring.
     pub tail: u64,
     /// The number of records ever appended.
     pub records: u64,
 }
 
 impl RingCounts<'_> {
-    /// Returns the number of records ever appended whose names share the counter of this hash. One
-    /// name in 4,096 shares a given counter.
+    /// Returns the number of records ever appended whose names share the counter of this hash. Two
+    /// names share one of the 4,096 counters with a probability of 1 in 4,096.
     pub fn count(&self, hash: u64) -> u64 {
         if ring::word(self.segment, field::RESERVED) == 0 {
             return 0;
@@ -56,7 +57,7 @@ impl Segment {
     /// writers, but never for readers.
     ///
     /// # Errors
-    /// Returns [`Error::MessageTooLong`] if the record is longer than
+    /// Returns [`Error::MessageTooLong`] if the name and body are longer than
     /// [`record_max`](Self::record_max).
     pub fn append(&self, kind: u8, hash: u64, name: &[u8], body: &[u8]) -> Result<(), Error> {
         self.append_all(kind, hash, name, &[body])
@@ -65,8 +66,8 @@ impl Segment {
     /// Appends records that share a name, in order and in batches.
     ///
     /// # Errors
-    /// Fails like [`append`](Self::append), and then no record was appended. If the lock cannot be
-    /// acquired or there is no memory, the first records may have been appended.
+    /// Fails like [`append`](Self::append), without appending any record. If the lock cannot be
+    /// acquired or memory runs out, some of the first records may have been appended.
     pub fn append_all(
         &self,
         kind: u8,
@@ -107,8 +108,8 @@ impl Segment {
     }
 }
 
-/// Builds records for as many of the bodies as fit in a batch, complete except for their numbers.
-/// Returns how many bodies were used.
+/// Builds as many records as fit in a batch, complete except for their numbers. Returns the number
+/// of bodies used.
 fn build(kind: u8, hash: u64, name: &[u8], bodies: &[&[u8]], out: &mut Vec<u8>) -> usize {
     for (built, body) in bodies.iter().enumerate() {
         if built == BATCH || out.len() >= BATCH_BYTES {
@@ -129,7 +130,7 @@ fn build(kind: u8, hash: u64, name: &[u8], bodies: &[&[u8]], out: &mut Vec<u8>) 
     bodies.len()
 }
 
-/// Numbers the built records. Returns how many there are.
+/// Numbers the built records. Returns the number of records.
 fn number(records: &mut [u8], before: u64, counted: u64) -> u64 {
     const NUMBER: usize = record::NUMBER as usize;
     const COUNT: usize = record::COUNT as usize;
@@ -165,7 +166,7 @@ impl Drop for RingGuard<'_> {
     }
 }
 
-/// Appends built records all at once: readers see them as soon as the tail moves.
+/// Appends built records atomically: readers see all of them as soon as the tail moves.
 fn append_built(segment: &Segment, hash: u64, records: &mut [u8]) -> Result<(), Error> {
     let size = segment.ring_size();
     for _ in 0..ROOM_ATTEMPTS {
@@ -184,7 +185,7 @@ fn append_built(segment: &Segment, hash: u64, records: &mut [u8]) -> Result<(), 
     Err(Error::OutOfMemory)
 }
 
-/// Writes records after the tail and then moves the tail. The caller holds the lock.
+/// Writes records after the tail and then moves the tail. The caller must hold the lock.
 #[inline]
 fn write_records(segment: &Segment, tail: u64, hash: u64, records: &mut [u8], end: u64) {
     let mapping = &segment.mapping;
@@ -204,7 +205,7 @@ fn write_records(segment: &Segment, tail: u64, hash: u64, records: &mut [u8], en
     count(segment, hash, before + added, counted + added);
 }
 
-/// Sets the counters to the values of the last record; the operation is idempotent.
+/// Sets the counters to the values in the last record. The operation is idempotent.
 fn count(segment: &Segment, hash: u64, number: u64, count: u64) {
     ring::set_word(segment, counter(hash), count);
     ring::set_word(segment, field::RECORDS, number);
@@ -230,7 +231,7 @@ pub(crate) fn with_locked<R>(segment: &Segment, body: impl FnOnce() -> R) -> Res
     Ok(body())
 }
 
-/// Acquires the ring's lock and settles the change of a dead owner (W3).
+/// Acquires the ring's lock and completes or discards the change of a dead owner (W3).
 fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
     let word = segment.mapping.lock(ring::at(segment, field::LOCK));
     let me = segment.process.owner();
@@ -243,7 +244,7 @@ fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
     Ok(guard)
 }
 
-/// Waits for the lock of the ring and acquires it.
+/// Waits for the ring's lock and acquires it.
 #[cold]
 fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
     let word = segment.mapping.lock(ring::at(segment, field::LOCK));
@@ -253,8 +254,8 @@ fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
     waiter.finish().inspect_err(|_| drop(RingGuard { segment }))
 }
 
-/// Finishes the counting for a writer that died after it moved the tail. Records of a writer that
-/// died before that are discarded.
+/// Finishes the counting for a writer that died after moving the tail. Records of a writer that
+/// died before moving the tail are discarded.
 fn settle(segment: &Segment) -> Result<(), Error> {
     let uncounted = ring::word(segment, field::UNCOUNTED);
     if uncounted == 0 {
@@ -280,12 +281,13 @@ fn settle(segment: &Segment) -> Result<(), Error> {
     Ok(())
 }
 
-/// Settles the ring now, instead of when the next writer takes its lock.
+/// Completes or discards a dead writer's change immediately, instead of when the next writer
+/// acquires the ring's lock.
 pub(crate) fn recover(segment: &Segment) -> Result<(), Error> {
     take_lock(segment).map(drop)
 }
 
-/// Backs at least `needed` bytes of the ring's data with memory. Call it without any lock held,
+/// Backs at least `needed` bytes of the ring's data with memory. The caller must hold no lock,
 /// because the system call may take long (H2, W9).
 #[cold]
 fn back(segment: &Segment, needed: u64) -> Result<(), Error> {
@@ -308,7 +310,7 @@ fn back(segment: &Segment, needed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the structure of the ring.
+/// Checks that the structure of the ring is consistent.
 pub(crate) fn check(segment: &Segment, problem: &mut dyn FnMut(String)) -> Result<(), Error> {
     let _guard = take_lock(segment)?;
     let [tail, announced, reserved, records] = [
@@ -325,7 +327,7 @@ pub(crate) fn check(segment: &Segment, problem: &mut dyn FnMut(String)) -> Resul
         ));
         return Ok(());
     }
-    // Once the ring has wrapped around, the position of its first record is unknown.
+    // After the ring has wrapped around, the position of its first record is unknown.
     if announced > size {
         return Ok(());
     }

@@ -10,14 +10,14 @@
 //!
 //! A waiter sets its bit, checks once more for the event it waits for, and sleeps. A waker makes
 //! its change, then checks the word, and makes a system call only if a bit is set. Because a waker
-//! can die between the two, no waiter sleeps for longer than [`LONGEST_SLEEP`](super::waiters)
-//! without checking again.
+//! can die between its change and its check, no waiter sleeps for longer than
+//! [`LONGEST_SLEEP`](super::waiters) without checking again.
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Set while a thread sleeps on the word.
+/// The bit that is set while a thread sleeps on the word.
 pub(crate) const THREADS: u32 = 1;
-/// Set while an event loop waits for the seat's descriptor.
+/// The bit that is set while an event loop waits for the seat's descriptor.
 pub(crate) const DESCRIPTOR: u32 = 2;
 pub(crate) const BITS: u32 = THREADS | DESCRIPTOR;
 const ONE_WAKE: u32 = 4;
@@ -28,9 +28,9 @@ pub(crate) trait Bits {
     fn seen(&self) -> u32;
     /// Sets bits and returns the word's previous value.
     fn set(&self, bits: u32) -> u32;
-    /// Replaces `old` by `new`; if the word has another value, returns that value.
+    /// Replaces `old` with `new`. If the word has another value, returns that value.
     fn replace(&self, old: u32, new: u32) -> Result<(), u32>;
-    /// The fence between a side's own change and its check for the other side's change.
+    /// The fence between a thread's own change and its check for the other thread's change.
     fn fence();
 }
 
@@ -58,15 +58,15 @@ impl Bits for AtomicU32 {
 }
 
 /// Announces that a thread is about to sleep. The thread must then check once more for the event it
-/// waits for, and sleep only while the word has the returned value.
+/// waits for, and sleep only as long as the word contains the returned value.
 pub(crate) fn lie_down<W: Bits>(word: &W) -> u32 {
     let value = word.set(THREADS) | THREADS;
     W::fence();
     value
 }
 
-/// Clears and returns the bits of the waiters, all of which the caller must wake. Call it after the
-/// change that they wait for and a fence.
+/// Clears and returns the bits of the waiters, all of whom the caller must wake. Call it after the
+/// change that the waiters await, and after a fence.
 pub(crate) fn rouse<W: Bits>(word: &W) -> u32 {
     let mut seen = word.seen();
     while seen & BITS != 0 {
@@ -78,12 +78,13 @@ pub(crate) fn rouse<W: Bits>(word: &W) -> u32 {
     seen & BITS
 }
 
-/// The name by which other processes know a seat, packed into one word.
+/// The name by which other processes identify a seat, packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeatName(u64);
 
 impl SeatName {
-    /// A name that belongs to no process: its slot does not exist, so it is never alive.
+    /// A name that no process has. Its slot does not exist, so a process with this name is never
+    /// alive.
     pub const NOBODY: SeatName = SeatName(u64::MAX);
 
     pub(super) fn new(slot_index: u64, seat: u64, generation: u64) -> SeatName {
@@ -95,7 +96,7 @@ impl SeatName {
         self.0
     }
 
-    /// Returns the name for a stored number.
+    /// Returns the name that a stored number represents.
     pub fn from_bits(bits: u64) -> SeatName {
         SeatName(bits)
     }
@@ -113,7 +114,7 @@ impl SeatName {
     }
 }
 
-/// A seat of this process, to be given back with
+/// A seat (a waiter's futex word) of this process, to be released with
 /// [`Segment::leave_seat`](crate::Segment::leave_seat). A forked child's copy of a `Seat` does not
 /// belong to the child.
 #[derive(Debug)]
@@ -122,7 +123,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Returns the name by which other processes know the seat.
+    /// Returns the name by which other processes identify the seat.
     pub fn name(&self) -> SeatName {
         self.name
     }

@@ -1,4 +1,5 @@
-//! Waiters (M4): taking a seat, sleeping there, and waking waiters at other seats.
+//! Waiters (M4): reserving a seat (a futex word in the process table), sleeping at it, and waking
+//! waiters at other seats.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -13,54 +14,55 @@ use crate::processes::lock::Owner;
 use crate::processes::patience::is_interrupted;
 use crate::segment::{Segment, membership};
 
-/// How long a waiter sleeps at most before it checks again, even if it is not woken (M4).
+/// The maximum duration of a sleep. A waiter that is not woken then checks again (M4).
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// How long a thread waits at a seat.
+/// The limits on a thread's wait at a seat: how long it waits, and how long it polls first.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience<'a> {
-    /// The total time to wait; `None` waits forever.
+    /// The total time to wait. `None` waits forever.
     pub timeout: Option<Duration>,
     /// How long the thread polls before it sleeps.
     pub polling: &'a Polling,
-    /// The number of awaited items that were received so far.
+    /// The number of awaited items received so far.
     pub progress: u64,
 }
 
 impl Segment {
-    /// Takes a seat for a waiter of this process.
+    /// Reserves a seat for a waiter of this process.
     ///
     /// # Errors
-    /// Returns [`Error::TooManyWaiters`] if all 512 seats are taken.
+    /// Returns [`Error::TooManyWaiters`] if all 512 seats are in use.
     pub fn take_seat(&self) -> Result<Seat, Error> {
         membership::join(self)?;
         let seat = self.process.take_seat().ok_or(Error::TooManyWaiters)?;
         let slot_index = self.process.slot();
         let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
         let name = SeatName::new(slot_index, seat, self.mapping.load(at));
-        // The seat's previous owner may have left its bits set.
+        // The seat's previous owner may have left the waiter bits set.
         word(self, name).fetch_and(!BITS, Ordering::Relaxed);
         Ok(Seat { name })
     }
 
-    /// Returns whether the seat belongs to this process. A seat inherited by fork does not, nor
-    /// does a seat of a slot that was released.
+    /// Returns whether the seat belongs to this process. A seat that was inherited by fork does
+    /// not, nor does a seat of a process table slot that was released.
     #[inline]
     pub fn is_seated(&self, seat: &Seat) -> bool {
         self.is_seat_here(seat.name)
     }
 
-    /// Gives a seat back, if it belongs to this process.
+    /// Releases a seat, if it belongs to this process.
     pub fn leave_seat(&self, seat: &Seat) {
         if self.is_seated(seat) {
             self.process.put_seat(seat.name.seat());
         }
     }
 
-    /// Returns the name of one of this process' seats, whether or not that seat is taken. The name
-    /// lets other processes check whether this process is alive, and sleep at the seat until this
-    /// process [wakes](Self::wake_seat) them. The owner of the seat may then be woken needlessly,
-    /// and a new owner clears the bits of sleepers, so a sleeper may miss a wake (M4).
+    /// Returns the name of one of this process's seats, whether or not that seat is in use. The
+    /// name lets other processes check whether this process is alive, and sleep at the seat until
+    /// this process [wakes](Self::wake_seat) them. As a consequence, the owner of the seat may be
+    /// woken needlessly. A new owner clears the waiter bits, so a sleeping process may miss a wake
+    /// (M4).
     ///
     /// # Errors
     /// Fails if the store is read-only.
@@ -72,26 +74,27 @@ impl Segment {
         Ok(SeatName::new(slot_index, seat, self.mapping.load(at)))
     }
 
-    /// Returns whether a seat belongs to this process, and was not inherited by fork.
+    /// Returns whether a seat belongs to this process and was not inherited by fork.
     pub fn is_seat_here(&self, name: SeatName) -> bool {
         self.process.claimed() && self.process.slot() == name.slot() && !self.seat_is_stale(name)
     }
 
-    /// Returns whether another process now has the seat's slot, so that the seat's owner is dead.
-    /// The check reads one word. The owner of a seat that is not stale may be dead, too.
+    /// Returns whether another process has claimed the seat's process table slot, which proves that
+    /// the seat's owner is dead. Reads one word. The owner of a seat that is not stale may also be
+    /// dead.
     #[inline]
     pub fn seat_is_stale(&self, name: SeatName) -> bool {
         generation(self, name) != Some(name.generation())
     }
 
-    /// Returns whether the process with that seat is alive. An owner found alive is believed to be
-    /// alive for 10 milliseconds, so that frequent checks are cheap.
+    /// Returns whether the process that owns the seat is alive. An owner that was found alive is
+    /// assumed to be alive for 10 milliseconds, so that frequent checks are cheap.
     #[inline]
     pub fn seat_lives(&self, name: SeatName) -> bool {
         self.seat_lives_at(name, platform::coarse_milliseconds())
     }
 
-    /// Like [`seat_lives`](Self::seat_lives), for a caller that has already read
+    /// Like [`seat_lives`](Self::seat_lives), for a caller that has already called
     /// [`coarse_milliseconds`](crate::coarse_milliseconds).
     #[inline]
     pub fn seat_lives_at(&self, name: SeatName, now: u64) -> bool {
@@ -104,28 +107,30 @@ impl Segment {
         self.found_alive.has(name.slot(), name.generation(), now) || ask_for_life(self, name, now)
     }
 
-    /// Like [`seat_lives`](Self::seat_lives), but asks the kernel regardless of earlier answers.
+    /// Like [`seat_lives`](Self::seat_lives), but always asks the kernel instead of using cached
+    /// answers.
     pub fn seat_lives_now(&self, name: SeatName) -> bool {
         let mine = || self.process.claimed() && self.process.slot() == name.slot();
         !self.seat_is_stale(name)
             && (mine() || ask_for_life(self, name, platform::coarse_milliseconds()))
     }
 
-    /// Makes [`seat_lives`](Self::seat_lives) ask the kernel again about every owner, for a caller
-    /// that knows of recent deaths.
+    /// Makes [`seat_lives`](Self::seat_lives) ask the kernel again about every owner. For a caller
+    /// that knows that processes have died.
     pub fn forget_who_lives(&self) {
         self.found_alive.clear();
     }
 
-    /// Wakes the waiters at a seat. Call it after the change for which they wait. Without waiters,
-    /// it costs a fence and a load.
+    /// Wakes the waiters at a seat. Call it after the change that they await. If the seat has no
+    /// waiters, the call costs a fence and a load.
     #[inline]
     pub fn wake_seat(&self, name: SeatName) {
         self.wake_seats(std::iter::once(name));
     }
 
-    /// Wakes the waiters at several seats, with one fence, and all sleeping threads at once. If
-    /// they were woken one by one, the first could take the core from the waker.
+    /// Wakes the waiters at several seats, with one fence, and wakes all sleeping threads in one
+    /// operation. If the threads were woken one by one, the first could displace the waker from its
+    /// core.
     #[inline]
     pub fn wake_seats(&self, names: impl Iterator<Item = SeatName>) {
         AtomicU32::fence();
@@ -151,7 +156,7 @@ impl Segment {
         AtomicU32::fence();
     }
 
-    /// Disarms the seat: until it is armed again, wakes do not make its descriptor readable,
+    /// Disarms the seat: until the seat is armed again, wakes do not make its descriptor readable,
     /// because its owner is awake.
     pub fn disarm_seat(&self, seat: &Seat) {
         word(self, seat.name).fetch_and(!DESCRIPTOR, Ordering::Relaxed);
@@ -163,12 +168,12 @@ impl Segment {
     }
 
     /// Waits at a seat until `is_there` returns true. Returns whether it did so before the timeout.
-    /// The runtime's own lock is released meanwhile (see [`WaitHook`](crate::WaitHook)), so
-    /// `is_there` must not need it.
+    /// The runtime's own lock is released during the wait (see [`WaitHook`](crate::WaitHook)), so
+    /// `is_there` must not need that lock.
     ///
     /// # Errors
-    /// Returns [`Error::Interrupted`] if a signal handler is pending, and [`Error::Removed`] within
-    /// two seconds after the store's file is gone (M7).
+    /// Returns [`Error::Interrupted`] if a signal handler is pending. Returns [`Error::Removed`]
+    /// within two seconds after the mapped file is no longer at its path (M7).
     pub fn wait_at(
         &self,
         seat: SeatName,
@@ -213,7 +218,7 @@ impl Segment {
     }
 }
 
-/// Returns the current generation of a seat's slot, or `None` if there is no such seat.
+/// Returns the current generation of a seat's slot, or `None` if the seat does not exist.
 fn generation(segment: &Segment, name: SeatName) -> Option<u64> {
     let known = SLOTS.min(segment.mapping.load(control::SLOTS_USED));
     let at = segment.mapping.layout().slot(name.slot().min(SLOTS - 1)) + slot::GENERATION;
@@ -221,13 +226,13 @@ fn generation(segment: &Segment, name: SeatName) -> Option<u64> {
     sound.then(|| segment.mapping.word(at).load(Ordering::Acquire) & 0xffff_ffff)
 }
 
-/// Returns the word of a seat.
+/// Returns the futex word of a seat.
 fn word(segment: &Segment, name: SeatName) -> &AtomicU32 {
     let at = segment.mapping.layout().seat(name.slot(), name.seat());
     segment.mapping.half(at)
 }
 
-/// Asks the kernel whether the process with a seat is alive, and records the answer if it is.
+/// Asks the kernel whether the process that owns a seat is alive, and caches a positive answer.
 #[cold]
 fn ask_for_life(segment: &Segment, name: SeatName, now: u64) -> bool {
     let owner = Owner::new(name.slot(), name.generation());
@@ -241,7 +246,7 @@ fn ask_for_life(segment: &Segment, name: SeatName, now: u64) -> bool {
 }
 
 /// Moves the threads that sleep at a seat to the word where all threads to be woken are gathered.
-/// If the process is killed before it wakes them, their regular checks make up for the lost wake.
+/// If this process is killed before it wakes them, they still check again within 100 ms.
 #[cold]
 fn rouse_sleepers<'w>(
     segment: &Segment,
@@ -261,7 +266,7 @@ fn rouse_sleepers<'w>(
     }
 }
 
-/// Sleeps once. Returns whether the awaited event has happened.
+/// Sleeps one time. Returns whether the awaited event has happened.
 fn sleep_at(
     segment: &Segment,
     seat: SeatName,

@@ -1,5 +1,5 @@
-//! Models of the lock with takeover, the reuse of a slot, and the version counter with fallback to
-//! the lock.
+//! Loom models of the lock with seizure from a dead owner, the reuse of a slot, and the version
+//! counter with fallback to the lock.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -10,7 +10,7 @@ use super::parts::{Broken, Counter, Futex, Patient, WAITERS, explore_with_canari
 use crate::processes::lock::{self, Next, Owner, Surroundings};
 use crate::segment::counter;
 
-/// One entry of the process table: its generation, and whether the kernel's lock on it is held.
+/// An entry of the process table: its generation, and whether the kernel's lock on it is held.
 struct Slot {
     generation: AtomicU64,
     held: AtomicBool,
@@ -36,8 +36,8 @@ impl Slot {
     }
 }
 
-/// Checks the owner's liveness whenever the lock is held, as `Waiter` does when a check is due, and
-/// gives up after a few attempts.
+/// Checks the owner's liveness whenever the lock is held, as `Waiter` does when a check is due.
+/// Times out after a few attempts.
 struct Probing<'a> {
     me: Owner,
     slots: &'a [Slot],
@@ -73,8 +73,8 @@ impl Surroundings<Futex> for Probing<'_> {
     }
 }
 
-/// The data that the lock guards: a number in two halves, and the old value of a half as an undo
-/// log. loom fails if two threads access it at once.
+/// The data that the lock protects: a number in two halves, and the old value of a half, which
+/// serves as an undo log. loom fails if two threads access the data simultaneously.
 #[derive(Default)]
 struct Guarded {
     halves: [u64; 2],
@@ -83,13 +83,13 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// Does half of a transaction, as left by a process that dies in the middle.
+    /// Performs half of a transaction, which a process that dies in the middle leaves.
     fn change_half(&mut self) {
         self.log = Some(self.halves[0]);
         self.halves[0] += 1;
     }
 
-    /// Recovers a dead owner's change (W3), then does a complete transaction.
+    /// Recovers a dead owner's change (W3), then performs a complete transaction.
     fn change(&mut self, broken: Broken) {
         if broken != Broken::TrustsTheLock
             && let Some(old) = self.log.take()
@@ -102,7 +102,7 @@ impl Guarded {
     }
 }
 
-/// Three contenders for one lock: each acquires it, one at a time, and no sleeper is forgotten.
+/// Three contenders for one lock: each acquires the lock exclusively, and every sleeper is woken.
 fn sleepers(broken: Broken) {
     let lock = Arc::new(Futex::new(lock::FREE, broken));
     let guarded = Arc::new(UnsafeCell::new(Guarded::default()));
@@ -124,7 +124,7 @@ fn sleepers(broken: Broken) {
     for other in others {
         other.join().expect("no panic");
     }
-    // SAFETY: all other threads have ended.
+    // SAFETY: all other threads have been joined.
     guarded.with(|guarded| unsafe { assert_eq!((*guarded).halves, [3, 3]) });
 }
 
@@ -137,8 +137,8 @@ fn every_sleeper_is_woken() {
     );
 }
 
-/// The owner dies in the middle of a change while two other processes want the lock: exactly one of
-/// them recovers the change, and both do their work.
+/// The owner dies in the middle of a change while two other processes wait for the lock. Exactly
+/// one of them recovers the change, and both do their work.
 fn takeover(broken: Broken) {
     let slots = Arc::new([0, 1, 2].map(|_| Slot::new(1, true)));
     let dying = Owner::new(0, 1);
@@ -168,7 +168,7 @@ fn takeover(broken: Broken) {
     // SAFETY: the dying owner still holds the lock, and loom checks that no other thread accesses
     // the data.
     guarded.with_mut(|guarded| unsafe { (*guarded).change_half() });
-    // The kernel releases the slot only after the last store of the last thread.
+    // The kernel releases the slot only after the last store of the process's last thread.
     slots[0].held.store(false, Ordering::Release);
     let changes: u64 = others
         .into_iter()
@@ -194,13 +194,13 @@ fn one_contender_takes_over_from_the_dead() {
     );
 }
 
-/// A process died with the lock held. A waiter examines the dead owner's word while another process
-/// claims the dead owner's slot and takes the same lock.
+/// A process died with the lock held. A waiter examines the lock word of the dead owner while
+/// another process claims the dead owner's slot and acquires the same lock.
 fn reuse(broken: Broken) {
     let slots = Arc::new([Slot::new(1, false), Slot::new(1, true)]);
     let dead = Owner::new(0, 1);
-    // The waiters bit is set because a thread had slept, so the old and new words differ only in
-    // the generation.
+    // The waiters bit is set because a thread slept earlier. The old and new words therefore differ
+    // only in the generation.
     let lock = Arc::new(Futex::new(dead.bits() | WAITERS, broken));
     let guarded = Arc::new(UnsafeCell::new(Guarded {
         halves: [1, 0],
@@ -223,8 +223,8 @@ fn reuse(broken: Broken) {
             };
             let taken = lock::acquire(&*lock, me, &mut around).is_ok();
             if taken {
-                // SAFETY: the lock was acquired, and loom checks that no other thread accesses the
-                // data.
+                // SAFETY: this thread acquired the lock, and loom checks that no other thread
+                // accesses the data.
                 guarded.with_mut(|guarded| unsafe { (*guarded).change(broken) });
                 lock.release();
             }
@@ -242,16 +242,16 @@ fn reuse(broken: Broken) {
 }
 
 #[test]
-fn an_old_waiter_does_not_harm_a_slot_claimed_anew() {
+fn a_stale_waiter_does_not_harm_a_reclaimed_slot() {
     explore_with_canaries(
-        "locks::an_old_waiter_does_not_harm_a_slot_claimed_anew",
+        "locks::a_stale_waiter_does_not_harm_a_reclaimed_slot",
         reuse,
         &[Broken::NoGenerations, Broken::RelaxedWord],
     );
 }
 
-/// A writer, and a reader that tries twice and then takes the lock, as `Segment::read` does: the
-/// reader never returns two halves that differ.
+/// A writer, and a reader that makes two attempts and then acquires the lock, as `Segment::read`
+/// does. The reader never returns two halves that differ.
 fn torn<const BEFORE: bool, const AFTER: bool>(broken: Broken) {
     const ATTEMPTS: u32 = 2;
     let lock = Arc::new(Futex::new(lock::FREE, broken));

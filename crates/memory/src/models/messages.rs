@@ -1,4 +1,4 @@
-//! Models of the ring of messages, and of the seat of a subscriber.
+//! Loom models of the message ring, and of a subscriber's seat (its futex word).
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -8,10 +8,10 @@ use super::parts::{Broken, Counter, Futex, explore_with_canaries};
 use crate::messages::ring::{announce, move_tail, published, still_there};
 use crate::messages::seat::{Bits, lie_down, rouse};
 
-/// The size of a record and of the ring, in bytes: each record overwrites the previous one.
+/// The size in bytes of a record and of the ring. Each record overwrites the previous one.
 const SIZE: u64 = 16;
 
-/// A ring for one record, both of whose halves are the record's number.
+/// A ring for one record, which consists of two copies of the record's number.
 struct Ring<const BEFORE: bool, const AFTER: bool> {
     tail: Counter<BEFORE, AFTER>,
     announced: Counter<BEFORE, AFTER>,
@@ -42,7 +42,7 @@ impl<const BEFORE: bool, const AFTER: bool> Ring<BEFORE, AFTER> {
         move_tail(&self.tail, end);
     }
 
-    /// Copies a record in the same order as `RingReader`; returns `None` if the reader was lapped.
+    /// Copies a record in the same order as `RingReader`. Returns `None` if the reader was lapped.
     fn copy(&self, position: u64) -> Option<[u64; 2]> {
         let halves = [&self.halves[0], &self.halves[1]];
         let pair = halves.map(|half| half.load(Ordering::Relaxed));
@@ -50,8 +50,8 @@ impl<const BEFORE: bool, const AFTER: bool> Ring<BEFORE, AFTER> {
     }
 }
 
-/// A writer goes round the ring, and a reader follows: each record that the reader gets is
-/// complete, and is the one at that position.
+/// A writer wraps around the ring, and a reader follows. Each record that the reader receives is
+/// complete and belongs to the requested position.
 fn lapped<const BEFORE: bool, const AFTER: bool>(broken: Broken) {
     const RECORDS: u64 = 3;
     let ring = Arc::new(Ring::<BEFORE, AFTER>::new());
@@ -96,7 +96,7 @@ fn a_reader_that_is_lapped_gets_no_torn_record() {
     );
 }
 
-/// A seat's word together with the kernel's queue of the threads that sleep on it.
+/// A seat's futex word, with the kernel's queue of the threads that sleep on it.
 struct Seat<const FENCED: bool>(Futex);
 
 impl<const FENCED: bool> Bits for Seat<FENCED> {
@@ -123,8 +123,8 @@ impl<const FENCED: bool> Bits for Seat<FENCED> {
     }
 }
 
-/// Two publishers send a message each, and a subscriber that sleeps without a time limit gets both:
-/// a lost wake is a deadlock.
+/// Two publishers send one message each, and a subscriber that sleeps without a timeout receives
+/// both. A lost wake would cause a deadlock.
 fn awaited<const FENCED: bool>(broken: Broken) {
     const PUBLISHERS: u64 = 2;
     let seat = Arc::new(Seat::<FENCED>(Futex::new(0, broken)));
@@ -133,7 +133,7 @@ fn awaited<const FENCED: bool>(broken: Broken) {
         .map(|_| {
             let (seat, tail) = (seat.clone(), tail.clone());
             thread::spawn(move || {
-                // An atomic add stands in for the ring's lock, which serializes publishers.
+                // The atomic addition stands in for the ring's lock, which serializes publishers.
                 tail.fetch_add(1, Ordering::Release);
                 Seat::<FENCED>::fence();
                 if rouse(&*seat) != 0 {

@@ -1,16 +1,16 @@
-//! loom models of the code in which the order of stores between processes matters: the lock with
-//! takeover, the counter with fallback to the lock, the reuse of a slot, the ring of messages, the
-//! seat of a waiter, and pins. The models run the code of `lock.rs`, `counter.rs`, `ring.rs`,
-//! `seat.rs` and `pins.rs` on loom's atomics, over every interleaving with a bounded number of
-//! preemptions. No other folder uses them.
+//! Loom models of the code whose memory ordering between processes matters: the lock with seizure
+//! from a dead owner, the version counter with fallback to the lock, the reuse of a slot, the
+//! message ring, a waiter's seat, and pins. The models run the code of `lock.rs`, `counter.rs`,
+//! `ring.rs`, `seat.rs` and `pins.rs` on loom's atomics, in every interleaving with a bounded
+//! number of preemptions. No other module uses them.
 //!
-//! Each model has broken variants, which loom must reject: a model that accepts anything proves
+//! Each model has broken variants, which loom must reject: a model that accepts everything proves
 //! nothing.
 //!
 //! - `parts`: a lock word with sleepers, a version counter, and the exploration.
-//! - `locks`: the lock with takeover, the reuse of a slot, the version counter.
-//! - `messages`: the ring of messages, and the seat of a subscriber.
-//! - `pins`: a pin against the freeing of its block.
+//! - `locks`: the lock, the reuse of a slot, and the version counter.
+//! - `messages`: the message ring, and a subscriber's seat.
+//! - `pins`: a pin, while another process frees the pinned block.
 
 mod locks;
 mod messages;

@@ -1,5 +1,5 @@
-//! The parts of the models: a lock word with sleepers, a version counter, and the exploration with
-//! broken variants.
+//! The building blocks of the models: a lock word with sleepers, a version counter, and the
+//! exploration of broken variants.
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
@@ -7,46 +7,47 @@ use loom::sync::{Condvar, Mutex};
 use crate::processes::lock::{self, Next, Surroundings, Word};
 use crate::segment::counter::Version;
 
-/// Set in a lock word while a thread may be asleep, as in `lock.rs`.
+/// The bit of a lock word that is set while a thread may be asleep, as in `lock.rs`.
 pub(super) const WAITERS: u32 = 1 << 31;
 
 /// The defect of a broken variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     Nothing,
-    /// A waiter that has slept takes the lock without the waiters bit for other sleepers.
+    /// A waiter that has slept acquires the lock without setting the waiters bit for other
+    /// sleepers.
     ForgetsSleepers,
-    /// A takeover is a plain store, not a compare-and-swap.
+    /// A lock is seized with a plain store instead of a compare-and-swap.
     TakesOverBlindly,
-    /// A takeover does not check whether the owner is alive.
+    /// A lock is seized without checking whether the owner is alive.
     TakesOverByTime,
     /// A process that acquires the lock does not check the log.
     TrustsTheLock,
-    /// The lock word does not distinguish one claim of a slot from the next.
+    /// The lock word does not distinguish successive claims of a slot.
     NoGenerations,
-    /// The lock word is loaded relaxed and acquired without release ordering.
+    /// The lock word is loaded with relaxed ordering and acquired without release ordering.
     RelaxedWord,
     /// The counter is made odd without a fence before the changes.
     NoFenceBeforeChanges,
     /// The reader checks the counter again without a fence.
     NoFenceAfterReading,
-    /// The reader trusts its last attempt instead of taking the lock.
+    /// The reader trusts its last attempt instead of acquiring the lock.
     NoFallback,
-    /// A record is written before the writer announces what it overwrites.
+    /// A record is written before the writer announces which data it overwrites.
     AnnouncesLate,
-    /// The publisher checks for sleepers without a fence after its message.
+    /// The publisher checks for sleepers without a fence after appending its message.
     NoFenceBeforeWaking,
-    /// A thread goes to sleep without checking for new messages once more.
+    /// A thread goes to sleep without checking for new messages one last time.
     NoLastLook,
-    /// A thread goes to sleep without announcing it.
+    /// A thread goes to sleep without setting its bit in the seat's word.
     SleepsUnseen,
     /// A reader checks the reference to a block without a fence after setting the pin.
     NoFenceBehindThePin,
-    /// A writer that frees a block checks the pins without a fence before the check.
+    /// A writer that frees a block checks the pins without a fence beforehand.
     NoFenceBeforeLookingAtPins,
 }
 
-/// A lock word together with the kernel's queue of sleepers.
+/// A lock word, with the kernel's queue of sleeping threads.
 pub(super) struct Futex {
     pub(super) word: AtomicU32,
     queue: Mutex<()>,
@@ -64,7 +65,7 @@ impl Futex {
         }
     }
 
-    /// Sleeps until woken, without a time limit: a lost wake is a deadlock.
+    /// Sleeps until woken, without a timeout. A lost wake therefore causes a deadlock.
     pub(super) fn wait(&self, value: u32) {
         let queue = self.queue.lock().expect("no panic");
         if self.word.load(Ordering::Relaxed) == value {
@@ -121,7 +122,7 @@ impl Word for Futex {
     }
 }
 
-/// A waiter that never gives up.
+/// A waiter that never times out.
 pub(super) struct Patient;
 
 impl Surroundings<Futex> for Patient {
@@ -140,7 +141,7 @@ impl Surroundings<Futex> for Patient {
     }
 }
 
-/// A version counter whose fences can be left out.
+/// A version counter whose fences can be omitted.
 pub(super) struct Counter<const BEFORE: bool, const AFTER: bool>(pub(super) AtomicU64);
 
 impl<const BEFORE: bool, const AFTER: bool> Version for Counter<BEFORE, AFTER> {

@@ -1,4 +1,4 @@
-//! A model of a pin against the freeing of its block.
+//! A loom model of pinning a block while another process frees it.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -9,7 +9,7 @@ use super::parts::{Broken, Counter, explore_with_canaries};
 use crate::allocator::pins::{before_looking_at_pins, clear_pin, set_pin};
 use crate::segment::counter::{self, Version};
 
-/// A pin whose fence can be left out.
+/// A pin whose fence can be omitted.
 struct Pin<const FENCED: bool>(AtomicU64);
 
 impl<const FENCED: bool> Version for Pin<FENCED> {
@@ -28,13 +28,13 @@ impl<const FENCED: bool> Version for Pin<FENCED> {
     }
 }
 
-/// A block with its reference, its pin and its state.
+/// A block, with the reference to it, its pin and its state.
 struct Block<const PINNING: bool> {
     version: Counter<true, true>,
     refers: AtomicU64,
     pin: Pin<PINNING>,
     parked: AtomicU64,
-    /// The number of times that the block was freed. A freed block may be refilled at once.
+    /// The number of times that the block was freed. A freed block may be refilled immediately.
     freed: UnsafeCell<u64>,
 }
 
@@ -44,7 +44,7 @@ impl<const PINNING: bool> Block<PINNING> {
         self.freed.with_mut(|freed| unsafe { *freed += 1 });
     }
 
-    /// Frees the block in the same order as a transaction, after removing the reference to it.
+    /// Removes the reference to the block and frees the block, in the same order as a transaction.
     fn unlink<const LOOKING: bool>(&self) {
         counter::make_odd(&self.version);
         counter::start_of_changes::<Counter<true, true>>();
@@ -52,8 +52,8 @@ impl<const PINNING: bool> Block<PINNING> {
         before_looking_at_pins::<Pin<LOOKING>>();
         let pinned = self.pin.get(Ordering::Acquire) != 0;
         if pinned {
-            // In the real code, the shard's lock orders this store with the unpinning reader's
-            // check; here an atomic exchange does.
+            // In the real code, the shard's lock orders this store with the check in the reader
+            // that unpins the block. In the model, an atomic exchange does.
             self.parked.swap(1, Ordering::AcqRel);
         }
         counter::make_even(&self.version);
@@ -70,7 +70,7 @@ impl<const PINNING: bool> Block<PINNING> {
         if counter::is_plain(noted) && self.refers.load(Ordering::Relaxed) == 1 {
             counter::end_of_reading::<Counter<true, true>>();
             if counter::unchanged(&self.version, noted) {
-                // SAFETY: loom checks that no other thread frees the block meanwhile.
+                // SAFETY: loom checks that no other thread frees the block during the access.
                 self.freed
                     .with(|freed| unsafe { assert_eq!(*freed, 0, "it was freed") });
             }
@@ -96,11 +96,11 @@ fn freeing<const PINNING: bool, const LOOKING: bool>() {
     };
     block.read();
     writer.join().expect("no panic");
-    // A block that was parked after the reader's last check is freed by upkeep.
+    // Upkeep frees a block that was parked after the reader's last check.
     if block.parked.swap(0, Ordering::AcqRel) == 1 {
         block.free();
     }
-    // SAFETY: every other thread has ended.
+    // SAFETY: all other threads have been joined.
     block.freed.with(|freed| unsafe { assert_eq!(*freed, 1) });
 }
 

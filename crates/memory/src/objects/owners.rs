@@ -5,14 +5,14 @@ use smallvec::SmallVec;
 use crate::processes::lock::Owner;
 use crate::segment::Segment;
 
-/// Cached answers on which processes are dead. Each process is checked once: a dead process stays
-/// dead, and a living one may be checked again in a later round.
+/// Cached results of checking which processes are dead. Each process is checked once: a dead
+/// process stays dead, and a living process may be checked again in a later round.
 #[derive(Default)]
 pub(crate) struct Owners(SmallVec<[(u64, bool); 8]>);
 
 impl Owners {
-    /// Returns whether a process is dead. `owner` has the process' slot in its high half and the
-    /// generation in its low half.
+    /// Returns whether a process is dead. `owner` contains the process's slot in its upper half and
+    /// the slot's generation in its lower half.
     pub(crate) fn is_dead(&mut self, segment: &Segment, owner: u64) -> bool {
         if let Some(&(_, dead)) = self.0.iter().find(|(known, _)| *known == owner) {
             return dead;

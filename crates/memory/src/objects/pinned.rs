@@ -1,13 +1,13 @@
-//! Pins (R7): blocks that are read in place.
+//! Pins (R7), from the reader's side: words that protect blocks that are read in place.
 //!
-//! A pin is a word in the reader's process table entry that names a block's first page. A reader
-//! sets the pin first and only then checks whether the block is still referred to. A writer that
-//! frees a large block makes the shard's counter odd first and only then checks the pins. At least
-//! one of the two sees the other.
+//! A pin is a word in the reader's process table entry that contains a block's first page. A reader
+//! sets the pin first and only then checks whether the block is still referenced. A writer that
+//! frees a large block makes the shard's version counter odd first and only then checks the pins.
+//! At least one of the two therefore sees the other.
 //!
-//! A block that is freed while it is pinned is *parked*: it goes onto its shard's staging list
-//! without an owner. The reader that removes the last pin frees it, or upkeep does, after checking
-//! whether the readers that pin it are still alive.
+//! A block that is freed while it is pinned is *parked*: it is added to its shard's staging list
+//! without an owner. Either the reader that removes the last pin frees the block, or upkeep does,
+//! after checking whether the processes that pinned it are still alive.
 //!
 //! The order of stores is generic over the word, so that the loom models run exactly this code.
 
@@ -24,55 +24,55 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 
-/// A handle of a block that this process reads in place, which does not borrow the segment. Until
-/// it is [unpinned](Segment::unpin), the block stays pinned for as long as the process lives.
+/// A handle of a block that this process reads in place. The handle does not borrow the segment.
+/// Until it is [unpinned](Segment::unpin), the block stays pinned as long as the process lives.
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned {
     number: u64,
     page: u64,
-    /// The value of the pin's word.
+    /// The value that was stored in the pin's word.
     value: u64,
-    /// The process table entry that has the pin.
+    /// The process table entry that contains the pin.
     slot: u64,
     length: u64,
 }
 
 impl Pinned {
-    /// Returns the number of bytes to be read.
+    /// Returns the number of bytes that may be read.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Returns whether the pinned block is the one at an offset.
+    /// Returns whether the pinned block starts at the given offset.
     pub fn is_of(&self, segment: &Segment, at: Offset) -> bool {
         segment.mapping.layout().page(self.page) == at
     }
 }
 
-/// A block that a process reads in place, described for people.
+/// A block that a process reads in place, described for people to read.
 #[derive(Clone, Debug)]
 pub struct PinnedBlock {
-    /// The reader's entry in the process table.
+    /// The index of the reader's entry in the process table.
     pub slot: u64,
-    /// The reader's process id, within its own pid namespace.
+    /// The reader's process ID, in its own pid namespace.
     pub pid: u32,
-    /// Whether the reader is alive. A block pinned by a dead process is freed when its memory is
-    /// needed.
+    /// Whether the reader is alive. A block pinned only by dead processes is freed when its memory
+    /// is needed.
     pub lives: bool,
-    /// When the block was pinned, in Unix milliseconds.
+    /// When the block was pinned, as a Unix time in milliseconds.
     pub since: u64,
-    /// The number of bytes to be read.
+    /// The number of bytes that may be read.
     pub bytes: u64,
-    /// Whether the block is no longer referred to and is freed once it is unpinned.
+    /// Whether the block is no longer referenced and will be freed once it is unpinned.
     pub parked: bool,
 }
 
 impl Segment {
     /// Pins the large block at an offset that was read from the store, in order to read `length`
-    /// bytes of it. The caller must then check in a separate read whether the block is still
-    /// referred to, and unpin it otherwise. Returns `None` if all pins of this process are in use,
-    /// or if no large block can begin at `at`.
+    /// bytes of it. The caller must then check, in a separate read, whether the block is still
+    /// referenced, and unpin it if not. Returns `None` if all pins of this process are in use, or
+    /// if no large block can start at `at`.
     ///
     /// # Errors
     /// Fails like a first write, because the process needs a process table entry. Returns
@@ -112,30 +112,30 @@ impl Segment {
         }))
     }
 
-    /// Returns the address of a pinned block in this process. The block has [`Pinned::length`]
-    /// bytes, which do not change while it is pinned. It is mapped for as long as this handle
-    /// lives.
+    /// Returns the address of a pinned block in this process. The block consists of
+    /// [`Pinned::length`] bytes, which do not change while it is pinned. It stays mapped as long as
+    /// this segment exists.
     pub fn address_of_pinned(&self, pinned: &Pinned) -> *const u8 {
         let at = self.mapping.layout().page(pinned.page);
         self.mapping.address(at, pinned.length)
     }
 
-    /// Returns the bytes of a pinned block, which do not change while it is pinned (R7). Empty in a
-    /// forked child: the pin belongs to the child's parent, and the memory may be reused for
-    /// another block.
+    /// Returns the bytes of a pinned block, which do not change while it is pinned (R7). Returns an
+    /// empty slice in a forked child, because the pin belongs to the child's parent, and the memory
+    /// may be reused for another block.
     pub fn bytes_of_pinned<'a>(&'a self, pinned: &'a Pinned) -> &'a [u8] {
         if !is_own(self, pinned) {
             return &[];
         }
         let (at, length) = (self.address_of_pinned(pinned), pinned.length as usize);
-        // SAFETY: the block is mapped for as long as `self` lives. The pin belongs to this process
+        // SAFETY: the block stays mapped as long as `self` exists. The pin belongs to this process
         // and cannot be removed while `pinned` is borrowed, so no process changes or frees the
         // block.
         unsafe { std::slice::from_raw_parts(at, length) }
     }
 
-    /// Reads a pinned block. No counter needs to be checked, because the block does not change
-    /// (R7).
+    /// Reads a pinned block. No version counter needs to be checked, because the block does not
+    /// change (R7).
     pub fn read_pinned<R>(&self, pinned: &Pinned, body: impl FnOnce(&View<'_>, Offset) -> R) -> R {
         let at = self.mapping.layout().page(pinned.page);
         body(&View::new(&self.mapping, Notes::Locked), at)
@@ -147,8 +147,8 @@ impl Segment {
         self.mapping.append_to(at, pinned.length as usize, out);
     }
 
-    /// Removes a pin, and frees the block if it is parked and this was its last pin. Does nothing
-    /// in a forked child, which does not own its parent's pins.
+    /// Removes a pin. Frees the block if it is parked and this was its last pin. Does nothing in a
+    /// forked child, which does not own its parent's pins.
     pub fn unpin(&self, pinned: Pinned) {
         let at = self.mapping.layout().pin(pinned.slot, pinned.number);
         let pin = self.mapping.word(at + slot::PIN);
@@ -159,7 +159,7 @@ impl Segment {
         self.process.put_pin(pinned.number);
         crate::probes::fault::step();
         if is_parked(self, pinned.page) {
-            // If the block cannot be freed now, upkeep frees it later.
+            // On failure, upkeep frees the block later.
             let _deferred = defer_signals();
             let _ = free_parked(self, pinned.page);
         }
@@ -190,7 +190,7 @@ impl Segment {
     }
 }
 
-/// Returns whether a pin belongs to this process; a copy inherited by fork does not.
+/// Returns whether a pin belongs to this process. A copy inherited by fork does not.
 fn is_own(segment: &Segment, pinned: &Pinned) -> bool {
     let at = segment.mapping.layout().pin(pinned.slot, pinned.number);
     segment.process.claimed()
@@ -198,14 +198,15 @@ fn is_own(segment: &Segment, pinned: &Pinned) -> bool {
         && segment.mapping.word(at + slot::PIN).load(Ordering::Relaxed) == pinned.value
 }
 
-/// Returns whether a page begins a parked block, which is freed once no process reads it in place.
+/// Returns whether a page is the first page of a parked block, which is freed once no process reads
+/// it in place.
 fn is_parked(segment: &Segment, page: u64) -> bool {
     let words = segment.mapping.layout().descriptor(page);
     segment.mapping.page_use(page) == Some(PageUse::Staged)
         && segment.mapping.load(words + descriptor::BITMAP) == PARKED
 }
 
-/// Frees a parked block, unless it is pinned again or was freed meanwhile.
+/// Frees a parked block, unless another process has pinned or freed it in the meantime.
 #[cold]
 fn free_parked(segment: &Segment, page: u64) -> Result<(), Error> {
     let words = segment.mapping.layout().descriptor(page);
@@ -215,7 +216,7 @@ fn free_parked(segment: &Segment, page: u64) -> Result<(), Error> {
     };
     segment.write(ShardSet::one(run.shard), |transaction| {
         // Check again under the lock: another process may have freed the block, and the page may
-        // have a new use.
+        // have been reused.
         let now = Run::unpack(segment.mapping.load(words + descriptor::RUN));
         let same = now.is_some_and(|now| now.shard == run.shard);
         if same && is_parked(segment, page) && !transaction.is_page_pinned(page)? {
@@ -225,7 +226,7 @@ fn free_parked(segment: &Segment, page: u64) -> Result<(), Error> {
     })
 }
 
-/// Returns whether a living process pins a page. Pins of dead processes are removed.
+/// Returns whether a living process pins a page. Removes pins of dead processes.
 pub(crate) fn is_pinned_by_the_living(segment: &Segment, page: u64, owners: &mut Owners) -> bool {
     pins::any(segment, |index, at, value| {
         if value & 0xffff_ffff != page + 1 {
@@ -240,14 +241,14 @@ fn forget_if_dead(segment: &Segment, index: u64, at: u64, value: u64, owners: &m
     let dead = owners.is_dead(segment, index << 32 | value >> 32);
     if dead {
         let pin = segment.mapping.word(at + slot::PIN);
-        // If the next holder of the entry has already cleared or reused the pin, the exchange
-        // fails.
+        // If the entry's next owner has already cleared or reused the pin, the exchange fails.
         let _ = pin.compare_exchange(value, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
     dead
 }
 
-/// Removes all pins of dead processes. Until a block is freed, a stale pin on it does no harm.
+/// Removes all pins of dead processes. A stale pin on a block does no harm until the block is
+/// freed.
 pub(crate) fn forget_of_the_dead(segment: &Segment) {
     let mut owners = Owners::default();
     pins::any(segment, |index, at, value| {

@@ -1,9 +1,9 @@
-//! Staging (W8): large blocks are filled outside the lock and published in one step.
+//! Staging (W8): large blocks are filled without the lock and published in one step.
 //!
-//! A staged block is on its shard's staging list, and its descriptor names the process that fills
-//! it. If that process dies, the block is freed by upkeep, by a process that needs the memory, or
-//! by the process that reclaims the slot. If a living process cannot free its block at the moment,
-//! it removes its name, and upkeep frees the block like a parked one.
+//! A staged block is on its shard's staging list, and its descriptor contains the identity of the
+//! process that fills it. If that process dies, the block is freed by upkeep, by a process that
+//! needs the memory, or by the process that reclaims the slot. If a living process cannot free its
+//! block at the moment, it clears its identity, and upkeep frees the block like a parked block.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,16 +28,16 @@ use crate::writing::commit::commit;
 use crate::writing::reservation::{self, Runs};
 use crate::writing::run::used;
 
-/// The greatest number of a shard's blocks examined without its lock.
+/// The maximum number of a shard's staged blocks that are examined without the shard's lock.
 const LOOK: usize = 1024;
-/// The greatest number of pages of a staged block saved for a copy under each hold of the shard's
-/// lock (W9).
+/// The maximum number of a staged block's pages that are saved for a copy each time the shard's
+/// lock is held (W9).
 const STAGED_AT_ONCE: u64 = 256;
-/// The greatest number of dead processes' blocks freed in one transaction (W9).
+/// The maximum number of dead processes' blocks that are freed in one transaction (W9).
 const FREED_AT_ONCE: usize = 16;
 
-/// A large block that belongs to this handle alone: fill it, then [adopt](Transaction::adopt) it. A
-/// handle that is dropped before that frees its block.
+/// A large block that belongs to this handle alone. Fill it, then [adopt](Transaction::adopt) it.
+/// Dropping the handle before adoption frees the block.
 pub struct Staged<'a> {
     segment: &'a Segment,
     block: StagedBlock,
@@ -45,10 +45,9 @@ pub struct Staged<'a> {
     adopted: bool,
 }
 
-/// A handle of a staged block that is set aside, which does not borrow the segment. A process that
-/// fills a block piece by piece keeps the block in this form and [takes it up](Segment::take_up)
-/// for each piece. A block that is never taken up again stays allocated as long as the process
-/// lives.
+/// A suspended handle of a staged block, which does not borrow the segment. A process that fills a
+/// block piece by piece retains the block in this form and [resumes](Segment::take_up) it for each
+/// piece. A block that is never resumed stays allocated as long as the process lives.
 #[derive(Debug)]
 #[must_use]
 pub struct PutDown {
@@ -56,7 +55,8 @@ pub struct PutDown {
     length: u64,
 }
 
-/// A staged block, and the process that fills it as named in the block's descriptor.
+/// A staged block, and the identity of the process that fills it, as stored in the block's
+/// descriptor.
 #[derive(Clone, Copy, Debug)]
 struct StagedBlock {
     shard: usize,
@@ -66,7 +66,7 @@ struct StagedBlock {
 
 impl Segment {
     /// Allocates a block of at least `bytes` bytes in a shard, to be filled without the shard's
-    /// lock. Meant for blocks that take long to fill. The block always has whole pages.
+    /// lock. Meant for blocks that take long to fill. The block always consists of whole pages.
     pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
@@ -85,39 +85,38 @@ impl Segment {
             length: bytes,
             adopted: false,
         };
-        // The block is filled without the lock, so first save its pages for a running copy of the
-        // store.
+        // The block is filled without the lock, so first save its pages for a copy in progress.
         save_for_copy(self, index, page, bytes)?;
         Ok(staged)
     }
 
-    /// Returns the address of a block of this process, for filling or reading it in place until it
-    /// is taken up. The block has [`PutDown::length`] bytes and is mapped for as long as this
-    /// handle lives.
+    /// Returns the address of a staged block of this process, for filling or reading it in place
+    /// until it is resumed. The block consists of [`PutDown::length`] bytes and stays mapped as
+    /// long as this segment exists.
     pub fn address_of(&self, block: &PutDown) -> *mut u8 {
         self.mapping
             .address(self.mapping.layout().page(block.block.page), block.length)
     }
 
-    /// Returns the bytes of a block of this process that is not being filled. Empty in a forked
-    /// child, whose parent owns the block.
+    /// Returns the bytes of a staged block of this process that is not being filled. Returns an
+    /// empty slice in a forked child, whose parent owns the block.
     pub fn bytes_of<'a>(&'a self, block: &'a PutDown) -> &'a [u8] {
         if !self.is_own(block) {
             return &[];
         }
         let (at, length) = (self.address_of(block), block.length as usize);
-        // SAFETY: the block is mapped for as long as `self` lives. No other process can reach the
-        // block, and this process cannot take it up to fill or free it while `block` is borrowed.
+        // SAFETY: the block stays mapped as long as `self` exists. No other process can reach the
+        // block, and this process cannot resume, fill or free it while `block` is borrowed.
         unsafe { std::slice::from_raw_parts(at, length) }
     }
 
-    /// Appends the bytes of a block of this process to `out`.
+    /// Appends the bytes of a staged block of this process to `out`.
     pub fn append_put_down(&self, block: &PutDown, out: &mut Vec<u8>) {
         let at = self.mapping.layout().page(block.block.page);
         self.mapping.append_to(at, block.length as usize, out);
     }
 
-    /// Returns whether a block belongs to this process; a copy inherited by fork does not.
+    /// Returns whether a staged block belongs to this process. A copy inherited by fork does not.
     pub fn is_own(&self, block: &PutDown) -> bool {
         self.process.claimed() && this_process(self) == block.block.owner
     }
@@ -133,11 +132,12 @@ impl Segment {
     }
 
     /// Frees staged blocks that are no longer needed: blocks that dead processes were filling or
-    /// had taken over, and parked blocks that no process reads in place any more. Returns whether
-    /// there were any. Meant for upkeep and for callers that need the memory.
+    /// had taken over, and parked blocks that no process still reads in place. Returns whether any
+    /// were freed. Meant for upkeep and for callers that need the memory.
     pub fn free_dead_staged(&self) -> Result<bool, Error> {
-        // Check liveness before taking the lock (W9): a dead process stays dead. A list that
-        // changes meanwhile may lead anywhere; it is examined again on the next call.
+        // Check liveness before taking the lock (W9), because a dead process stays dead. If the
+        // list changes during the walk, the walk may leave the list; the next call examines the
+        // list again.
         let mut owners = Owners::default();
         let mut has_dead = |index| {
             let mut pages = each_page(self, index).take(LOOK).map_while(Result::ok);
@@ -152,19 +152,19 @@ impl Segment {
 }
 
 impl PutDown {
-    /// Returns the number of bytes requested.
+    /// Returns the requested number of bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 }
 
 impl Staged<'_> {
-    /// Returns the shard of the block.
+    /// Returns the shard that contains the block.
     pub fn shard(&self) -> usize {
         self.block.shard
     }
 
-    /// Returns the number of bytes requested.
+    /// Returns the requested number of bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -182,8 +182,8 @@ impl Staged<'_> {
     }
 
     /// Receives data from a socket directly into the block, starting at a position. Data beyond the
-    /// end of the block goes to `more`, as far as there is room. Returns the total number of bytes
-    /// received, which is 0 at the end of the stream.
+    /// end of the block is appended to `more`, as far as its spare capacity allows. Returns the
+    /// total number of bytes received, which is 0 at the end of the stream.
     ///
     /// # Errors
     /// Fails if the system call fails.
@@ -201,7 +201,7 @@ impl Staged<'_> {
         let at = mapping.layout().page(self.block.page);
         let last = self.length / 8 * 8;
         if position <= last && last < self.length {
-            // Zero the rest of the last word, as in every block.
+            // Zero the unused bytes of the last word, as in every block.
             mapping.fill_staged(at + last, &[0; 8]);
         }
         mapping.receive_staged(at + position, self.length - position, socket, more)
@@ -214,7 +214,7 @@ impl Staged<'_> {
         mapping.append_to(at, self.length as usize, out);
     }
 
-    /// Sets the block aside, to be resumed later.
+    /// Suspends work on the block, to be resumed later.
     pub fn put_down(mut self) -> PutDown {
         self.adopted = true;
         PutDown {
@@ -223,8 +223,8 @@ impl Staged<'_> {
         }
     }
 
-    /// Releases the handle after the transaction that adopted the block has committed; the block no
-    /// longer belongs to the handle.
+    /// Releases the handle without freeing the block. Call it after the transaction that adopted
+    /// the block has committed, when the block no longer belongs to the handle.
     pub fn adopted(mut self) {
         self.adopted = true;
     }
@@ -235,7 +235,7 @@ impl Drop for Staged<'_> {
         if self.adopted || crate::probes::fault::abandoned() {
             return;
         }
-        // Drop cannot return an error, so a signal noticed here would be lost: defer signals.
+        // `drop` cannot return an error, so a signal noticed here would be lost. Defer signals.
         let _deferred = defer_signals();
         if free(self.segment, self.block).is_err() {
             leave_to_upkeep(self.segment, self.block);
@@ -260,9 +260,9 @@ impl Transaction<'_> {
         Ok(layout.page(staged.block.page))
     }
 
-    /// Takes a large block of the shard away from the object that refers to it; the caller must
+    /// Detaches a large block of the shard from the object that refers to it. The caller must
     /// remove the reference. Once this transaction has committed, the block belongs to this process
-    /// until it is [taken up](Segment::take_up) and dropped. Returns `None` if the block is part of
+    /// until it is [resumed](Segment::take_up) and dropped. Returns `None` if the block is part of
     /// a slab; the caller must then copy and free it.
     pub fn take_over(
         &mut self,
@@ -286,16 +286,16 @@ impl Transaction<'_> {
     }
 }
 
-/// Returns this process' name as stored in the descriptors of its staged blocks.
+/// Returns this process's identity as stored in the descriptors of its staged blocks.
 pub(crate) fn this_process(segment: &Segment) -> u64 {
     let slot_index = segment.process.slot();
     let at = segment.mapping.layout().slot(slot_index) + slot::GENERATION;
     (slot_index << 32) | (segment.mapping.load(at) & 0xffff_ffff)
 }
 
-/// Frees a block that was staged and not adopted.
+/// Frees a staged block that was not adopted.
 fn free(segment: &Segment, block: StagedBlock) -> Result<(), Error> {
-    // A handle that was copied by fork must not free anything.
+    // A handle that was copied by fork must not free the block.
     if !segment.process.claimed() || this_process(segment) != block.owner {
         return Ok(());
     }
@@ -304,8 +304,9 @@ fn free(segment: &Segment, block: StagedBlock) -> Result<(), Error> {
     })
 }
 
-/// Removes the owner of a block that this process cannot free now, so that upkeep frees the block.
-/// No lock is needed: only this process may change the owner's word while the word names it.
+/// Removes the owner of a staged block that this process cannot free now, so that upkeep frees the
+/// block. No lock is needed: as long as the owner's word identifies this process, only this process
+/// may change it.
 fn leave_to_upkeep(segment: &Segment, block: StagedBlock) {
     let at = segment.mapping.layout().descriptor(block.page) + descriptor::BITMAP;
     let word = segment.mapping.word(at);
@@ -313,8 +314,8 @@ fn leave_to_upkeep(segment: &Segment, block: StagedBlock) {
     crate::probes::fault::step();
 }
 
-/// Frees the staged blocks of a slot whose owner is dead, or of all dead owners if `slot_index` is
-/// `None`.
+/// Frees the staged blocks of a slot whose owner is dead, or of all dead processes if `slot_index`
+/// is `None`.
 pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Result<(), Error> {
     let layout = *segment.mapping.layout();
     let mut owners = Owners::default();
@@ -327,7 +328,7 @@ pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Re
         loop {
             let mut transaction = match Transaction::begin(segment, ShardSet::one(index)) {
                 Ok(transaction) => transaction,
-                // A stopped process may hold the shard's lock. Leave these blocks for a later call.
+                // A stopped process may hold the shard's lock. Leave these blocks to a later call.
                 Err(Error::Busy { .. }) => break,
                 Err(error) => return Err(error),
             };
@@ -354,9 +355,10 @@ pub(crate) fn free_of_the_dead(segment: &Segment, slot_index: Option<u64>) -> Re
     Ok(())
 }
 
-/// Returns whether a staged block is no longer needed: the process that filled it or took it over
-/// is dead, or it is parked and not read in place. If `slot_index` names a slot that is being
-/// reclaimed, all of its former owners are dead; otherwise liveness is checked.
+/// Returns whether a staged block is no longer needed, either because the process that filled it or
+/// took it over is dead, or because it is parked and not read in place. If `slot_index` is a slot
+/// that is being reclaimed, all of its former owners are dead; otherwise, the function checks the
+/// owner's liveness.
 fn is_left(segment: &Segment, page: u64, slot_index: Option<u64>, owners: &mut Owners) -> bool {
     let at = segment.mapping.layout().descriptor(page) + descriptor::BITMAP;
     let owner = segment.mapping.word(at).load(Ordering::Acquire);
@@ -369,12 +371,12 @@ fn is_left(segment: &Segment, page: u64, slot_index: Option<u64>, owners: &mut O
     }
 }
 
-/// Returns the pages on a shard's staging list. The caller holds the shard's lock.
+/// Returns the pages on a shard's staging list. The caller must hold the shard's lock.
 pub(crate) fn pages(segment: &Segment, index: usize) -> Result<Vec<u64>, Error> {
     each_page(segment, index).collect()
 }
 
-/// Iterates over the pages on a shard's staging list; an error ends the iteration.
+/// Iterates over the pages on a shard's staging list. An error ends the iteration.
 fn each_page(segment: &Segment, index: usize) -> impl Iterator<Item = Result<u64, Error>> + '_ {
     let layout = *segment.mapping.layout();
     let list = layout.shard(index) + shard::STAGING;
@@ -400,8 +402,8 @@ fn each_page(segment: &Segment, index: usize) -> impl Iterator<Item = Result<u64
     })
 }
 
-/// Saves the pages of a newly staged block for a copy, a bounded number under each hold of the
-/// lock. A copy that begins later does not need them, because nothing refers to the block.
+/// Saves the pages of a newly staged block for a copy, a bounded number each time the lock is held.
+/// A copy that begins later does not need the pages, because no object refers to the block.
 #[inline]
 pub(crate) fn save_for_copy(
     segment: &Segment,
@@ -410,7 +412,7 @@ pub(crate) fn save_for_copy(
     bytes: u64,
 ) -> Result<(), Error> {
     // A copy whose moment precedes the staging has either ended or is visible here, because the
-    // staging locked the shard after that moment.
+    // staging transaction locked the shard after that moment.
     if !segment.mapping.copy_is_on() {
         return Ok(());
     }

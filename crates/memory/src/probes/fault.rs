@@ -1,10 +1,10 @@
-//! Fail points, with which a test makes a thread "die" at the N-th step of an operation.
+//! Fail points, which make a thread "die" at the N-th step of an operation in a test.
 //!
-//! Every store into the file that matters to recovery is followed by a call of `step`. In a build
+//! Every store into the file that matters to recovery is followed by a call to `step`. In a build
 //! without the `fault` feature, `step` compiles to nothing.
 //!
 //! With that feature and `UNDERCROFT_RERUN=1` in the environment, the first run of every write is
-//! rolled back, so that every test shows whether a run leaks state into the next one (W10).
+//! rolled back, so that every test shows whether a run leaks state into the next run (W10).
 
 /// Whether the fail points are compiled in.
 pub const ENABLED: bool = cfg!(feature = "fault");
@@ -22,9 +22,9 @@ mod counting {
     static RERUN: LazyLock<bool> =
         LazyLock::new(|| std::env::var_os("UNDERCROFT_RERUN").is_some_and(|value| value == "1"));
 
-    /// A callback for each range that this thread wrote to the disk.
+    /// A callback for each range that this thread has written to disk.
     pub type Synced = Box<dyn FnMut(u64, u64)>;
-    /// A callback for each step of this thread.
+    /// A callback for each step that this thread performs.
     pub type AtStep = Box<dyn FnMut()>;
 
     thread_local! {
@@ -47,16 +47,16 @@ mod counting {
                 LEFT.set(None);
                 ABANDONED.set(true);
                 // Bypass the panic hook: printing a message for each of thousands of deaths would
-                // take longer than the deaths.
+                // take longer than the deaths themselves.
                 std::panic::resume_unwind(Box::new(super::Abandoned));
             }
             Some(left) => LEFT.set(Some(left - 1)),
         }
     }
 
-    /// Sets a callback for each step that this thread takes, and returns the previous one. During
-    /// the callback the thread does nothing else, so the callback sees the store as other processes
-    /// do when this thread is stopped. Steps of the callback itself are not reported.
+    /// Sets a callback for each step of this thread, and returns the previous callback. During the
+    /// callback the thread does nothing else, so the callback sees the store as other processes
+    /// would if this thread were stopped. Steps of the callback itself are not reported.
     pub fn on_step(called: Option<AtStep>) -> Option<AtStep> {
         IS_WATCHED.set(called.is_some());
         AT_STEP.replace(called)
@@ -71,14 +71,14 @@ mod counting {
         }
     }
 
-    /// Sets or removes a callback for each range of a store that this thread has written to the
-    /// disk. The callback receives the range's start and length.
+    /// Sets or removes a callback for each range of a store that this thread has written to disk.
+    /// The callback receives the range's start and length.
     pub fn on_sync(told: Option<Synced>) {
         SYNCED.replace(told);
     }
 
     pub(crate) fn synced(start: u64, length: u64) {
-        // Take the callback out meanwhile, because it may sync a store itself.
+        // Remove the callback during the call, because it may sync a store itself.
         if let Some(mut told) = SYNCED.take() {
             told(start, length);
             SYNCED.replace(Some(told));
@@ -89,9 +89,10 @@ mod counting {
         ABANDONED.get()
     }
 
-    /// Runs `operation` and makes the thread die after `steps` steps. Returns `None` if it died.
-    /// The handle that it used must then be given to [`Segment::abandon`](crate::Segment::abandon),
-    /// because nothing was cleaned up.
+    /// Runs `operation` and makes the thread "die" after `steps` steps. Returns `None` if the
+    /// thread died. In that case, the caller must call
+    /// [`Segment::abandon`](crate::Segment::abandon) on the handle that the thread used, because
+    /// nothing was cleaned up.
     pub fn die_after<R>(steps: u64, operation: impl FnOnce() -> R) -> Option<R> {
         LEFT.set(Some(steps));
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(operation));
@@ -109,7 +110,7 @@ mod counting {
         *RERUN
     }
 
-    /// Returns the number of steps that this thread has taken so far.
+    /// Returns the number of steps that this thread has performed.
     pub fn steps_taken() -> u64 {
         TAKEN.get()
     }

@@ -1,21 +1,21 @@
-//! Changes in the middle of a read: a test chooses what a read without a lock encounters (R1, R2,
-//! R8).
+//! Changes the store during a read: a test chooses the states that a lock-free read encounters (R1,
+//! R2, R8).
 //!
-//! A handle can be given a hook. The hook is called whenever one of the handle's reads without a
-//! lock looks at the heap, and when the body of such a read has run but its result is not checked
-//! yet. The hook changes the store through another handle, so that the check fails as it does when
-//! another process changes the store first. In a build without the `races` feature, all of this
-//! compiles to nothing.
+//! A test can set a hook on a handle. The hook is called whenever one of the handle's lock-free
+//! reads accesses the heap, and after the body of that read has run but before its result is
+//! checked. The hook changes the store through another handle, so the check fails as it does if
+//! another process changes the store. In a build without the `races` feature, all of this compiles
+//! to nothing.
 
 /// Whether the hooks are compiled in.
 pub const ENABLED: bool = cfg!(feature = "races");
 
-/// The progress of a read without a lock.
+/// A point in a lock-free read at which the hook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The read is about to look at the heap. Its earlier observations may belong to another state.
+    /// The read is about to access the heap. What it read earlier may belong to another state.
     Looking,
-    /// The body of one try has run, and the check for concurrent changes comes next.
+    /// The body of an attempt has run, and the check for concurrent changes follows.
     Tried,
 }
 
@@ -26,10 +26,10 @@ mod hooks {
 
     use super::Moment;
 
-    /// A callback in the middle of reads. It may use any handle except its own.
+    /// A callback during reads. It may use any handle except the one on which it is set.
     pub type Hook = Box<dyn FnMut(Moment) + Send>;
 
-    /// The hook of one handle, shared with the overlays that it reads through.
+    /// The hook of one handle, shared with the overlays through which the handle reads.
     #[derive(Clone, Default)]
     pub(crate) struct Race(Arc<Place>);
 
@@ -57,7 +57,7 @@ mod hooks {
         }
     }
 
-    /// Calls the hook each time a view looks at the heap. Contains no hook if the shards are
+    /// Calls the hook each time a view accesses the heap. Contains no hook if the shards are
     /// locked.
     #[derive(Clone, Copy)]
     pub(crate) struct ReadWatch<'a>(Option<&'a Race>);

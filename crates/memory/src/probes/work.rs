@@ -1,19 +1,19 @@
-//! Counts of the work that a thread has done, which tests compare with the number of a command's
-//! items. In a build without the `fault` feature, all of it compiles to nothing.
+//! Counts the work that a thread has done, so that tests can compare it with the number of a
+//! command's items. In a build without the `fault` feature, all of this compiles to nothing.
 
 /// The work done, in words of 8 bytes and in numbers of operations. If a body ran more than once,
-/// only the words of its last run count, because the point at which an earlier run stopped depends
-/// on the free memory.
+/// only the words of its last run count, because the amount of free memory determines where an
+/// earlier run stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Words written to undo logs, including their descriptions.
     pub logged: u64,
-    /// Words copied into, out of or within the store, or searched in this process' memory, plus one
-    /// cache line for each place that was examined.
+    /// Words copied into, out of or within the store, or searched in this process's memory, plus
+    /// one cache line for each place that was examined.
     pub touched: u64,
-    /// The number of transactions begun.
+    /// The number of transactions started.
     pub transactions: u64,
-    /// The number of times that transaction bodies ran.
+    /// The number of runs of transaction bodies.
     pub runs: u64,
 }
 
@@ -30,7 +30,7 @@ mod counting {
         static DONE: Cell<Work> = const {
             Cell::new(Work { logged: 0, touched: 0, transactions: 0, runs: 0 })
         };
-        /// The counts at the first run of the last transaction's body; `None` before any
+        /// The counts at the first run of the last transaction's body, or `None` before the first
         /// transaction.
         static BEGUN: Cell<Option<Work>> = const { Cell::new(None) };
     }
@@ -59,7 +59,7 @@ mod counting {
         });
     }
 
-    /// Counts words that were copied or searched through.
+    /// Counts words that were copied or searched.
     pub fn touched(words: u64) {
         change(|work| work.touched += words);
     }
@@ -86,7 +86,7 @@ mod nothing {
     #[inline(always)]
     pub(crate) fn run() {}
 
-    /// Counts words that were copied or searched through.
+    /// Counts words that were copied or searched.
     #[inline(always)]
     pub fn touched(_: u64) {}
 }

@@ -1,5 +1,5 @@
-//! Liveness (L2, W2): asking the kernel whether an owner is alive, and caching the answers within
-//! this process.
+//! Liveness (L2, W2): asks the kernel whether a lock's owner is alive, and caches the answers
+//! within this process.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,15 +14,15 @@ use crate::processes::tenant::{Life, Tenant, life_by_lock, life_by_number};
 
 /// How long a waiter waits before it first checks whether the lock's owner is alive.
 pub(crate) const FIRST_PROBE: Duration = Duration::from_millis(10);
-/// The interval between later checks of the owner's liveness.
+/// The interval between later liveness checks of the lock's owner.
 pub(crate) const NEXT_PROBE: Duration = Duration::from_millis(100);
-/// How long an owner found alive is assumed to stay alive, in milliseconds.
+/// How long an owner that was found alive is assumed to be alive, in milliseconds.
 const ALIVE_FOR: u64 = 10;
 
 impl Process {
-    /// Returns whether the owner's slot has been claimed again, which proves that the owner is
-    /// dead. A slot that is out of range, as in a damaged lock word, counts as claimed again. The
-    /// check only reads memory and makes no system call.
+    /// Returns whether the owner's process table slot has been claimed again, which proves that the
+    /// owner is dead. A slot that is out of range, as in a damaged lock word, counts as claimed
+    /// again. The check only reads memory and makes no system call.
     pub(crate) fn superseded(&self, mapping: &Mapping, owner: Owner) -> bool {
         let index = owner.slot();
         if index >= SLOTS.min(mapping.load(control::SLOTS_USED)) {
@@ -43,8 +43,8 @@ impl Process {
             return Life::Dead;
         }
         let at = mapping.layout().slot(owner.slot());
-        // The slot may have a new tenant already. The old owner is dead then, and reporting the new
-        // tenant's liveness is a safe answer.
+        // A new process may already have claimed the slot. In that case the old owner is dead, and
+        // reporting the new process's liveness is a safe answer.
         let tenant = Tenant::unpack(mapping.word(at + slot::TENANT).load(Ordering::Acquire));
         match (self.look(), tenant) {
             (Ok(Some(file)), Some(tenant)) if tenant.by_number => {
@@ -56,7 +56,7 @@ impl Process {
         }
     }
 
-    /// Returns an [`Error::Busy`] with the id and the state of the lock's holder.
+    /// Returns an [`Error::Busy`] with the process ID and the state of the lock's owner.
     pub(crate) fn describe(&self, mapping: &Mapping, owner: Owner) -> Error {
         let index = owner.slot();
         let pid = match index < SLOTS.min(mapping.load(control::SLOTS_USED)) {
@@ -83,8 +83,8 @@ fn process_state(pid: u32) -> Option<char> {
     fields.chars().next()
 }
 
-/// How long a lock has been seen in one state, shared by all waits of this process. Short waits
-/// that give up and come back thus still detect a dead owner.
+/// How long a lock has been observed in one state, across all waits of this process. Short waits
+/// that time out and are retried therefore still detect a dead owner.
 #[derive(Default)]
 pub(crate) struct Suspicion {
     word: AtomicU32,
@@ -94,7 +94,7 @@ pub(crate) struct Suspicion {
 }
 
 impl Suspicion {
-    /// Returns for how many milliseconds this process has seen the lock unchanged.
+    /// Returns how long this process has observed the lock unchanged, in milliseconds.
     pub(crate) fn observe(&self, word: u32, turns: u32, now: u64) -> u64 {
         let same = self.word.load(Ordering::Relaxed) == word
             && self.turns.load(Ordering::Relaxed) == turns;
@@ -107,8 +107,8 @@ impl Suspicion {
         now.saturating_sub(self.since.load(Ordering::Relaxed))
     }
 
-    /// Returns whether a check of the owner's liveness is due. Only one thread gets `true` for each
-    /// check.
+    /// Returns whether a liveness check of the owner is due. Only one thread receives `true` for
+    /// each check.
     pub(crate) fn probe_is_due(&self, unchanged_for: u64, now: u64) -> bool {
         let probed = self.probed.load(Ordering::Relaxed);
         let due = if probed == 0 {
@@ -123,8 +123,8 @@ impl Suspicion {
     }
 }
 
-/// A cache of owners that were found alive a moment ago. Each word holds an owner in its high 40
-/// bits and the time in its low 24 bits.
+/// A cache of owners that were recently found alive. Each word contains an owner in its upper 40
+/// bits and a time in its lower 24 bits.
 pub(crate) struct FoundAlive([AtomicU64; 64]);
 
 impl Default for FoundAlive {
@@ -136,8 +136,8 @@ impl Default for FoundAlive {
 impl FoundAlive {
     const TIME: u64 = 0xff_ffff;
 
-    /// Returns the word for an owner, given by slot and generation, and the owner's bits as stored
-    /// in that word.
+    /// Returns the cache word for an owner, given by slot and generation, and the owner's bits as
+    /// stored in that word.
     fn word(&self, slot_index: u64, generation: u64) -> (&AtomicU64, u64) {
         let owner = slot_index | generation << 12;
         (&self.0[(slot_index % 64) as usize], owner << 24)
@@ -152,7 +152,7 @@ impl FoundAlive {
         seen & !Self::TIME == owner && age < ALIVE_FOR
     }
 
-    /// Forgets all owners.
+    /// Clears the cache.
     pub(crate) fn clear(&self) {
         self.0
             .iter()

@@ -1,5 +1,5 @@
-//! The lock word (W1, W2): slot, generation and a waiters bit in 32 bits. It is acquired with one
-//! compare-and-swap, and waiters sleep on a futex.
+//! The lock word (W1, W2): slot, generation and a waiters bit in 32 bits. A compare-and-swap
+//! acquires the lock, and waiters sleep on a futex.
 //!
 //! ```text
 //!  31        30 .. 13        12 .. 0
@@ -21,7 +21,7 @@ const WAITERS: u32 = 1 << 31;
 /// The value of a lock word that no process holds.
 pub(crate) const FREE: u32 = 0;
 
-/// The owner of a lock: a slot of the process table together with the slot's generation.
+/// The owner of a lock: a slot (an entry of the process table) and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(u32);
 
@@ -58,15 +58,15 @@ impl Owner {
 
 /// A 32-bit atomic word, either the standard library's or loom's.
 pub(crate) trait Word {
-    /// Loads the word with acquire ordering, so that a thread that sees an owner also sees the
-    /// owner's claim of its slot.
+    /// Loads the word with acquire ordering. A thread that sees an owner then also sees the owner's
+    /// claim of its slot.
     fn get(&self) -> u32;
     /// Compares and swaps the word, with acquire and release ordering on success. Returns whether
     /// the swap happened.
     fn replace(&self, old: u32, new: u32) -> bool;
     /// Swaps the word with release ordering and returns its old value.
     fn exchange(&self, new: u32) -> u32;
-    /// Counts one acquisition of the lock. The caller holds the lock.
+    /// Counts one acquisition of the lock. Only the owner of the lock may call this.
     fn count_turn(&self) {}
 }
 
@@ -110,25 +110,25 @@ impl Word for Lock {
     }
 }
 
-/// A waiter's next step when it finds the lock held.
+/// A waiter's next step after it finds the lock held.
 pub(crate) enum Next<Refusal> {
-    /// Read the word again.
+    /// Load the word again.
     Spin,
-    /// Set the waiters bit and sleep until the lock is released or a bounded time has passed.
+    /// Set the waiters bit and sleep until the lock is released or a time limit is reached.
     Sleep,
-    /// Take over the lock: the owner in exactly this word is known to be dead.
+    /// Seize the lock, because the owner recorded in the word is known to be dead.
     TakeOver,
     /// Stop waiting.
     GiveUp(Refusal),
 }
 
-/// The clock, the sleep and the liveness check that a waiter uses.
+/// The clock, the sleep function and the liveness check that a waiter uses.
 pub(crate) trait Surroundings<W> {
-    /// The reason why a wait was given up.
+    /// The type of the reason for giving up a wait.
     type Refusal;
-    /// Decides how the waiter proceeds when it sees the held lock word `seen`.
+    /// Decides the next step of a waiter that sees the lock word `seen`, which is not free.
     fn next(&mut self, seen: u32) -> Next<Self::Refusal>;
-    /// Sleeps for a bounded time, as long as the word holds `value`.
+    /// Sleeps for a bounded time, as long as the word contains `value`.
     fn sleep(&mut self, word: &W, value: u32);
     /// Wakes one sleeping waiter.
     fn wake(&mut self, word: &W);
@@ -144,8 +144,8 @@ pub(crate) fn try_acquire<W: Word>(word: &W, me: Owner) -> bool {
     is_taken
 }
 
-/// Waits until the lock is acquired or the wait is given up. However the lock was acquired, the
-/// caller must then check whether the last owner left an unfinished transaction (W3).
+/// Waits until the lock is acquired or the wait is given up. After an acquisition, the caller must
+/// check whether the last owner left an unfinished transaction (W3).
 pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
     word: &W,
     me: Owner,
@@ -179,8 +179,9 @@ pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
                 }
             }
             Next::GiveUp(refusal) => {
-                // The wake that ended our last sleep must not be lost. If the lock is held, set the
-                // waiters bit so that its holder wakes another waiter; if it is free, wake one now.
+                // The wake that ended this thread's last sleep must not be lost. If the lock is
+                // held, set the waiters bit, so that the owner wakes another waiter. If the lock is
+                // free, wake a waiter now.
                 if mine != me.0 && !leave_bit(word) {
                     around.wake(word);
                 }
@@ -190,8 +191,8 @@ pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
     }
 }
 
-/// Sets the waiters bit for the remaining waiters. Returns false if the lock is free and the bit
-/// cannot be set.
+/// Sets the waiters bit for the remaining waiters. Returns false if the lock is free, because the
+/// bit cannot be set then.
 fn leave_bit<W: Word>(word: &W) -> bool {
     loop {
         let seen = word.get();
@@ -215,11 +216,12 @@ pub(crate) fn release<W: Word>(word: &W) -> bool {
 mod tests {
     use super::*;
 
-    /// One scripted wait: the changes of the word during it, and the number of wakes passed on.
+    /// A scripted wait: the values stored into the word during the wait, and the number of wakes
+    /// that were passed on.
     struct Script {
         /// The value stored into the word during the waiter's only sleep.
         meanwhile: u32,
-        /// The value stored into the word when the wait is given up.
+        /// The value stored into the word when the wait times out.
         at_last: Option<u32>,
         slept: bool,
         woken: u32,
@@ -249,8 +251,8 @@ mod tests {
         }
     }
 
-    /// A release wakes only one of several sleepers, so a sleeper that gives up after that wake
-    /// must pass it on.
+    /// A release wakes only one of several sleeping waiters. A waiter that times out after that
+    /// wake must pass it on.
     #[test]
     fn a_waiter_that_gives_up_passes_the_wake_on() {
         let [me, holder, thief] = [1, 2, 3].map(|slot| Owner::new(slot, 1));
@@ -267,17 +269,18 @@ mod tests {
             let woken = around.1.woken;
             (word.load(Ordering::Relaxed), woken)
         };
-        // Another process took the released lock without the waiters bit: the waiter sets the bit.
+        // Another process has acquired the released lock without the waiters bit, so the waiter
+        // sets the bit.
         assert_eq!(give_up(thief.bits(), None), (thief.bits() | WAITERS, 0));
-        // The other process has released the lock again without a wake, so the waiter wakes the
-        // next one.
+        // The other process has released the lock without waking anyone, so the waiter wakes the
+        // next waiter.
         assert_eq!(give_up(thief.bits(), Some(FREE)), (FREE, 1));
-        // The holder still has the lock and its waiters bit is set, so the holder will wake a
-        // waiter itself.
+        // The owner still holds the lock, and the waiters bit is set, so the owner will wake a
+        // waiter.
         let marked = holder.bits() | WAITERS;
         assert_eq!(give_up(marked, None), (marked, 0));
-        // The holder released the lock. Its wake may be the one that ended our sleep, so the waiter
-        // wakes another.
+        // The owner has released the lock. Its wake may be the one that this waiter received, so
+        // the waiter wakes another.
         assert_eq!(give_up(marked, Some(FREE)), (FREE, 1));
     }
 

@@ -1,14 +1,13 @@
-//! Process liveness and the locks that processes take. Every folder above `mapped` may use this
-//! one.
+//! Process liveness and the locks that processes acquire. All modules above `mapped` may use it.
 //!
-//! From the lowest file to the highest:
+//! From the lowest-level file to the highest:
 //!
 //! - `lock`: the lock word, acquired with one compare-and-swap.
-//! - `tenant`: the holder of a process table entry, packed into one word.
-//! - `patience`: how long a thread waits, and what may end its wait.
+//! - `tenant`: the process that holds a process table entry, packed into one word.
+//! - `patience`: how long a thread waits, and what may interrupt its wait.
 //! - `user_marks`: byte locks that record which processes have the store mapped.
-//! - `process`: this process' entry in the process table.
-//! - `liveness`: whether lock owners are alive: kernel queries and cached answers.
+//! - `process`: this process's entry in the process table.
+//! - `liveness`: whether lock owners are alive, by kernel queries and cached answers.
 
 pub(crate) mod liveness;
 pub(crate) mod lock;

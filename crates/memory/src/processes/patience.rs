@@ -1,38 +1,39 @@
-//! How a thread waits (M6): for how long, whether signals interrupt it, and what its language
-//! runtime does meanwhile.
+//! How a thread waits (M6): for how long, whether signals interrupt the wait, and what the language
+//! runtime does during it.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-/// Hooks for waiting inside a language runtime, which runs its other threads meanwhile and checks
-/// for signals.
+/// Hooks for waiting inside a language runtime, which runs its other threads during the wait and
+/// checks for signals.
 ///
 /// All methods except [`is_signalled`](Self::is_signalled) and [`script`](Self::script) are called
-/// with no lock of the store held.
+/// without any lock of the store held.
 pub trait WaitHook: Send + Sync {
-    /// Calls `block`, which sleeps, with the runtime's locks released.
+    /// Calls `block`, which sleeps. The implementation should release the runtime's locks during
+    /// the call.
     fn blocked(&self, block: &mut dyn FnMut());
     /// Returns whether the wait must end because a signal handler is pending. Not called while
     /// signals are [deferred](defer_signals).
     fn interrupted(&self) -> bool;
     /// Returns whether a signal has arrived, so that [`interrupted`](Self::interrupted) should be
-    /// called soon. Called in the middle of a script with locks held, so the implementation must
-    /// not run any code that uses the store.
+    /// called soon. Called during a script with locks held, so the implementation must not run any
+    /// code that uses the store.
     fn is_signalled(&self) -> bool {
         false
     }
     /// Calls `run`, which executes a script with store locks held. `run` does not use the runtime,
-    /// so the runtime's locks may be released meanwhile.
+    /// so the implementation may release the runtime's locks during the call.
     fn script(&self, run: &mut dyn FnMut()) {
         run();
     }
 }
 
 thread_local! {
-    /// The number of live [`SignalsDeferred`] guards of this thread.
+    /// The number of [`SignalsDeferred`] guards that exist on this thread.
     static DEFERRED: Cell<usize> = const { Cell::new(0) };
-    /// The limit on how long this thread waits.
+    /// The limit on the duration of this thread's waits.
     static LIMIT: Limit = const {
         Limit {
             microseconds: Cell::new(0),
@@ -41,28 +42,28 @@ thread_local! {
     };
 }
 
-/// A thread's limit on waiting for locks, in addition to the configured patience.
+/// A thread's time limit for lock waits, in addition to the configured timeout.
 struct Limit {
-    /// The limit in microseconds plus 1, counted from the thread's first wait; 0 means no limit
-    /// besides the configured patience.
+    /// The limit in microseconds plus 1, counted from the thread's first wait. 0 means that only
+    /// the configured timeout applies.
     microseconds: Cell<u32>,
     /// The deadline, set when the thread first waits.
     until: Cell<Option<Instant>>,
 }
 
-/// A guard that limits how long its thread waits for locks.
+/// A guard that limits the total time for which its thread waits for locks.
 #[derive(Debug)]
 #[must_use = "patience is limited only while this guard is alive"]
 pub struct PatienceLimited {
-    /// Whether a limit was already set, which then stays in force after this guard.
+    /// Whether a limit was already set, which then remains in force after this guard.
     before: bool,
     /// Makes the guard `!Send`, because the limit belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
 
-/// Limits the patience of this thread until the guard is dropped (M6). From its first wait for a
-/// lock, the thread waits at most `longest` over all waits together, whatever progress is made. A
-/// limit that is already set stays in force.
+/// Limits the patience of this thread until the guard is dropped (M6). From its first lock wait on,
+/// all waits of the thread together last at most `longest`, even if the locks make progress. A
+/// limit that is already set remains in force.
 ///
 /// The call costs a few instructions: the clock is first read when the thread waits.
 #[inline(always)]
@@ -92,10 +93,10 @@ impl Drop for PatienceLimited {
     }
 }
 
-/// Calls `body` with no limit on this thread's patience. Use it for work that must not be cut
-/// short, such as giving back an item to its key.
+/// Calls `body` without a limit on this thread's patience. Use it for work that must not be cut
+/// short, such as returning a popped item to its key.
 pub fn unlimited_patience<R>(body: impl FnOnce() -> R) -> R {
-    /// Restores the limit, even if `body` panics.
+    /// A guard that restores the limit, even if `body` panics.
     struct Again(u32, Option<Instant>);
     impl Drop for Again {
         fn drop(&mut self) {
@@ -114,8 +115,8 @@ pub fn is_patience_limited() -> bool {
     LIMIT.with(|limit| limit.microseconds.get() != 0)
 }
 
-/// Returns how long this thread may still wait, or `None` if its patience is not limited. The first
-/// call starts the clock.
+/// Returns how long this thread may still wait, or `None` if its patience is not limited. The limit
+/// is counted from the first call.
 pub(crate) fn time_left() -> Option<Duration> {
     LIMIT.with(|limit| {
         let microseconds = limit.microseconds.get().checked_sub(1)?;
@@ -128,7 +129,7 @@ pub(crate) fn time_left() -> Option<Duration> {
     })
 }
 
-/// Returns whether this thread has used up its limit and must not wait any longer.
+/// Returns whether this thread has reached its limit and must not wait any longer.
 pub(crate) fn is_out_of_time() -> bool {
     time_left().is_some_and(|left| left.is_zero())
 }
@@ -145,9 +146,9 @@ pub struct SignalsDeferred {
 /// Use it for work after a commit, when the operation can no longer fail. The hook may run a signal
 /// handler of the runtime, and an exception raised there would make the operation fail.
 ///
-/// Because no signal ends such a wait early, its patience is counted over all waits of this process
-/// for the same lock. A lock that has already made no progress for that long is not waited for
-/// again.
+/// Because no signal ends such a wait early, its timeout covers all waits of this process for the
+/// same lock. If the lock has already made no progress for that long, the process does not wait for
+/// it again.
 pub fn defer_signals() -> SignalsDeferred {
     DEFERRED.set(DEFERRED.get() + 1);
     SignalsDeferred {
@@ -166,7 +167,7 @@ pub fn are_signals_deferred() -> bool {
     DEFERRED.get() > 0
 }
 
-/// Returns whether a signal must end the wait; calls the hook unless signals are deferred.
+/// Returns whether a signal must end the wait. Calls the hook unless signals are deferred.
 pub(crate) fn is_interrupted(hook: &dyn WaitHook) -> bool {
     !are_signals_deferred() && hook.interrupted()
 }

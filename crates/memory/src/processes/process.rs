@@ -1,13 +1,13 @@
-//! A process' entry in the process table, which shows that the process is alive (L1 to L4).
+//! A process's entry in the process table, which shows that the process is alive (L1 to L4).
 //!
-//! An entry is held by an open-file-description lock on its first byte. One page of that
-//! description is mapped, and its descriptor is closed at once. The kernel drops the lock when the
-//! mapping goes: at exit, exec or `kill -9`, after the last thread has stopped. No descriptor is
-//! kept, and a forked child does not inherit the mapping.
+//! The process holds its entry by an open-file-description lock on the entry's first byte. One page
+//! of that description is mapped, and its descriptor is closed immediately. The kernel releases the
+//! lock together with the mapping: at exit, exec or `kill -9`, after the last thread has stopped.
+//! No descriptor remains open, and a forked child does not inherit the mapping.
 //!
 //! A process that is no longer permitted to open the path can neither lock a byte nor query locks.
-//! It joins by its process number and checks other processes by theirs: see
-//! [`tenant`](crate::processes::tenant).
+//! Instead, the process joins by its process number, and checks other processes by their numbers:
+//! see [`tenant`](crate::processes::tenant).
 
 use std::cell::Cell;
 use std::fs::File;
@@ -28,17 +28,17 @@ use crate::processes::tenant::{Life, Tenant, life_by_number};
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
 const CLAIMED: u32 = 2;
-/// State of a membership that is not claimed, in the process that opened the store.
+/// The state of an unclaimed membership, in the process that opened the store.
 const OPENED: u32 = 3;
-/// The number of threads of a process that have a record each, in order of first use; all later
-/// threads share the remaining records.
+/// The number of threads of a process that each have their own transaction record. They are the
+/// first threads to write; all later threads share the remaining records.
 const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
-/// The number of slots beyond those in use that are backed with memory ahead of need. That many
-/// processes can join a store on a full file system (H6).
+/// The number of unused slots that are backed with memory in advance. That many processes can join
+/// a store on a full file system (H6).
 pub(crate) const SPARE_SLOTS: u64 = 8;
 
 thread_local! {
-    /// The thread's number within its process plus 1; 0 until the number is assigned.
+    /// The thread's number within its process plus 1, or 0 until the number is assigned.
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -51,9 +51,10 @@ fn number_thread() -> u64 {
     number
 }
 
-/// The gate that keeps `fork` out while a slot's lock is taken. A child forked between `open` and
-/// `close` would inherit the descriptor and keep a dead parent's slot. The value is 0 when open, 1
-/// while a slot is taken, and otherwise the thread that forks.
+/// The gate that blocks `fork` while this process locks a slot. A child forked between `open` and
+/// `close` would inherit the descriptor and keep the slot of a dead parent locked. The value is 0
+/// if the gate is open, 1 while a slot is being locked, and otherwise identifies the forking
+/// thread.
 static FORK_GATE: AtomicUsize = AtomicUsize::new(0);
 
 const FOR_A_SLOT: usize = 1;
@@ -63,7 +64,7 @@ fn close_fork_gate_for(holder: usize) {
         FORK_GATE.compare_exchange(0, holder, Ordering::Acquire, Ordering::Relaxed)
     {
         // A child forked while its parent was inside `guard_forks` registers the handlers twice, so
-        // its thread may find the gate closed by itself.
+        // its own thread may already have closed the gate.
         if found == holder && holder != FOR_A_SLOT {
             return;
         }
@@ -79,7 +80,7 @@ extern "C" fn open_fork_gate() {
     FORK_GATE.store(0, Ordering::Release);
 }
 
-/// Makes `fork` wait at the gate, starting with the first store that this process opens.
+/// Makes `fork` wait at the gate. Called before this process first opens a store.
 fn guard_forks() {
     static GUARDED: ForkMutex<bool> = ForkMutex::new(false, || false);
     let mut guarded = GUARDED.lock();
@@ -89,34 +90,34 @@ fn guard_forks() {
     }
 }
 
-/// This process' membership in one store.
+/// This process's membership in one store.
 pub(crate) struct Process {
     path: PathBuf,
     file: FileId,
     /// The pid namespace of the process that opened the store.
     opened_in: u32,
-    /// The pid namespace whose lock is held by the open file description under the store's mapping;
+    /// The pid namespace whose lock belongs to the open file description of the store's mapping, or
     /// 0 if none.
     namespace: u32,
-    /// The state of the membership; reads as `UNCLAIMED` in a forked child (L3).
+    /// The state of the membership, which reads as `UNCLAIMED` in a forked child (L3).
     guard: Map,
     owner: AtomicU32,
     slot: AtomicU64,
-    /// The mapping that keeps the slot's lock held.
+    /// The mapping that keeps the slot locked.
     description: ForkMutex<Option<Map>>,
     /// All slots below this index are known to be backed with memory.
     backed: AtomicU64,
-    /// Which of the slot's records are in use by a thread.
+    /// For each transaction record of the slot, whether a thread is using it.
     records: [AtomicBool; slot::RECORD_COUNT as usize],
-    /// Which of the slot's seats are in use.
+    /// For each seat of the slot, whether it is in use.
     seats: [AtomicBool; slot::SEAT_COUNT as usize],
-    /// Which of the slot's pins are in use.
+    /// For each pin of the slot, whether it is in use.
     pins: [AtomicBool; slot::PIN_COUNT as usize],
 }
 
 impl Process {
-    /// Creates an unclaimed membership. `opened_in` is this process' pid namespace; `namespace` is
-    /// the one whose lock the mapped description holds, or 0.
+    /// Creates an unclaimed membership. `opened_in` is this process's pid namespace. `namespace` is
+    /// the pid namespace whose lock belongs to the mapped description, or 0.
     pub(crate) fn new(
         path: &Path,
         file: FileId,
@@ -150,8 +151,8 @@ impl Process {
         &self.path
     }
 
-    /// Returns whether this process itself has claimed a slot; false in a forked child until the
-    /// child claims its own.
+    /// Returns whether this process has claimed a slot. A forked child has not, until it claims its
+    /// own slot.
     #[inline(always)]
     pub(crate) fn claimed(&self) -> bool {
         self.guard.first_word().load(Ordering::Acquire) == CLAIMED
@@ -168,9 +169,8 @@ impl Process {
         self.slot.load(Ordering::Relaxed)
     }
 
-    /// Claims a slot, unless another thread has just claimed one. `recover` is called with the
-    /// claimed slot before it is used, so that the remains of a dead owner are recovered first
-    /// (L4).
+    /// Claims a slot, unless another thread has just claimed one. Calls `recover` with the claimed
+    /// slot before using the slot, to recover from the death of its earlier owner (L4).
     #[cold]
     pub(crate) fn claim(
         &self,
@@ -187,12 +187,12 @@ impl Process {
                 Ordering::Acquire,
                 Ordering::Acquire,
             ) {
-                // The pid namespace can differ from the opener's only in a forked child.
+                // Only in a forked child can the pid namespace differ from the opener's namespace.
                 Ok(OPENED) => break self.opened_in,
                 Ok(_) => break platform::pid_namespace(),
                 Err(CLAIMED) => return Ok(()),
-                // Another thread is still claiming the slot, and may be waiting to recover what the
-                // slot's last owner left.
+                // Another thread is still claiming the slot, and may be waiting to recover from the
+                // death of the slot's last owner.
                 Err(_) if is_out_of_time() => {
                     return Err(Error::Busy {
                         holder: Holder::Active,
@@ -221,7 +221,7 @@ impl Process {
         let slot_index = taken?;
         let at = mapping.layout().slot(slot_index);
         let generation = mapping.word(at + slot::GENERATION);
-        // Only the process that has just taken the slot writes its generation.
+        // Only the process that has just claimed the slot writes the slot's generation.
         let next = generation.load(Ordering::Relaxed).wrapping_add(1);
         generation.store(next, Ordering::Release);
         mapping.store(at + slot::PID, u64::from(std::process::id()));
@@ -247,8 +247,8 @@ impl Process {
             Err(error) => return Err(self.io("opening", error)),
         };
         let mut description = self.description.lock();
-        // In a forked child, this value names a mapping of the parent that the child does not have,
-        // so it must not be unmapped.
+        // In a forked child, this value refers to a mapping of the parent that the child does not
+        // have, so it must not be unmapped.
         std::mem::forget(description.take());
         let me = self.tenant(namespace, false);
         for index in 0..SLOTS {
@@ -270,9 +270,9 @@ impl Process {
         Err(Error::TooManyProcesses)
     }
 
-    /// Takes a slot by process number, after opening the file was refused with `error`. Slots whose
-    /// last tenant held a lock are skipped: without the file, this process cannot check whether
-    /// another process is about to lock their byte.
+    /// Claims a slot by process number, after opening the file failed with `error`. Skips slots
+    /// whose last tenant held a byte lock: without the file, this process cannot check whether
+    /// another process is about to lock the slot's byte.
     fn join_by_number(
         &self,
         mapping: &Mapping,
@@ -283,7 +283,7 @@ impl Process {
             return Err(self.removed());
         }
         // Processes in other pid namespaces can prove this process dead only by the lock of its
-        // namespace, so this process' mapping of the store must hold that lock.
+        // namespace, so this process's mapping of the store must hold that lock.
         if namespace == 0 || namespace != self.namespace {
             return Err(Error::Forbidden {
                 path: self.path.clone(),
@@ -312,8 +312,8 @@ impl Process {
         }
     }
 
-    /// Makes `me` the tenant of a slot. Returns false if `stays` keeps the present tenant or
-    /// another process changed the word first.
+    /// Makes `me` the tenant of a slot. Returns false if `stays` rejects replacing the present
+    /// tenant, or if another process changed the word first.
     fn move_in(
         &self,
         mapping: &Mapping,
@@ -329,11 +329,11 @@ impl Process {
                 .is_ok()
     }
 
-    /// Releases a slot that this process holds by number.
+    /// Releases a slot that this process claimed by number.
     fn give_back_number(&self, mapping: &Mapping) {
         let me = self.tenant(self.namespace, true).pack();
         let word = mapping.word(mapping.layout().slot(self.slot()) + slot::TENANT);
-        // If another tenant has the slot, the exchange fails and leaves it alone.
+        // If another tenant has claimed the slot, the exchange fails and changes nothing.
         let _ = word.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
@@ -351,22 +351,22 @@ impl Process {
         }
     }
 
-    /// Opens the store's path again; returns `None` if it now names another file.
+    /// Opens the store's path again, or returns `None` if another file is now at that path.
     pub(crate) fn reopen(&self) -> io::Result<Option<File>> {
         let file = platform::open(&self.path, true)?;
         let status = platform::status(&file)?;
         Ok((status.id == self.file).then_some(file))
     }
 
-    /// Opens the path like [`reopen`](Self::reopen), but without write access, to query locks only.
+    /// Opens the path like [`reopen`](Self::reopen), but only for reading, in order to query locks.
     pub(crate) fn look(&self) -> io::Result<Option<File>> {
         let file = platform::open(&self.path, false)?;
         let status = platform::status(&file)?;
         Ok((status.id == self.file).then_some(file))
     }
 
-    /// Returns whether the path still names the mapped file. Other errors prove nothing: a process
-    /// that may not search a directory cannot tell what it contains.
+    /// Returns whether the mapped file is still at its path. Other errors prove nothing: a process
+    /// that may not search a directory cannot find out what it contains.
     pub(crate) fn place(&self, mapping: &Mapping) -> PathState {
         match platform::status_of_path(&self.path) {
             Ok(status) if status.id == self.file => PathState::There,
@@ -377,8 +377,8 @@ impl Process {
         }
     }
 
-    /// Backs spare slots with memory if none is known to be backed. Returns false if the memory
-    /// could not be allocated.
+    /// Backs spare slots with memory if none is known to be backed. Returns false if no memory
+    /// could be allocated.
     pub(crate) fn keep_spare_slots(&self, mapping: &Mapping) -> bool {
         let used = mapping.load(control::SLOTS_USED).min(SLOTS);
         if used == SLOTS || self.backed.load(Ordering::Relaxed) > used {
@@ -391,7 +391,7 @@ impl Process {
         backed
     }
 
-    /// Takes one of this process' records for a transaction.
+    /// Reserves one of this process's transaction records.
     #[inline]
     pub(crate) fn take_record(&self) -> u64 {
         let thread = match THREAD.get() {
@@ -400,7 +400,8 @@ impl Process {
         };
         if thread < OWNED_RECORDS {
             // Only this thread uses this record, so no atomic exchange is needed. The record is
-            // already in use if a signal handler writes while its thread waits for a lock.
+            // already in use if this is a signal handler that writes while its thread waits for a
+            // lock.
             let mine = &self.records[thread as usize];
             if !mine.load(Ordering::Relaxed) {
                 mine.store(true, Ordering::Relaxed);
@@ -430,7 +431,7 @@ impl Process {
         self.records[index as usize].store(false, Ordering::Release);
     }
 
-    /// Takes a free seat of this process' slot; returns `None` if all are in use.
+    /// Reserves a seat of this process's slot, or returns `None` if all seats are in use.
     pub(crate) fn take_seat(&self) -> Option<u64> {
         let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
         let place = self.seats.iter().position(|taken| free(&taken))?;
@@ -441,7 +442,7 @@ impl Process {
         self.seats[seat as usize].store(false, Ordering::Release);
     }
 
-    /// Takes a free pin of this process' slot; returns `None` if all are in use.
+    /// Reserves a pin of this process's slot, or returns `None` if all pins are in use.
     pub(crate) fn take_pin(&self) -> Option<u64> {
         let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
         let place = self.pins.iter().position(|taken| free(&taken))?;
@@ -452,7 +453,7 @@ impl Process {
         self.pins[pin as usize].store(false, Ordering::Release);
     }
 
-    /// Releases the slot as the death of the process would, without cleaning anything up.
+    /// Releases the slot without cleaning up, as the death of the process would.
     pub(crate) fn abandon(&self, mapping: &Mapping) {
         let state = self.guard.first_word();
         if state.swap(UNCLAIMED, Ordering::AcqRel) != UNCLAIMED {
@@ -461,8 +462,8 @@ impl Process {
         }
     }
 
-    /// Releases a slot that is held by number. A slot held by a lock is released when its mapping
-    /// is dropped.
+    /// Releases a slot that was claimed by number. A slot that is held by a byte lock is released
+    /// when its mapping is dropped.
     pub(crate) fn end(&self, mapping: &Mapping) {
         if self.claimed() {
             self.give_back_number(mapping);
@@ -470,34 +471,34 @@ impl Process {
     }
 }
 
-/// Whether the store's path still names the mapped file.
+/// Whether the mapped file is still at the store's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathState {
-    /// The path names the mapped file.
+    /// The mapped file is at the path.
     There,
-    /// The path names no file or another one.
+    /// No file, or another file, is at the path.
     Gone,
-    /// This process has no permission to look the path up.
+    /// This process has no permission to look up the path.
     Unknown,
 }
 
-/// Returns whether the error says that no file has that name.
+/// Returns whether the error means that no file exists at the path.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
 }
 
-/// Returns whether the error says that this process lacks permission.
+/// Returns whether the error means that this process lacks permission.
 fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
-/// Returns whether the open was refused for lack of permission or descriptors, which says nothing
+/// Returns whether the open failed for lack of permission or descriptors, which proves nothing
 /// about the file itself.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     is_forbidden(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Backs a slot with memory and, if there is enough, the spare slots after it.
+/// Backs a slot with memory and, if enough memory is available, the spare slots after it.
 fn back(mapping: &Mapping, index: u64) -> Result<(), Error> {
     let at = mapping.layout().slot(index);
     if back_spare_slots(mapping, index) {
@@ -507,7 +508,8 @@ fn back(mapping: &Mapping, index: u64) -> Result<(), Error> {
     backed.map_err(|_| Error::OutOfMemory)
 }
 
-/// Backs a slot and the spare slots after it. Returns whether all of them have memory.
+/// Backs a slot and the spare slots after it with memory. Returns whether all of them could be
+/// backed.
 fn back_spare_slots(mapping: &Mapping, index: u64) -> bool {
     let count = (1 + SPARE_SLOTS).min(SLOTS - index);
     mapping

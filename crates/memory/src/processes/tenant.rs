@@ -1,30 +1,30 @@
-//! The tenant of a process table entry, packed into one word.
+//! The tenant of a process table entry (the process that claimed it), packed into one word.
 //!
-//! Nearly every process holds its entry by a lock on the entry's first byte (L1). To take the lock
-//! it opens the store's path, which may be forbidden after the process has dropped its privileges.
-//! A process that joins after that point, such as a forked child, holds its entry *by number*. Only
-//! this word then records the holder, and its death is proved in one of two ways:
+//! Nearly every process holds its entry by a lock on the entry's first byte (L1). To acquire the
+//! lock, the process opens the store's path, which may be forbidden after it has dropped its
+//! privileges. A process that joins after that point, such as a forked child, holds its entry *by
+//! number*. Only this word then records the tenant, whose death is proved in one of two ways:
 //!
 //! - Its number no longer belongs to a living process. This proof works only within the same pid
 //!   namespace, and needs no access to the file.
 //! - No process holds the lock of its pid namespace (`slot::NAMESPACES`). That lock belongs to the
-//!   description that the store's mapping keeps open. It goes with the last process that inherited
-//!   this mapping, so no process that could write is left.
+//!   open file description of the store's mapping. The kernel releases it when the last process
+//!   that inherited this mapping ends, so no process that could write remains.
 //!
-//! A tenant that neither proves dead counts as alive (L2). A dead tenant whose number was given to
-//! a new process also counts as alive until that process ends.
+//! A tenant counts as alive unless one of these proofs succeeds (L2). If a dead tenant's number was
+//! assigned to a new process, the tenant counts as alive until that process ends.
 
 use std::fs::File;
 
 use crate::mapped::layout::slot;
 use crate::mapped::platform;
 
-/// The content of the word `slot::TENANT`: process number, by-number bit and pid namespace.
+/// The contents of the word `slot::TENANT`: process number, by-number bit and pid namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tenant {
     /// The process number within its pid namespace.
     pub(crate) pid: u32,
-    /// The tenant's pid namespace; 0 if unknown.
+    /// The tenant's pid namespace, or 0 if unknown.
     pub(crate) namespace: u32,
     /// Whether the tenant holds the entry by number, without a lock on the entry's byte.
     pub(crate) by_number: bool,
@@ -38,7 +38,8 @@ impl Tenant {
         u64::from(self.pid) | by_number | u64::from(self.namespace) << 32
     }
 
-    /// Unpacks a tenant word; returns `None` if the word is 0, because the entry has no tenant.
+    /// Unpacks a tenant word. Returns `None` if the word is 0, which means that the entry has no
+    /// tenant.
     pub(crate) fn unpack(word: u64) -> Option<Tenant> {
         (word != 0).then_some(Tenant {
             pid: word as u32 & !(BY_NUMBER as u32),
@@ -59,8 +60,8 @@ pub(crate) enum Life {
     Unknown,
 }
 
-/// Checks whether a tenant is alive by its process number or, if the number belongs to another pid
-/// namespace and the file could be opened, by that namespace's lock.
+/// Checks by its process number whether a tenant is alive. If the number belongs to another pid
+/// namespace and the file could be opened, checks the lock of that namespace instead.
 pub(crate) fn life_by_number(tenant: Tenant, file: Option<&File>) -> Life {
     if tenant.namespace != 0 && tenant.namespace == platform::pid_namespace() {
         return match platform::process_has_ended(tenant.pid) {
@@ -75,7 +76,7 @@ pub(crate) fn life_by_number(tenant: Tenant, file: Option<&File>) -> Life {
     }
 }
 
-/// Checks whether a process is alive by a byte lock that it holds for its lifetime.
+/// Checks whether a process is alive by a byte lock that the process holds as long as it lives.
 pub(crate) fn life_by_lock(file: &File, at: u64) -> Life {
     match platform::byte_is_locked(file, at) {
         Ok(true) => Life::Alive,

@@ -1,12 +1,12 @@
-//! Modification counters (M2): whether keys have changed since a given moment.
+//! Modification counters (M2), which show whether keys have changed since a given moment.
 //!
 //! Each shard has an array of counters. A change of a key increments two of them, selected by the
 //! key's hash. Two keys share both counters with a probability of one in several million.
 //!
-//! Counting adds stores to memory that may not be cached, so it runs only while a key was watched
-//! recently. The decision is based on time, because watchers may die: one hour after the last
-//! WATCH, the next writer ends the counting. Each period of counting has a number, the epoch.
-//! Counts from different epochs cannot be compared.
+//! Counting adds stores to memory that may not be cached, so it is switched on only if a key was
+//! watched recently. The decision is based on time, because a watching process may die: one hour
+//! after the last WATCH, the next writer switches counting off. Each period of counting has a
+//! number, the epoch. Counts from different epochs cannot be compared.
 
 use std::sync::atomic::Ordering;
 
@@ -15,9 +15,9 @@ use crate::mapped::layout::{control, shard};
 use crate::mapped::platform;
 use crate::segment::{Segment, membership};
 
-/// How long changes are counted after a key was last watched, in milliseconds.
+/// How long changes are counted after the last WATCH, in milliseconds.
 const COUNTED_FOR: u64 = 60 * 60 * 1000;
-/// Minimum time between updates of the time of the last WATCH, in milliseconds.
+/// The minimum interval between updates of the recorded time of the last WATCH, in milliseconds.
 const NOTED_EVERY: u64 = 1000;
 const A_KEY: usize = shard::CHANGES_A_KEY as usize;
 
@@ -27,36 +27,36 @@ pub struct Changes([u32; A_KEY]);
 
 impl Changes {
     /// Returns true if the key has not changed since `before`. Each change increments all counters
-    /// of the key, so a single unchanged counter is proof.
+    /// of the key, so one unchanged counter proves that the key is unchanged.
     pub fn are_none_since(&self, before: Changes) -> bool {
         self.0.iter().zip(before.0).any(|(now, then)| *now == then)
     }
 }
 
-/// Returns the counters that a hash selects, using bits that do not select the shard.
+/// Returns the counters of a key with this hash, selected by bits that do not select the shard.
 #[inline(always)]
 pub(crate) fn counters(hash: u64) -> [u64; A_KEY] {
     [hash >> 20, hash >> 33].map(|bits| bits % shard::CHANGE_COUNT)
 }
 
 impl Segment {
-    /// Returns true if changes are being counted. The answer is stable for a shard only while its
-    /// lock is held.
+    /// Returns true if changes are being counted. The result for a shard remains valid only as long
+    /// as the shard is locked.
     #[inline(always)]
     pub fn counts_changes(&self) -> bool {
         self.mapping.load(control::WATCHED) != 0
     }
 
-    /// Returns the number of the current epoch of counting, or `None` if changes are not being
-    /// counted. The answer is stable for a shard only while its lock is held.
+    /// Returns the number of the current counting epoch, or `None` if changes are not being
+    /// counted. The result for a shard remains valid only as long as the shard is locked.
     pub fn change_epoch(&self) -> Option<u64> {
         self.counts_changes()
             .then(|| self.mapping.load(control::WATCH_EPOCH))
     }
 
-    /// Starts or extends the counting of changes, for at least an hour. The caller must hold no
-    /// lock. A change is certain to be counted if its transaction locks the shard after this call
-    /// returns.
+    /// Starts counting changes, or extends the counting, for at least an hour. The caller must hold
+    /// no lock. Changes are guaranteed to be counted in every transaction that locks the shard
+    /// after this call returns.
     pub fn count_changes(&self) -> Result<(), Error> {
         membership::join(self)?;
         let watched = self.mapping.word(control::WATCHED);
@@ -80,7 +80,7 @@ impl Segment {
     }
 
     /// Returns the modification counters of a hash in a shard, or zeros if changes are not counted.
-    /// The shard must be locked, or unchanged since before the call of
+    /// The shard must be locked, or unchanged since before the call to
     /// [`change_epoch`](Self::change_epoch).
     pub fn changes(&self, index: usize, hash: u64) -> Changes {
         if !self.counts_changes() {
@@ -94,16 +94,16 @@ impl Segment {
     }
 }
 
-/// Ends the counting if no key was watched for an hour.
+/// Stops counting changes if no key was watched for an hour.
 pub(crate) fn end_counting(segment: &Segment, now: u64) {
     end_counting_after(segment, now, COUNTED_FOR);
 }
 
-/// Ends the counting if no key was watched for `time` milliseconds.
+/// Stops counting changes if no key was watched for `time` milliseconds.
 fn end_counting_after(segment: &Segment, now: u64, time: u64) {
     let watched = segment.mapping.word(control::WATCHED);
     let since = watched.load(Ordering::Relaxed);
-    // A time in the future was written before the machine's last boot.
+    // A time in the future was stored before the machine was rebooted.
     if since != 0 && now.saturating_sub(since) >= time {
         let _ = watched.compare_exchange(since, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -121,7 +121,8 @@ mod tests {
     use crate::segment::shard_set::ShardSet;
     use crate::store_file::opening::Options;
 
-    /// `ONE` and `OTHER` each differ from `HASH` in the bits that select one of the two counters.
+    /// `ONE` and `OTHER` each differ from `HASH` in the bits that select one of the key's two
+    /// counters.
     const HASH: u64 = 5000 << 20;
     const ONE: u64 = HASH ^ 1 << 20;
     const OTHER: u64 = HASH ^ 1 << 44;

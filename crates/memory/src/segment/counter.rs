@@ -1,5 +1,5 @@
-//! The version counter of a shard (W5, R1): odd while a transaction changes the shard, and even
-//! again when the transaction is done.
+//! The version counter of a shard (W5, R1), which is odd while a transaction changes the shard and
+//! even otherwise.
 //!
 //! ```text
 //!  63 .. 2               1       0
@@ -8,10 +8,10 @@
 //! +---------------------+-------+------+
 //! ```
 //!
-//! The mark is part of a word that every reader and writer checks anyway, so a shard without a mark
-//! costs no extra instruction (L5).
+//! The mark bit means that the shard must be cleaned up first. Every reader and writer loads this
+//! word anyway, so checking the mark costs no extra instruction (L5).
 //!
-//! The functions are generic over the word, so that the loom models run this very code.
+//! The functions are generic over the word, so that the loom models run exactly this code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,23 +42,24 @@ impl Version for AtomicU64 {
     }
 }
 
-/// Bit that is set while the shard is being changed.
+/// The bit that is set while the shard is being changed.
 pub(crate) const ODD: u64 = 1;
-/// Bit that is set while the shard must be cleaned up before it is read or changed.
+/// The bit that is set if the shard must be cleaned up before it is read or changed.
 pub(crate) const MARK: u64 = 2;
-/// Added to an odd counter, yields the next even one with the same mark.
+/// Advances an odd counter to the next even value with the same mark bit.
 const TO_EVEN: u64 = 3;
-/// Added to a counter, yields the next one with the same parity and mark.
+/// Advances a counter to the next value with the same parity and mark bit.
 const TO_NEXT: u64 = 4;
 
-/// Returns true if a shard with this counter may be read directly: it is not being changed and has
-/// no mark.
+/// Returns true if a shard with this counter value may be read directly: it is not being changed
+/// and its mark bit is not set.
 #[inline(always)]
 pub(crate) fn is_plain(noted: u64) -> bool {
     noted & (ODD | MARK) == 0
 }
 
-/// Reads the counter before a read. What the reader reads next is at least as new as this value.
+/// Loads the counter at the start of a read. Everything that the reader loads afterwards is at
+/// least as new as this value.
 #[inline(always)]
 pub(crate) fn note<V: Version>(counter: &V) -> u64 {
     counter.get(Ordering::Acquire)
@@ -70,22 +71,22 @@ pub(crate) fn end_of_reading<V: Version>() {
     V::fence(Ordering::Acquire);
 }
 
-/// Returns true if the counter still has the noted value. Called after [`end_of_reading`], true
-/// means that nothing read in between is torn.
+/// Returns true if the counter still has the noted value. If so, and if [`end_of_reading`] was
+/// called first, nothing read since is torn.
 #[inline(always)]
 pub(crate) fn unchanged<V: Version>(counter: &V, noted: u64) -> bool {
     counter.get(Ordering::Relaxed) == noted
 }
 
-/// Makes the counter odd. The holder of the lock calls this before it changes the shard.
+/// Makes the counter odd. The owner of the lock must call this before changing the shard.
 #[inline(always)]
 pub(crate) fn make_odd<V: Version>(counter: &V) {
     let value = counter.get(Ordering::Relaxed);
     counter.put(value.wrapping_add(1), Ordering::Relaxed);
 }
 
-/// Orders the odd counters before the first change, so that a reader that sees a change also sees
-/// an odd counter.
+/// Orders the odd counters before the first change. A reader that sees a change then also sees an
+/// odd counter.
 #[inline(always)]
 pub(crate) fn start_of_changes<V: Version>() {
     V::fence(Ordering::Release);
@@ -98,8 +99,7 @@ pub(crate) fn make_even<V: Version>(counter: &V) {
     counter.put(value.wrapping_add(TO_EVEN), Ordering::Release);
 }
 
-/// Makes readers start over in the middle of a change. Called before and after the logged changes
-/// are undone.
+/// Makes readers restart in the middle of a change. Called before and after a rollback.
 pub(crate) fn raise<V: Version>(counter: &V) {
     V::fence(Ordering::Release);
     let value = counter.get(Ordering::Relaxed);
@@ -107,8 +107,8 @@ pub(crate) fn raise<V: Version>(counter: &V) {
     V::fence(Ordering::Release);
 }
 
-/// Sets or removes the mark of a shard. The shard must be locked, and its counter must be odd if
-/// the mark changes.
+/// Sets or clears the mark bit of a shard, which means that the shard must be cleaned up first. The
+/// shard must be locked, and its counter must be odd if the bit changes.
 pub(crate) fn set_mark<V: Version>(counter: &V, marked: bool) {
     let value = counter.get(Ordering::Relaxed);
     let mark = if marked { MARK } else { 0 };

@@ -1,4 +1,4 @@
-//! The header's note that the store is being changed (D1), and in which boot.
+//! Records in the header that the store is being changed, and during which boot (D1).
 
 use std::sync::atomic::Ordering;
 
@@ -7,8 +7,8 @@ use crate::mapped::layout::{PAGE, control, header};
 use crate::probes::fault;
 use crate::segment::Segment;
 
-/// Notes in the header that the store is being changed (D1). Must be called under a lock before
-/// changing anything that a reader or a later writer can reach.
+/// Records in the header that the store is being changed (D1). Must be called with a lock held,
+/// before changing anything that a reader or a later writer can reach.
 #[inline(always)]
 pub(crate) fn begin_writing(segment: &Segment) -> Result<(), Error> {
     match segment
@@ -21,8 +21,8 @@ pub(crate) fn begin_writing(segment: &Segment) -> Result<(), Error> {
     }
 }
 
-/// Writes the note to disk. This is the only wait for the disk under a lock (W9): once after each
-/// sync, for one page.
+/// Writes to disk that the store is being changed. This is the only disk wait with a lock held
+/// (W9). It happens once after each sync and writes one page.
 #[cold]
 fn announce_writing(segment: &Segment) -> Result<(), Error> {
     segment.mapping.store(header::UNSYNCED, segment.boot);
@@ -41,7 +41,7 @@ fn announce_writing(segment: &Segment) -> Result<(), Error> {
 }
 
 impl Segment {
-    /// Returns true if everything that was written is on disk.
+    /// Returns true if all changes to the store are on disk.
     pub fn is_synced(&self) -> bool {
         self.mapping.load(header::UNSYNCED) == 0
     }

@@ -1,7 +1,7 @@
-//! The hint table (R6): when keys were last used, indexed by bits of their hash.
+//! The hint table (R6), which records when keys were last used, indexed by bits of their hash.
 //!
-//! Hints are estimates for eviction and for OBJECT IDLETIME and FREQ. Keys whose hashes share the
-//! index bits share an entry. Entries are written without a lock and may be lost.
+//! Hints are estimates for eviction and for OBJECT IDLETIME and FREQ. Keys whose hashes have the
+//! same index bits share an entry. Entries are written without a lock, so an update may be lost.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::mapped::layout::shard;
 use crate::segment::{Segment, membership};
 
-/// Number of bytes by which a hint table grows in one step, about 100 us of work.
+/// The number of bytes by which a hint table grows in one step, which takes about 100 us.
 const SLICE: u64 = 128 << 10;
 
 impl Segment {
@@ -21,14 +21,14 @@ impl Segment {
             .load(Ordering::Relaxed)
     }
 
-    /// Prefetches a key's hint before its use.
+    /// Prefetches a key's hint before it is used.
     #[inline(always)]
     pub fn prefetch_hint(&self, index: usize, hash: u64) {
         self.mapping.prefetch(place(self, index, hash));
     }
 
-    /// Sets the hint for a key of the shard, and stores it only if it differs. Does nothing on a
-    /// read-only mapping. Returns true if the hint was stored.
+    /// Sets the hint for a key of the shard, if the value differs. Does nothing on a read-only
+    /// mapping. Returns true if the hint was stored.
     #[inline]
     pub fn set_hint(&self, index: usize, hash: u64, value: u32) -> bool {
         if !self.writable() {
@@ -48,12 +48,13 @@ impl Segment {
     }
 
     /// Grows the hint table of a shard to match its number of keys: to the largest power of two
-    /// that is at most `keys` and at most 2^20. The existing hints are copied, so none is lost. The
-    /// caller must not hold a lock.
+    /// that is at most `keys` and at most 2^20. Existing hints are copied, so none is lost. The
+    /// caller must hold no lock.
     pub fn grow_hints(&self, index: usize, keys: u64) -> Result<(), Error> {
         let base = self.mapping.layout().shard(index);
         let table = base + shard::HINTS;
-        // A damaged store may claim a smaller size, but no table is shorter than the minimum.
+        // A damaged store may contain a smaller size, but every table has at least the minimum
+        // length.
         let old = bits(self, index).max(shard::HINT_BITS_MIN);
         let bits = bits_for(keys);
         if !self.writable() {
@@ -71,14 +72,16 @@ impl Segment {
     }
 }
 
-/// Performs one bounded step of [`Segment::grow_hints`]. Does nothing if memory is short, because
-/// hints are optional. Hints set in the shorter table meanwhile may be missing from the longer one.
+/// Performs one bounded step of [`Segment::grow_hints`]. Does nothing if memory is scarce, because
+/// hints are optional. Hints that are set in the shorter table in the meantime may be missing from
+/// the longer table.
 pub(crate) fn try_to_grow(segment: &Segment, index: usize, keys: u64) {
     let base = segment.mapping.layout().shard(index);
     let bits = bits(segment, index).max(shard::HINT_BITS_MIN);
     let (table, length) = (base + shard::HINTS, 4_u64 << bits);
     let place = &segment.hints_copied[index];
-    // The progress counts only for a table of this length: another process may have grown it.
+    // Recorded progress applies only to this table length: another process may have grown the
+    // table.
     let copied = match place.load(Ordering::Relaxed) {
         word if word >> 32 == bits => word & 0xffff_ffff,
         _ => 0,
@@ -96,7 +99,7 @@ pub(crate) fn try_to_grow(segment: &Segment, index: usize, keys: u64) {
     }
 }
 
-/// Returns the binary logarithm of the length of a shard's table.
+/// Returns the binary logarithm of the number of entries in a shard's hint table.
 #[inline(always)]
 pub(crate) fn bits(segment: &Segment, index: usize) -> u64 {
     let shard = segment.mapping.shard_words(index);
@@ -105,12 +108,12 @@ pub(crate) fn bits(segment: &Segment, index: usize) -> u64 {
         .min(shard::HINT_BITS_MAX)
 }
 
-/// Returns the binary logarithm of the table length that fits `keys` keys.
+/// Returns the binary logarithm of the number of hint table entries that suits `keys` keys.
 pub(crate) fn bits_for(keys: u64) -> u64 {
     u64::from(keys.max(1).ilog2()).min(shard::HINT_BITS_MAX)
 }
 
-/// Returns the offset of the hint for a hash.
+/// Returns the offset of a hash's hint.
 #[inline]
 fn place(segment: &Segment, index: usize, hash: u64) -> u64 {
     let base = segment.mapping.layout().shard(index);

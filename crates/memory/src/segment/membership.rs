@@ -1,5 +1,5 @@
-//! This process's membership in the store: its entry in the process table, and its access to the
-//! file (L1 to L4).
+//! This process's membership in the store: its process table entry, and its access to the file (L1
+//! to L4).
 
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ pub(crate) fn join(segment: &Segment) -> Result<(), Error> {
     claimed
 }
 
-/// Checks whether the path still names the mapped file and records the result if it does not.
+/// Checks whether the mapped file is still at its path. If it is not, records that.
 #[cold]
 pub(crate) fn check_place(segment: &Segment) {
     if segment.process.place(&segment.mapping) == PathState::Gone {
@@ -35,12 +35,12 @@ pub(crate) fn check_place(segment: &Segment) {
     }
 }
 
-/// Returns true if the owner of a lock or of a task is alive.
+/// Returns true if the process that owns a lock or a task is alive.
 pub(crate) fn owner_lives(segment: &Segment, owner: Owner) -> bool {
     segment.process.alive(&segment.mapping, owner)
 }
 
-/// Allocates a range of the file through the mapping. Where the kernel is too old for that, reopens
+/// Allocates a range of the file through the mapping. If the kernel is too old for that, reopens
 /// the path, checks the inode, and allocates through the file (H2).
 pub(crate) fn back_range(segment: &Segment, start: u64, length: u64) -> std::io::Result<()> {
     match segment.mapping.populate(start, length) {
@@ -54,28 +54,29 @@ pub(crate) fn back_range(segment: &Segment, start: u64, length: u64) -> std::io:
 }
 
 impl Segment {
-    /// Returns true if an earlier check found that the path no longer names the mapped file.
+    /// Returns true if an earlier check found that the mapped file is no longer at its path.
     /// Performs no check itself.
     #[inline(always)]
     pub fn is_lost(&self) -> bool {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Checks the path and returns true if it is known not to name the mapped file anymore. A
-    /// process that cannot check, because it dropped its privileges, continues.
+    /// Checks the path and returns true if the mapped file is known to be no longer there. Returns
+    /// false in a process that cannot check because it dropped its privileges.
     pub fn removed(&self) -> bool {
         check_place(self);
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Backs the process table entry of the next process to join with memory, if possible (H6).
+    /// Tries to back the process table entry of the next process that joins with memory (H6).
     /// Returns true if a backed entry is available. Usually costs one load. The caller must hold no
     /// lock.
     pub fn keep_spare_slots(&self) -> bool {
         self.process.keep_spare_slots(&self.mapping)
     }
 
-    /// Gives up this process's entry as if the process had been killed, for tests of recovery.
+    /// Releases this process's table entry as if the process had been killed. For tests of
+    /// recovery.
     pub fn abandon(&self) {
         self.process.abandon(&self.mapping);
     }

@@ -1,20 +1,21 @@
-//! The handle of a mapped store, and everything that needs only the mapping and the process:
-//! waiting for locks, membership, settings, and counters and hints that processes share. Every
-//! folder above `processes` may use it.
+//! The handle of a mapped store, and all operations that need only the mapping and the process:
+//! lock waits, membership, settings, and the counters and hints that processes share. All modules
+//! above `processes` may use it.
 //!
 //! From the lowest-level file to the highest:
 //!
 //! - `shard_set`: a set of shards.
-//! - `counter`: the version counter of a shard, odd while the shard is being changed.
+//! - `counter`: the version counter of a shard, which is odd while the shard is being changed.
 //! - `state`: the handle and the state that the threads of this process share.
-//! - `settings`: settings that the processes share.
-//! - `waiting`: waiting for a lock.
-//! - `membership`: this process's entry in the process table, and the file's location.
-//! - `durability`: the note in the header that the store is being changed.
-//! - `marks`: marked shards, in which dead processes may have left something.
-//! - `change_counters`: modification counters: whether keys have changed since a given moment.
-//! - `hints`: the hint table: when keys were last used.
-//! - `upkeep`: the turn to do a step of upkeep.
+//! - `settings`: settings that all processes share.
+//! - `waiting`: waits for a lock.
+//! - `membership`: this process's process table entry, and the file's location.
+//! - `durability`: records in the header that the store is being changed.
+//! - `marks`: marks shards in which dead processes may have left items to clean up.
+//! - `change_counters`: modification counters, which show whether keys have changed since a given
+//!   moment.
+//! - `hints`: the hint table, which records when keys were last used.
+//! - `upkeep`: decides which process performs the next upkeep step.
 //! - `place`: checks before a write or a wait.
 
 pub(crate) mod change_counters;

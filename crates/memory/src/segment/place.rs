@@ -1,5 +1,5 @@
-//! Checks before a write or a wait: that this process has its process table entry, and that the
-//! path still names the file.
+//! Checks before a write or a wait that this process has its process table entry, and that the
+//! mapped file is still at its path.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use crate::mapped::platform;
 use crate::segment::{Segment, change_counters, membership};
 
 /// Ensures that this process has its process table entry and checks, at most once a second, that
-/// the path names the mapped file.
+/// the mapped file is still at its path.
 #[inline(always)]
 pub(crate) fn prepare_to_write(segment: &Segment) -> Result<(), Error> {
     if !segment.process.claimed() {
@@ -30,8 +30,8 @@ pub(crate) fn prepare_to_write(segment: &Segment) -> Result<(), Error> {
 }
 
 impl Segment {
-    /// Returns an error if the path no longer names the mapped file. Checks at most once a second.
-    /// For threads that wait and do nothing else (M7).
+    /// Returns an error if the mapped file is no longer at its path, which is checked at most once
+    /// a second. For threads that only wait (M7).
     pub fn in_place(&self) -> Result<(), Error> {
         let now = platform::coarse_milliseconds();
         if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
@@ -49,8 +49,8 @@ impl Segment {
         }
     }
 
-    /// Checks whether the path still names the mapped file if the last check was at least a second
-    /// ago. For processes that only read. `now` is the time of
+    /// Checks whether the mapped file is still at its path, if the last check was at least a second
+    /// ago. For processes that only read. `now` is the time returned by
     /// [`coarse_milliseconds`](crate::coarse_milliseconds).
     #[inline]
     pub fn look_for_file(&self, now: u64) {

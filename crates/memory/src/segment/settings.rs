@@ -1,5 +1,5 @@
-//! Settings that the processes share: words of the control page, most of which only the engine
-//! interprets.
+//! Settings that all processes share. They are words of the control page, most of which only the
+//! engine interprets.
 
 use std::sync::atomic::Ordering;
 
@@ -22,29 +22,29 @@ pub enum Setting {
     LfuDecayTime = control::LFU_DECAY_TIME,
     /// The classes of keyspace events that are published.
     ToldEvents = control::TOLD_EVENTS,
-    /// The number of times that the cached scripts were flushed.
+    /// The number of times that the script cache was flushed.
     ScriptsForgotten = control::SCRIPTS_FORGOTTEN,
     /// The number of times that the function libraries changed.
     LibrariesChanged = control::LIBRARIES_CHANGED,
-    /// The number of times that running scripts were told to stop.
+    /// The number of times that running scripts were asked to stop.
     ScriptsKilled = control::SCRIPTS_KILLED,
-    /// When a long-running script was last seen.
+    /// When a long-running script was last observed.
     ScriptSeen = control::SCRIPT_SEEN,
 }
 
-/// The settings that count changes of data that processes cache.
+/// The settings that count changes to data that processes cache.
 pub(crate) const CACHE_COUNTS: [Setting; 2] =
     [Setting::ScriptsForgotten, Setting::LibrariesChanged];
 
 impl Segment {
-    /// Returns the limit on the bytes in allocated blocks. 0 means no limit.
+    /// Returns the limit on the total size of allocated blocks, in bytes. 0 means no limit.
     #[inline]
     pub fn max_memory(&self) -> u64 {
         self.mapping.load(control::MAX_MEMORY)
     }
 
-    /// Sets the limit on the bytes in allocated blocks. 0 means no limit. Needs no transaction
-    /// because it stores a single word.
+    /// Sets the limit on the total size of allocated blocks, in bytes. 0 means no limit. Needs no
+    /// transaction, because it stores a single word.
     pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
         if !self.writable() {
             return Err(Error::ReadOnly);
@@ -53,23 +53,23 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns a setting that the processes share. 0 means the default.
+    /// Returns a setting that all processes share. 0 means the default.
     #[inline(always)]
     pub fn setting(&self, setting: Setting) -> u64 {
         self.mapping.load(setting as u64)
     }
 
-    /// Returns the flags of a long-running script, if one was seen in the last second. The setting
-    /// holds the time by the coarse clock and two flag bits.
+    /// Returns the flags of a long-running script, if one was observed in the last second. The
+    /// setting consists of the coarse time of the observation and two flag bits.
     pub fn script_seen(&self) -> Option<u64> {
-        /// A script that was not seen for this many milliseconds is no longer running.
+        /// A script that was last observed this many milliseconds ago is no longer running.
         const LATELY: u64 = 1000;
         let seen = self.setting(Setting::ScriptSeen);
         let age = coarse_milliseconds().wrapping_sub(seen >> 2);
         (seen != 0 && age < LATELY).then_some(seen & 3)
     }
 
-    /// Changes a setting for all processes. Needs no transaction because it stores a single word.
+    /// Changes a setting for all processes. Needs no transaction, because it stores a single word.
     pub fn set_setting(&self, setting: Setting, value: u64) -> Result<(), Error> {
         if !self.writable() {
             return Err(Error::ReadOnly);
@@ -78,8 +78,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Increments a setting for all processes. Concurrent increments are all counted. Needs no
-    /// transaction because it changes a single word atomically.
+    /// Increments a setting for all processes. Concurrent increments all take effect. Needs no
+    /// transaction, because it changes a single word atomically.
     pub fn count_up(&self, setting: Setting) -> Result<(), Error> {
         if !self.writable() {
             return Err(Error::ReadOnly);

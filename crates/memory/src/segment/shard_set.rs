@@ -8,7 +8,7 @@ impl ShardSet {
     /// The empty set.
     pub const EMPTY: ShardSet = ShardSet(0);
 
-    /// Returns the set of one shard.
+    /// Returns the set that contains one shard.
     #[inline(always)]
     pub fn one(shard: usize) -> ShardSet {
         ShardSet(1 << shard)
@@ -19,7 +19,7 @@ impl ShardSet {
         ShardSet(u64::MAX >> (64 - count))
     }
 
-    /// Creates a set from bits, ignoring the bits of shards beyond `count`.
+    /// Creates a set from bits, ignoring bits at positions of `count` and above.
     pub(crate) fn from_bits(bits: u64, count: usize) -> ShardSet {
         ShardSet(bits & Self::first(count).0)
     }
@@ -51,7 +51,7 @@ impl ShardSet {
         self.0 == 0
     }
 
-    /// Returns the only shard of the set, or `None` if it does not have exactly one.
+    /// Returns the only shard of the set, or `None` if the set does not contain exactly one shard.
     #[inline(always)]
     pub fn single(self) -> Option<usize> {
         self.0

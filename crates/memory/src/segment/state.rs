@@ -1,5 +1,5 @@
-//! The handle of a mapped store: the state that its threads share, and queries that need no access
-//! to the file.
+//! The handle of a mapped store: the state that its threads share, and queries that do not access
+//! the file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use crate::processes::patience::{WaitHook, are_signals_deferred, is_interrupted,
 use crate::processes::process::Process;
 use crate::segment::shard_set::ShardSet;
 
-/// Default for [`Segment::set_patience`].
+/// The default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Recovers what the dead owner of a process table entry left (L4). Passed in by the layer that
-/// opens stores, because recovery needs the undo logs, the heap and the ring.
+/// Recovers from the death of a process table entry's owner (L4). The layer that opens stores
+/// supplies this function, because recovery needs the undo logs, the heap and the ring.
 pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 
 /// A store file mapped into this process. Threads may share it freely. It survives `fork`: the
@@ -76,40 +76,41 @@ pub struct Segment {
     hash_key: [u64; 2],
     patience: AtomicU64,
     hook: Option<Box<dyn WaitHook>>,
-    /// Recovers what an earlier owner of a process table entry left, before this process uses the
-    /// entry (L4).
+    /// Recovers from the death of a process table entry's earlier owner, before this process uses
+    /// the entry (L4).
     pub(super) recover_slot: RecoverSlot,
     pub(super) suspicions: Vec<Suspicion>,
     /// For each shard, this process's progress in growing the hint table: the number of bytes
-    /// copied in the low half, and the logarithm of the table's length in the high half.
+    /// copied in the lower half, and the logarithm of the table's length in the upper half.
     pub(crate) hints_copied: Vec<AtomicU64>,
-    /// When this process last checked that the path names the mapped file, by the coarse clock.
+    /// When this process last checked that the mapped file is at its path, by the coarse clock.
     pub(super) place_checked: AtomicU64,
     /// When a reader last checked whether the writer of an unfinished change is alive, by the
     /// coarse clock.
     pub(crate) writer_probed: AtomicU64,
     /// When this process last wrote, by the coarse clock.
     pub(super) written: AtomicU64,
-    /// True once the path is known not to name the mapped file anymore.
+    /// Whether the mapped file is known to be no longer at its path.
     pub(super) removed: AtomicBool,
-    /// Identifier of this boot, which the header holds while the store is being changed.
+    /// The identifier of this boot, which is stored in the header while the store is being changed.
     pub(super) boot: u64,
-    /// Seat owners that were recently found alive.
+    /// The cache of seat owners that were recently found alive.
     pub(crate) found_alive: FoundAlive,
-    /// For each shard, the time until which this process may ignore the mark because it has just
-    /// cleaned up the shard, by the coarse clock.
+    /// For each shard, the coarse time until which this process may ignore the shard's mark,
+    /// because the process has just cleaned up the shard.
     pub(crate) looked_after: Vec<AtomicU64>,
-    /// The extent where the next search for a run of several pages continues, after the lowest
+    /// The extent at which the next search for a multi-page run resumes, after trying the lowest
     /// extents.
     pub(crate) search_from: AtomicU64,
     /// When this process last found the store full, in milliseconds since boot.
     pub(crate) full_at: AtomicU64,
-    /// For each shard, a cached overlay built from the log of a long-running change, for readers.
+    /// For each shard, an overlay that is built from the log of a long-running change and cached
+    /// for readers.
     pub(crate) logged_changes: Vec<ForkMutex<Option<LoggedChanges>>>,
     /// The owner value under which this process is copying the store, or 0. A forked child has a
     /// different owner value.
     pub(crate) copying_as: AtomicU32,
-    /// True if the file is mapped privately, so that no other process sees what is written.
+    /// Whether the file is mapped privately, which hides all writes from other processes.
     pub(crate) is_alone: bool,
 }
 
@@ -152,7 +153,7 @@ impl Segment {
         }
     }
 
-    /// Returns the absolute form of the path by which the store was opened.
+    /// Returns the absolute path of the store, as passed when opening it.
     pub fn path(&self) -> &Path {
         self.process.path()
     }
@@ -163,7 +164,7 @@ impl Segment {
         self.mapping.layout().shards
     }
 
-    /// Returns the store's secret key for hashing keys of the key space.
+    /// Returns the store's secret key for hashing the keys of the key space.
     #[inline(always)]
     pub fn hash_key(&self) -> [u64; 2] {
         self.hash_key
@@ -174,39 +175,39 @@ impl Segment {
         self.mapping.writable()
     }
 
-    /// Sets how long to wait for a lock whose owner makes no progress before returning
-    /// [`Error::Busy`]. The default is 5 s.
+    /// Sets how long to wait for a lock whose owner makes no progress. After that time, the wait
+    /// fails with [`Error::Busy`]. The default is 5 s.
     pub fn set_patience(&self, patience: Duration) {
         let milliseconds = patience.as_millis().min(u128::from(u64::MAX)) as u64;
         self.patience.store(milliseconds, Ordering::Relaxed);
     }
 
-    /// Returns the time set by [`set_patience`](Self::set_patience), or less if the thread's
+    /// Returns the timeout set by [`set_patience`](Self::set_patience), or less if the thread's
     /// patience is [limited](crate::limit_patience).
     pub fn patience(&self) -> Duration {
         let set = Duration::from_millis(self.patience.load(Ordering::Relaxed));
         time_left().map_or(set, |left| left.min(set))
     }
 
-    /// Sets a hook to run while a thread waits for a lock.
+    /// Sets a hook that runs while a thread waits for a lock.
     pub fn set_wait_hook(&mut self, hook: Box<dyn WaitHook>) {
         self.hook = Some(hook);
     }
 
-    /// Sets or removes a hook that is called in the middle of this handle's reads. See
+    /// Sets or removes a hook that is called during this handle's reads. See
     /// [`race`](crate::probes::race).
     #[cfg(feature = "races")]
     pub fn interrupt_reads(&self, hook: Option<crate::probes::race::Hook>) {
         self.mapping.race().set(hook);
     }
 
-    /// Returns true if a signal has arrived that may end what this thread is doing. See
+    /// Returns true if a signal has arrived that may interrupt this thread's operation. See
     /// [`WaitHook::is_signalled`].
     pub fn is_signalled(&self) -> bool {
         !are_signals_deferred() && self.hook().is_some_and(WaitHook::is_signalled)
     }
 
-    /// Runs a script through the wait hook, if there is one. See [`WaitHook::script`].
+    /// Runs a script through the wait hook, if a hook is set. See [`WaitHook::script`].
     pub fn run_script(&self, run: &mut dyn FnMut()) {
         match self.hook() {
             Some(hook) => hook.script(run),
@@ -214,7 +215,7 @@ impl Segment {
         }
     }
 
-    /// Runs signal handlers and returns true if one of them ends what this thread is doing. The
+    /// Runs signal handlers and returns true if one of them interrupts this thread's operation. The
     /// thread must hold no lock. See [`WaitHook::interrupted`].
     pub fn is_interrupted(&self) -> bool {
         self.hook().is_some_and(is_interrupted)
@@ -224,26 +225,25 @@ impl Segment {
         self.hook.as_deref()
     }
 
-    /// Returns when this process last began to write, in milliseconds since boot like
-    /// [`coarse_milliseconds`](crate::coarse_milliseconds). Saves a writer a second reading of the
-    /// clock.
+    /// Returns when this process last started to write, in milliseconds since boot like
+    /// [`coarse_milliseconds`](crate::coarse_milliseconds). Spares a writer a second clock reading.
     #[inline]
     pub fn last_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Returns true if no other process sees what this handle writes.
+    /// Returns true if writes through this handle are hidden from all other processes.
     pub fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// Returns the set of all shards of the store.
+    /// Returns the set of all shards in the store.
     pub fn all_shards(&self) -> ShardSet {
         ShardSet::first(self.shards())
     }
 
-    /// Returns the address space for the heap in bytes, computed from the layout without reading
-    /// the file.
+    /// Returns the size of the heap's address space in bytes, computed from the layout without
+    /// reading the file.
     #[inline]
     pub fn capacity(&self) -> u64 {
         self.mapping.layout().extents * EXTENT

@@ -1,5 +1,5 @@
-//! Waiting for a lock (W2): when to check whether its owner is alive, when to take over, and when
-//! to give up.
+//! Waiting for a lock (W2): when to check whether the lock's owner is alive, when to seize the
+//! lock, and when to time out.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::processes::lock::{Next, Owner, Surroundings};
 use crate::processes::patience::{are_signals_deferred, is_interrupted, is_out_of_time, time_left};
 use crate::segment::Segment;
 
-/// Number of spins before the first sleep, longer than a typical transaction takes.
+/// The number of spins before the first sleep, which take longer than a typical transaction.
 const SPINS: u32 = 200;
 
-/// The lock that a thread waits for.
+/// The lock for which a thread waits.
 #[derive(Clone, Copy)]
 pub(crate) enum Which {
     Shard(usize),
@@ -23,9 +23,9 @@ pub(crate) enum Which {
     Ring,
 }
 
-/// The reason why a wait ended without the lock.
+/// The reason for which a wait ended without acquiring the lock.
 pub(crate) enum Refusal {
-    /// The patience is used up. This owner is alive, or was not checked yet.
+    /// The wait timed out. The given owner is alive, or has not been checked yet.
     Patience(Owner),
     /// A signal arrived.
     Interrupted,
@@ -35,11 +35,11 @@ pub(crate) enum Refusal {
 pub(crate) struct Waiter<'a> {
     segment: &'a Segment,
     which: Which,
-    /// The wait ends if the lock makes no progress for this long.
+    /// How long the wait lasts if the lock makes no progress.
     patience: Duration,
-    /// True if the thread holds no lock, so that the hook may be called.
+    /// Whether the thread holds no lock, so that the hook may be called.
     free_of_locks: bool,
-    /// True if the owner's liveness is to be checked immediately.
+    /// Whether to check the owner's liveness immediately.
     probe_first: bool,
     spins: u32,
     progress: Option<(Instant, u32, u32)>,
@@ -66,14 +66,14 @@ impl<'a> Waiter<'a> {
         self
     }
 
-    /// Requests a check of the owner's liveness before anything else.
+    /// Requests that the wait begin with a check of the owner's liveness.
     pub(crate) fn probe_first(mut self) -> Self {
         self.probe_first = true;
         self
     }
 
-    /// Ends a wait that got the lock. Returns an error if the hook reported a signal during the
-    /// last sleep.
+    /// Ends a wait that acquired the lock. Returns an error if the hook reported a signal during
+    /// the last sleep.
     pub(crate) fn finish(self) -> Result<(), Error> {
         match self.interrupted {
             true => Err(Error::Interrupted),
@@ -100,7 +100,7 @@ impl<'a> Waiter<'a> {
         &self.segment.suspicions[index]
     }
 
-    /// Returns the error for a refused wait.
+    /// Returns the error that explains why a wait ended without the lock.
     pub(crate) fn explain(&self, refusal: Refusal) -> Error {
         match refusal {
             Refusal::Interrupted => Error::Interrupted,
@@ -121,7 +121,8 @@ impl Surroundings<Lock> for Waiter<'_> {
             self.spins += 1;
             return Next::Spin;
         }
-        // If the slot was claimed anew, the owner is dead, and no further check is needed.
+        // If another process has claimed the owner's process table slot since, the owner is dead,
+        // and no further check is needed.
         if self
             .segment
             .process
@@ -147,7 +148,7 @@ impl Surroundings<Lock> for Waiter<'_> {
         if is_out_of_time() {
             return Next::GiveUp(Refusal::Patience(owner));
         }
-        // Do not wait for a long-running script, which announces itself in the store.
+        // Do not wait for a long-running script, which is recorded in the store.
         if matches!(self.which, Which::Shard(_))
             && since.elapsed() >= FIRST_PROBE
             && !are_signals_deferred()
@@ -204,8 +205,8 @@ mod tests {
         }
     }
 
-    /// All threads of a process take a lock as the same owner. A waiter must not mistake many short
-    /// holds for one long hold.
+    /// All threads of a process acquire a lock as the same owner. A waiter must not mistake many
+    /// short holds for one long hold.
     #[test]
     fn a_lock_that_one_process_takes_repeatedly_makes_progress() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
@@ -224,11 +225,11 @@ mod tests {
                 wait_for(patience);
                 assert!(!lock::release(lock));
             }
-            // The last hold exceeds the patience.
+            // The last hold exceeds the timeout.
             let refused = waiter.next(holder.bits());
             assert!(matches!(refused, Next::GiveUp(Refusal::Patience(_))));
-            // With deferred signals, successive waits share one patience, but they do not mistake
-            // short holds for a long one either.
+            // With deferred signals, successive waits share one timeout, but they do not mistake
+            // short holds for a long hold either.
             let _deferred = defer_signals();
             for _ in 0..3 {
                 let mut waiter = Waiter::new(&segment, which, patience);

@@ -1,5 +1,5 @@
-//! The header page of a store: written at creation, and checked by each process that opens the
-//! store.
+//! The header page of a store, which is written at creation and checked by each process that opens
+//! the store.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use crate::mapped::fingerprint::fingerprint;
 use crate::mapped::layout::{EXTENT, EXTENTS_MAX, Layout, PAGE, SHARDS_MAX, header, ring};
 use crate::mapped::platform::{self, unix_milliseconds};
 
-/// The header's checksum. Uses a small table: the header is so short that detecting a CRC
-/// instruction would take longer.
+/// Computes the header's checksum. Uses a small table, because the header is so short that
+/// detecting a CRC instruction would take longer.
 const CHECKSUM: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
-/// Returns the header of a new store, marked as being changed in `boot`.
+/// Returns the header page of a new store, marked as changed during `boot`.
 pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     let mut page = vec![0; PAGE as usize];
     let mut put = |at: u64, value: u64| {
@@ -37,8 +37,8 @@ pub(super) fn new(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Checks a header page against this build and the file's length. Returns the layout and the hash
-/// key, or the reason for refusing the file.
+/// Checks whether a header page matches this build and the file's length. Returns the layout and
+/// the hash key, or the reason for rejecting the file.
 pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
     let word = |at: u64| {
         let at = at as usize;
@@ -110,11 +110,11 @@ pub(super) fn parse(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), Stri
     Ok((layout, [word(at), word(at + 8)]))
 }
 
-/// Returns a nonzero word that identifies this boot, made from both halves of the kernel's boot ID,
-/// or `None` if the ID is unavailable.
+/// Returns a nonzero word that identifies this boot, computed from both halves of the kernel's boot
+/// ID, or `None` if the ID is unavailable.
 ///
 /// The ID is read once, because no process outlives its boot. It is cached without a lock, because
-/// a concurrently forked child would find the lock taken.
+/// a child forked while another thread holds a lock would find it locked forever.
 pub(super) fn boot() -> Option<u64> {
     static KNOWN: AtomicU64 = AtomicU64::new(0);
     match KNOWN.load(Ordering::Relaxed) {

@@ -1,13 +1,13 @@
-//! The file of a store: creating and opening it, and operations on the whole store. No other folder
+//! The store file: creating and opening it, and operations on the entire store. No other module
 //! calls it.
 //!
 //! From the lowest-level file to the highest:
 //!
 //! - `header_page`: the header page, at creation and when a store is opened.
-//! - `recovery`: recovering all that a dead process left, before its entry is reused.
-//! - `opening`: creating and opening store files.
-//! - `sync`: writing a store to disk.
-//! - `truncation`: how a program ends when its store's file is truncated.
+//! - `recovery`: recovers from a dead process before its process table entry is reused.
+//! - `opening`: creates and opens store files.
+//! - `sync`: writes a store to disk.
+//! - `truncation`: how a program exits if its store's file is truncated.
 
 mod header_page;
 pub(crate) mod opening;

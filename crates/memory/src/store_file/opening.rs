@@ -1,8 +1,8 @@
-//! Creating and opening store files.
+//! Creates and opens store files.
 //!
 //! A store is built in an unnamed file and linked into place when complete, so a process that opens
-//! the path sees either a complete store or none. A file that is not a store of this build's format
-//! is refused and never modified.
+//! the path sees either a complete store or none. A file that is not a store in this build's format
+//! is rejected and never modified.
 
 use std::fs::File;
 use std::io;
@@ -22,46 +22,47 @@ use crate::segment::Segment;
 use crate::segment::settings::Setting;
 use crate::store_file::{header_page, recovery};
 
-/// Default for [`Options::capacity`].
+/// The default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
-/// Size of the smallest heap in bytes.
+/// The size of the smallest allowed heap in bytes.
 const CAPACITY_MIN: u64 = 8 * EXTENT;
-/// Default for [`Options::ring`] in a store that is large enough.
+/// The default for [`Options::ring`], if the store is large enough.
 const RING: u64 = 16 << 20;
-/// Number of heap bytes per shard below which another shard is not worth its fixed cost.
+/// The minimum number of heap bytes per shard. With less, another shard does not justify its fixed
+/// cost.
 const CAPACITY_PER_SHARD: u64 = 4 << 20;
 
 /// Options for creating a store. They cannot be changed later.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Address space for the heap in bytes. Takes no memory until it is used. Default: 64 GiB, or
-    /// the size of the file system if that is less. [`capacity_made`] returns the capacity that a
-    /// store actually gets.
+    /// The size of the heap's address space in bytes. Uses no memory until it is written. Default:
+    /// 64 GiB, or the size of the file system if that is less. [`capacity_made`] returns the actual
+    /// capacity of a store.
     pub capacity: Option<u64>,
-    /// Number of shards, rounded up to a power of two, at most 64. Default: four for each core, or
-    /// fewer in a small store.
+    /// The number of shards, rounded up to a power of two, at most 64. Default: four for each core,
+    /// or fewer in a small store.
     pub shards: Option<usize>,
-    /// Size in bytes of the ring for messages between processes, rounded up to a power of two from
-    /// 64 KiB to 4 GiB. Takes no memory until messages are published. A message may fill up to a
-    /// quarter of the ring. Default: 16 MiB, or an eighth of a small store's capacity.
+    /// The size in bytes of the ring for messages between processes, rounded up to a power of two
+    /// from 64 KiB to 4 GiB. Uses no memory until messages are published. A message may fill up to
+    /// a quarter of the ring. Default: 16 MiB, or an eighth of a small store's capacity.
     pub ring: Option<u64>,
 }
 
-/// Initial settings of a store. They are in place before any other process can see the store, and
+/// Initial settings of a store. They take effect before any other process can see the store, and
 /// can be changed later.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Initially<'a> {
-    /// The limit on the bytes in allocated blocks. 0 means no limit.
+    /// The limit on the total size of allocated blocks, in bytes. 0 means no limit.
     pub max_memory: u64,
-    /// True if `max_memory` is only a default, which is capped at five eighths of the file system.
+    /// Whether `max_memory` is only a default, which is capped at five eighths of the file system.
     pub max_memory_is_default: bool,
     /// Settings that differ from their defaults.
     pub settings: &'a [(Setting, u64)],
 }
 
 impl Segment {
-    /// Creates a store. Fails with [`io::ErrorKind::AlreadyExists`] inside [`Error::Io`] if the
-    /// path is taken.
+    /// Creates a store. Returns an [`Error::Io`] that contains [`io::ErrorKind::AlreadyExists`] if
+    /// the path exists.
     pub fn create(path: &Path, options: &Options) -> Result<Segment, Error> {
         Segment::create_so(path, options, Initially::default())
     }
@@ -108,7 +109,8 @@ impl Segment {
         }
         mapping.store(control::WRITING, 1);
         let most = match initially.max_memory_is_default {
-            // With only a quarter left free, large values found no contiguous free memory.
+            // Five eighths, because with only a quarter of the space left free, large values found
+            // no contiguous free memory.
             true => space / 8 * 5,
             false => u64::MAX,
         };
@@ -120,22 +122,22 @@ impl Segment {
         let page = header_page::new(&layout, boot).map_err(fail("getting random bytes for"))?;
         mapping.copy_from(0, &page);
         platform::link(&file, &path).map_err(fail("creating"))?;
-        // Open the store by its path: the kernel reports a mapping of a file opened unnamed as
-        // deleted, even after the file is linked.
+        // Open the store by its path: the kernel reports a mapping of a file that was opened
+        // unnamed as deleted, even after the file is linked.
         Segment::open(&path, true)
     }
 
     /// Opens an existing store, either read-only or for reading and writing.
     ///
     /// # Errors
-    /// [`Error::Unclean`] if the store was changed in another boot or on another machine and not
-    /// [synced](Segment::sync).
+    /// Returns [`Error::Unclean`] if the store was changed during another boot or on another
+    /// machine and not [synced](Segment::sync).
     pub fn open(path: &Path, write: bool) -> Result<Segment, Error> {
         open_as(path, write, Visibility::Shared)
     }
 
-    /// Opens a store that [`open`](Self::open) refuses as unclean, to salvage what can be read.
-    /// Changes stay in this process, and the file is never modified.
+    /// Opens a store that [`open`](Self::open) rejects as unclean, to salvage its readable data.
+    /// Changes are visible only in this process, and the file is never modified.
     pub fn open_unclean(path: &Path) -> Result<Segment, Error> {
         open_as(path, true, Visibility::Private)
     }
@@ -158,13 +160,13 @@ impl Segment {
     }
 }
 
-/// Returns the capacity that a store gets for a requested number of bytes: a whole number of
-/// extents, with a minimum.
+/// Returns the actual capacity of a store for a requested number of bytes, which is a multiple of
+/// the extent size and at least a minimum.
 pub fn capacity_made(asked: u64) -> u64 {
     Layout::extents(asked) * EXTENT
 }
 
-/// Refuses an impossible capacity instead of adjusting it, because the capacity can never be
+/// Rejects an impossible capacity instead of adjusting it, because the capacity can never be
 /// changed later.
 fn check_capacity(options: &Options) -> Result<(), Error> {
     let allowed = (CAPACITY_MIN, EXTENTS_MAX * EXTENT);
@@ -195,17 +197,17 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     Ok(directory.canonicalize().map_err(fail)?.join(name))
 }
 
-/// Which processes see the writes of a handle.
+/// Which processes see the writes through a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Visibility {
-    /// All processes see the writes.
+    /// The writes are visible to all processes.
     Shared,
-    /// Only this handle sees the writes, and they are lost when it is closed.
+    /// The writes are visible only through this handle, and are lost when it is closed.
     Private,
 }
 
-/// Returns the boot identifier for the header. If the system reports none, any value will do for a
-/// file in memory, because it does not outlive its boot.
+/// Returns the boot identifier for the header. If the system reports none, any value is valid for a
+/// file in memory, because the file does not outlive its boot.
 fn this_boot(file: &File) -> io::Result<u64> {
     match header_page::boot() {
         Some(boot) => Ok(boot),
@@ -214,9 +216,9 @@ fn this_boot(file: &File) -> io::Result<u64> {
     }
 }
 
-/// Takes the shared lock of this process's pid namespace. The description of `file` is mapped, so
-/// the lock lasts until the last process that inherits the mapping ends. Returns the namespace, or
-/// 0 if it could not be locked.
+/// Acquires the shared lock of this process's pid namespace. The open file description of `file` is
+/// mapped, so the lock lasts until the last process that inherited the mapping ends. Returns the
+/// namespace, or 0 if it could not be locked.
 fn share_namespace(file: &File, namespace: u32) -> io::Result<u32> {
     let locked =
         namespace != 0 && platform::share_byte(file, slot::NAMESPACES + u64::from(namespace))?;
@@ -256,7 +258,7 @@ fn shard_count(wanted: Option<usize>, capacity: u64) -> usize {
     }
 }
 
-/// Backs the parts that a store needs from the start with memory.
+/// Backs the parts of the file that every store needs with memory.
 fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     let layout = *mapping.layout();
     let mut ranges = vec![
@@ -268,7 +270,8 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     for index in 0..layout.shards {
         let base = layout.shard(index);
         ranges.push((base, shard::HINTS + (4 << shard::HINT_BITS_MIN)));
-        // WATCH must find room for its counters even if the file system is full by then.
+        // The WATCH command must be able to use its counters even if the file system is full by
+        // then.
         ranges.push((base + shard::CHANGES, 4 * shard::CHANGE_COUNT));
         ranges.push((base + shard::LOG, shard::LOG_RESERVED_MIN));
     }

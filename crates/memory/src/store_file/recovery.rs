@@ -1,4 +1,5 @@
-//! Recovery of all that a dead process left, either immediately or before its entry is reused (L4).
+//! Recovers from dead processes, either on request or before a dead process's table entry is reused
+//! (L4).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use crate::segment::{Segment, place};
 use crate::writing::give_back;
 
 impl Segment {
-    /// Recovers every shard and the heap now, instead of when the next writer needs them.
+    /// Recovers every shard and the heap immediately, instead of when the next writer needs them.
     pub fn recover(&self) -> Result<(), Error> {
         place::prepare_to_write(self)?;
         for index in 0..self.shards() {
@@ -33,7 +34,7 @@ impl Segment {
     }
 }
 
-/// Recovers everything that names the slot of a dead owner, before the slot is reused (L4): the
+/// Recovers everything that refers to the slot of a dead owner, before the slot is reused (L4): the
 /// shards listed in its records, the heap and the ring.
 pub(crate) fn recover_slot(segment: &Segment, index: u64) -> Result<(), Error> {
     let layout = *segment.mapping.layout();
@@ -67,7 +68,8 @@ pub(crate) fn recover_slot(segment: &Segment, index: u64) -> Result<(), Error> {
     staged::free_of_the_dead(segment, Some(index))
 }
 
-/// Recovers one shard. Skips a shard that a living process holds, unless its log names the slot.
+/// Recovers one shard. Skips a shard that a living process has locked, unless the shard's log
+/// refers to the slot.
 fn recover_named(segment: &Segment, shard_index: usize, slot_index: u64) -> Result<(), Error> {
     let base = segment.mapping.layout().shard(shard_index);
     let word = segment.mapping.lock(base + shard::LOCK);

@@ -2,18 +2,18 @@
 //!
 //! The kernel writes the pages of a mapped file back in any order. After a power failure or a
 //! kernel crash, the file is a mixture of pages from many moments, and nothing in the pages shows
-//! it. So the header records the boot in which the store was changed since its last sync. In any
-//! other boot, such a store is refused.
+//! it. The header therefore records the boot during which the store was changed since its last
+//! sync. In any other boot, such a store is rejected.
 //!
-//! - **D1** The header names the boot, durably, before the first change reaches the file
-//!   (`durability::begin_writing`). The word `control::WRITING` says that it does, so that a writer
-//!   only checks one word.
+//! - **D1** The header contains the boot, durably, before the first change reaches the file
+//!   (`durability::begin_writing`). The word `control::WRITING` confirms that it does, so that a
+//!   writer checks only one word.
 //! - **D2** A sync clears that word under all locks, when no change is half made, and then writes
 //!   everything to disk without a lock. It clears the header's word only if no writer has set
-//!   `control::WRITING` meanwhile, which it checks under all locks again.
-//! - **D3** So a failure of the machine at any step is safe: a header without a boot is on disk
-//!   only together with everything that was written before it, and nothing that was written after
-//!   it.
+//!   `control::WRITING` in the meantime, which it checks under all locks again.
+//! - **D3** Consequently a failure of the machine at any step is safe: a header without a boot is
+//!   on disk only together with everything that was written before it, and nothing that was written
+//!   after it.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,17 +28,17 @@ use crate::probes::fault;
 use crate::segment::marks::Marks;
 use crate::segment::{Segment, place};
 
-/// Number of attempts to sync while other processes keep writing.
+/// The number of attempts to sync while other processes keep writing.
 const ATTEMPTS: u32 = 3;
 
 impl Segment {
-    /// Writes everything to disk. Until its next change, the store may then be opened after a power
-    /// failure, on another machine, or as a copy of the file. Other processes may write during a
-    /// sync, but the sync fails if they never pause.
+    /// Writes all changes to disk. Until its next change, the store may then be opened after a
+    /// power failure, on another machine, or as a copy of the file. Other processes may write
+    /// during a sync, but the sync fails if they never pause.
     ///
     /// # Errors
-    /// [`Error::Unsynced`] if other processes kept writing: everything from before the call is on
-    /// disk, but the store would still be refused after a power failure.
+    /// Returns [`Error::Unsynced`] if other processes kept writing: all changes from before the
+    /// call are on disk, but the store would still be rejected after a power failure.
     pub fn sync(&self) -> Result<(), Error> {
         place::prepare_to_write(self)?;
         let fail = |source| Error::Io {
@@ -65,7 +65,7 @@ impl Segment {
             fault::step();
             if synced {
                 // A writer that changes the store before the next line has stored the boot in the
-                // header again, and syncs this page itself, after this process' store.
+                // header again, and syncs this page itself, after this process's store.
                 return self.mapping.sync(0, PAGE).map_err(fail);
             }
         }
@@ -78,14 +78,14 @@ fn sync_directory(path: &Path) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     match File::open(directory) {
         Ok(directory) => directory.sync_all(),
-        // This process dropped the privileges that syncing the directory needs. Only the file's
-        // content can be synced.
+        // This process has dropped the privileges needed to sync the directory. Only the file's
+        // contents can be synced.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Runs `body` under all locks, after recovering what dead processes left.
+/// Runs `body` under all locks, after recovering all shards from dead processes.
 fn with_all_locked<R>(segment: &Segment, body: impl FnOnce() -> R) -> Result<R, Error> {
     let shards = segment.all_shards();
     shard_locks::lock(segment, shards, Marks::Ignored)?;

@@ -1,8 +1,9 @@
-//! How a standalone program ends when its store's file is truncated.
+//! How a standalone program exits if its store's file is truncated.
 //!
-//! The kernel answers access to a missing page with SIGBUS, which kills the process. A library must
-//! leave that behavior alone: signal handlers belong to the program, and a change cannot continue
-//! halfway. A program that only serves a store can at least report which store it was.
+//! If a process accesses a missing page, the kernel sends SIGBUS, which kills the process. A
+//! library must not change that behavior: signal handlers belong to the program, and a change
+//! cannot continue halfway. A program that only serves a store can at least report which store was
+//! lost.
 
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
@@ -17,7 +18,7 @@ static TEXT: AtomicPtr<Vec<u8>> = AtomicPtr::new(ptr::null_mut());
 /// The previous action for SIGBUS.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
-/// Exit status of a process that lost its store.
+/// The exit status of a process that lost its store.
 const STATUS: libc::c_int = 1;
 
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -36,15 +37,16 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     // recurs.
     let before = BEFORE.load(Ordering::Acquire);
     if !before.is_null() {
-        // SAFETY: the action came from the kernel and lives in leaked memory; no memory is written.
+        // SAFETY: the action was returned by the kernel and is in leaked memory. The call writes no
+        // memory.
         unsafe { libc::sigaction(libc::SIGBUS, before, ptr::null_mut()) };
     }
 }
 
 impl Segment {
-    /// Makes this process print a line on standard error and exit with status 1 if the store's file
-    /// is truncated or its disk fails, instead of being killed by SIGBUS. For programs that use one
-    /// store at a time and own their process, not for libraries.
+    /// Makes this process print a line on standard error and exit with status 1, instead of being
+    /// killed by SIGBUS, if the store's file is truncated or its disk fails. For programs that use
+    /// one store at a time and control their process, not for libraries.
     pub fn tell_when_lost(&self) {
         let mut text = b"undercroft: the store ".to_vec();
         text.extend(self.path().as_os_str().as_bytes());
@@ -54,11 +56,11 @@ impl Segment {
         START.store(start, Ordering::Relaxed);
         TEXT.store(Box::into_raw(Box::new(text)), Ordering::Release);
         LENGTH.store(length, Ordering::Release);
-        // SAFETY: `sigaction` is plain data, for which all bytes zero is a valid value.
+        // SAFETY: `sigaction` is plain data, and all zeros is a valid value for it.
         let [mut action, mut before]: [libc::sigaction; 2] = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handle as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: both arguments are valid, and the handler only makes async-signal-safe calls.
+        // SAFETY: both arguments are valid, and the handler makes only async-signal-safe calls.
         let result = unsafe { libc::sigaction(libc::SIGBUS, &action, &mut before) };
         assert_eq!(result, 0, "sigaction");
         if before.sa_sigaction != action.sa_sigaction {

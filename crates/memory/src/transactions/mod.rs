@@ -1,13 +1,13 @@
-//! Transactions over shards: locks, logged changes, publishing and rolling back. The layers above
-//! may use it. Allocation and freeing within a transaction are in `allocator`, and its commit is in
-//! `writing`.
+//! Transactions over shards: locks, logged changes, publishing and rolling back. Modules above this
+//! one may use it. Allocation and freeing within a transaction are in `allocator`, and the commit
+//! is in `writing`.
 //!
 //! From the lowest-level file to the highest:
 //!
 //! - `moved_runs`: runs and arenas that a transaction moves between shards.
-//! - `rare_state`: rarely used state of a transaction.
+//! - `rare_state`: the rarely used state of a transaction.
 //! - `transaction`: a transaction: locking, saving, changing, publishing.
-//! - `savepoint`: undoing the last part of a transaction.
+//! - `savepoint`: undoes the last part of a transaction.
 //! - `notes`: what a transaction records for its commit.
 
 pub(crate) mod moved_runs;

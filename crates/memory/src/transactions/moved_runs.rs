@@ -1,7 +1,7 @@
 //! Runs and arenas that a transaction moves between shards, indexed by their pages.
 //!
-//! Their changes go to the log of their original shard, because the order of undoing is defined
-//! only within one log.
+//! Their changes are recorded in the log of their original shard, because the order of undoing is
+//! defined only within one log.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,13 @@ pub(crate) struct MovedRun {
 #[derive(Default)]
 pub(crate) struct MovedRuns {
     by_page: BTreeMap<u64, MovedRun>,
-    /// First pages of the entries, in the order of insertion.
+    /// The first pages of the entries, in the order of insertion.
     order: Vec<u64>,
     arenas: usize,
 }
 
 impl MovedRuns {
-    /// Adds a run or an arena, unless there is already an entry with the same first page. O(log
-    /// moves).
+    /// Adds a run or an arena, unless an entry with the same first page exists. O(log moves).
     pub(crate) fn add(&mut self, moved: MovedRun) {
         self.by_page.entry(moved.page).or_insert_with(|| {
             self.order.push(moved.page);
@@ -39,7 +38,7 @@ impl MovedRuns {
         });
     }
 
-    /// Returns true if there are no entries.
+    /// Returns true if no run or arena was moved.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
@@ -75,7 +74,7 @@ impl MovedRuns {
         }
     }
 
-    /// Returns the shard whose log takes a change at an offset, or `None` if the offset lies
+    /// Returns the shard whose log records a change at an offset. Returns `None` if the offset is
     /// neither in a page nor in a page descriptor of a moved run or arena.
     #[cold]
     pub(crate) fn log_of(&mut self, mapping: &Mapping, at: u64) -> Option<usize> {
@@ -111,7 +110,7 @@ fn page_concerned(mapping: &Mapping, at: u64) -> Option<u64> {
     Some(behind / descriptor::STRIDE)
 }
 
-/// Returns the run of an arena that contains a page: its first page, its number of pages and the
+/// Returns the first page and the number of pages of the arena run that contains a page, and the
 /// arena's first page. O(pages of the run).
 fn arena_around(mapping: &Mapping, page: u64) -> Option<(u64, u64, u64)> {
     let mut first = page;

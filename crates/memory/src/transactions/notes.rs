@@ -1,5 +1,5 @@
-//! Records that a transaction makes for its commit: counted changes (M2), and the number of keys in
-//! a shard.
+//! The state that a transaction records for its commit: counted changes (M2), and the number of
+//! keys in a shard.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ impl Transaction<'_> {
     }
 
     /// Increments the modification counters just before the commit. The increments are not logged,
-    /// because counting too many is harmless.
+    /// because an excess count is harmless.
     pub(crate) fn note_changes(&mut self) {
         let segment = self.segment;
         for (index, counter) in self.rare().changes.drain(..) {
@@ -37,11 +37,11 @@ impl Transaction<'_> {
         }
     }
 
-    /// Counts up a setting by which processes notice that what they have cached is stale: at once,
-    /// and again after the commit.
+    /// Increments a setting that tells processes that their cached data is stale: immediately, and
+    /// again after the commit.
     ///
     /// Until the undo logs are empty, a reader may still find the old state (R9) and cache it under
-    /// the first count. If this process dies before the second count, recovery makes it.
+    /// the first count. If this process dies before the second increment, recovery performs it.
     pub fn count_up(&mut self, setting: Setting) -> Result<(), Error> {
         debug_assert!(CACHE_COUNTS.contains(&setting));
         self.segment.count_up(setting)?;
@@ -50,20 +50,20 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Makes the second counts of [`count_up`](Self::count_up). The logs must be empty and the
-    /// shards' counters odd, so that recovery notices a death before the counts.
+    /// Performs the second increments of [`count_up`](Self::count_up). The logs must be empty and
+    /// the shards' counters odd, so that recovery notices a death before the increments.
     #[cold]
     pub(crate) fn count_after_commit(&mut self) {
         let segment = self.segment;
         for setting in self.rare().counted.drain(..) {
-            // The store is writable, so this does not fail.
+            // This cannot fail, because the store is writable.
             let _ = segment.count_up(setting);
             fault::step();
         }
     }
 
-    /// Reports the current number of keys in a shard, so that its hint table grows with them. The
-    /// table grows after the commit, outside the lock, by a bounded amount each time.
+    /// Reports the current number of keys in a shard, so that its hint table grows with the number.
+    /// The table grows after the commit, without the lock, by a bounded amount each time.
     pub fn expect_keys(&mut self, index: usize, keys: u64) {
         if hints::bits_for(keys) > hints::bits(self.segment, index) {
             self.rare()

@@ -1,11 +1,11 @@
-//! Savepoints: undoing the last part of a transaction.
+//! Savepoints, which make it possible to undo the last part of a transaction.
 //!
-//! Each shard's log is a stack. Changes made since the log had a certain length are undone like a
-//! whole transaction: newest first, step by step. A process that dies during the rollback leaves a
-//! shorter log, which undoes the rest.
+//! Each shard's log is a stack. Changes made since the log had a certain length are undone in the
+//! same way as a complete transaction: newest first, step by step. A process that dies during the
+//! rollback leaves a shorter log, which undoes the remaining changes.
 //!
-//! Words that the log already held at a savepoint are not logged again. Their values at the
-//! savepoint are kept in this process's memory (`saved_words.rs`) and are restored first.
+//! Words that were already in the log at a savepoint are not logged again. Their values at the
+//! savepoint are stored in this process's memory (`saved_words.rs`) and are restored first.
 
 use smallvec::SmallVec;
 
@@ -17,16 +17,17 @@ use crate::segment::marks;
 use crate::transactions::Transaction;
 use crate::undo::saved_words::Saved;
 
-/// A state of a transaction that it can return to. See [`Transaction::savepoint`].
+/// A state of a transaction to which the transaction can be rolled back. See
+/// [`Transaction::savepoint`].
 #[derive(Clone, Debug, Default)]
 pub struct LogSavepoint {
-    /// Length of each locked shard's log, in shard order.
+    /// The length of each locked shard's log, in shard order.
     tails: SmallVec<[u64; 8]>,
     frees: usize,
     granted: usize,
     moved: usize,
     changes: usize,
-    /// Number of words that were kept for earlier savepoints.
+    /// The number of words whose values were stored for earlier savepoints.
     kept: usize,
 }
 
@@ -38,8 +39,8 @@ impl Transaction<'_> {
         savepoint
     }
 
-    /// Stores the current state in an existing savepoint. Avoids moving a large value where a
-    /// savepoint is made before each command.
+    /// Stores the current state in an existing savepoint. Avoids moving a large value in callers
+    /// that create a savepoint before each command.
     pub fn save_to(&self, savepoint: &mut LogSavepoint) {
         self.begin_epoch();
         let mapping = &self.segment.mapping;
@@ -57,10 +58,10 @@ impl Transaction<'_> {
         savepoint.kept = saved.map_or(0, Saved::kept);
     }
 
-    /// Stores the current state in `savepoint` and invalidates all earlier savepoints, like
-    /// [`save_to`](Self::save_to).
+    /// Stores the current state in `savepoint`, like [`save_to`](Self::save_to), and invalidates
+    /// all earlier savepoints.
     ///
-    /// For callers that run many commands and only ever roll back the last one. Words kept for
+    /// For callers that run many commands and only ever roll back the last one. Values stored for
     /// earlier savepoints are discarded.
     pub fn renew(&mut self, savepoint: &mut LogSavepoint) {
         if let Some(saved) = self.saved() {
@@ -73,8 +74,8 @@ impl Transaction<'_> {
         self.rare.as_mut().and_then(|rare| rare.saved.as_mut())
     }
 
-    /// Begins an epoch of the saved words, after a savepoint or a rollback to one: if a word
-    /// changes from now on, its current value is kept.
+    /// Begins an epoch of the saved words, after a savepoint or a rollback to a savepoint. If a
+    /// word changes after this call, its current value is stored.
     fn begin_epoch(&self) {
         if let Some(saved) = self.rare.as_ref().and_then(|rare| rare.saved.as_ref()) {
             saved.begin_epoch();
@@ -85,8 +86,8 @@ impl Transaction<'_> {
     /// and counted changes. Later savepoints become invalid. O(undone changes).
     ///
     /// # Errors
-    /// Fails if memory cannot be returned because the heap is locked for longer than the patience.
-    /// The transaction must then not be committed.
+    /// Fails if memory cannot be returned because the heap stays locked for longer than the
+    /// timeout. The transaction must then not be committed.
     pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
         self.put_back_kept(savepoint.kept);
         let segment = self.segment;
@@ -108,8 +109,9 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Restores the values that logged words had at a savepoint, newest first. The log still holds
-    /// their original values, so the recovery from a death in between is unaffected.
+    /// Restores the values that logged words had at a savepoint, newest first. The log still
+    /// contains the words' original values, so recovery works even if the process dies during this
+    /// call.
     fn put_back_kept(&mut self, since: usize) {
         let mapping = &self.segment.mapping;
         let kept = self.saved().map(|saved| saved.take_kept(since));

@@ -1,4 +1,5 @@
-//! Transactions over one or several shards: lock, log, publish (W1 to W6).
+//! Transactions over one or more shards, which lock shards, log changes and publish them (W1 to
+//! W6).
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
@@ -19,26 +20,26 @@ use crate::undo::log::{Full, Log, in_order};
 use crate::undo::log_memory;
 use crate::views::view::{Notes, View};
 
-/// A logged set of changes to the shards it has locked, created by [`Segment::write`]. A
-/// transaction that is dropped without a commit rolls back.
+/// A logged set of changes to shards that the transaction has locked. Created by
+/// [`Segment::write`]. A transaction that is dropped without a commit is rolled back.
 pub struct Transaction<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) view: View<'a>,
     shards: ShardSet,
     locked: Locked<'a>,
-    /// True once the log headers are written and the counters are odd.
+    /// Whether the log headers are written and the version counters are odd.
     open: bool,
     pub(crate) shortage: Option<Shortage>,
-    /// Blocks to free as the last step (W4).
+    /// The blocks that the transaction frees as its last step (W4).
     pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
-    /// True if this transaction has shortened a block in place.
+    /// Whether this transaction has shortened a block in place.
     cut: bool,
-    /// True if changes need extra checks because a copy of the store is being made or something was
-    /// moved.
+    /// Whether changes need extra checks, because a copy of the store is being made or a run or
+    /// arena was moved.
     pub(crate) careful: bool,
-    /// True for a removal that runs in parts. See `removal.rs`.
+    /// Whether the transaction is a removal that is committed in parts. See `removal.rs`.
     pub(crate) in_parts: bool,
-    /// True once a part is committed. The transaction must then not run again.
+    /// Whether a part is committed. The transaction must then not run again.
     pub(crate) parted: bool,
     /// Rarely used state, boxed so that a typical transaction carries one pointer.
     pub(crate) rare: Option<Box<RareState>>,
@@ -50,14 +51,14 @@ pub(crate) struct Locked<'a> {
     record: u64,
     words: RecordWords<'a>,
     number: u64,
-    /// The words of the shard, if only one shard is locked.
+    /// The words of the shard, if exactly one shard is locked.
     single: Option<ShardWords<'a>>,
 }
 
 impl<'a> Transaction<'a> {
-    /// Locks the shards and recovers what dead owners left (W3). The caller then passes the result
-    /// to [`new`](Self::new). Locking is a separate step, so that the transaction is built in its
-    /// final place.
+    /// Locks the shards and recovers them from dead owners (W3). The caller must pass the result to
+    /// [`new`](Self::new). Locking is a separate step, so that the transaction is built in its
+    /// final location.
     #[inline(always)]
     pub(crate) fn lock(
         segment: &'a Segment,
@@ -67,7 +68,7 @@ impl<'a> Transaction<'a> {
         let record = segment.process.take_record();
         let words = segment.mapping.record_words(segment.process.slot(), record);
         let number = words.load::<{ slot::NUMBER }>().wrapping_add(1);
-        // The record must list its shards before the first lock is taken (W6).
+        // The record must list its shards before the first lock is acquired (W6).
         words.store::<{ slot::SHARDS }>(shards.bits());
         words.store::<{ slot::NUMBER }>(number);
         compiler_fence(Ordering::SeqCst);
@@ -121,8 +122,8 @@ impl<'a> Transaction<'a> {
         matches!(&self.rare, Some(rare) if !rare.moved.is_empty())
     }
 
-    /// Calls `each` with the words of each locked shard, in ascending order. Avoids the loop for a
-    /// single shard, the case of the hot paths.
+    /// Calls `each` with the words of each locked shard, in ascending order. Avoids the loop if
+    /// only one shard is locked, as on the hot paths.
     #[inline(always)]
     fn for_each(&self, mut each: impl FnMut(ShardWords<'a>)) {
         let mapping = &self.segment.mapping;
@@ -151,13 +152,13 @@ impl<'a> Transaction<'a> {
         Ok(Transaction::new(segment, shards, locked))
     }
 
-    /// Returns a view of the locked shards as they are within this transaction.
+    /// Returns a view of the locked shards that includes the transaction's changes.
     #[inline(always)]
     pub fn view(&self) -> &View<'a> {
         &self.view
     }
 
-    /// Returns the store's secret key for hashing keys of the key space.
+    /// Returns the store's secret key for hashing the keys of the key space.
     pub fn hash_key(&self) -> [u64; 2] {
         self.segment.hash_key()
     }
@@ -167,14 +168,15 @@ impl<'a> Transaction<'a> {
         self.shards
     }
 
-    /// Returns true if the transaction ran out of memory or log. It is then rolled back and, if
-    /// more can be reserved, run again.
+    /// Returns true if the transaction ran out of memory or log space. It will then be rolled back
+    /// and, if more can be reserved, run again.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.shortage.is_some()
     }
 
-    /// Writes the log headers and makes all counters odd, before the first change (W5).
+    /// Writes the log headers and makes all version counters odd. Must precede the first change
+    /// (W5).
     #[inline(never)]
     fn open(&mut self) -> Result<(), Error> {
         durability::begin_writing(self.segment)?;
@@ -202,7 +204,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns true if the log headers are written and the counters are odd.
+    /// Returns true if the log headers are written and the version counters are odd.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
@@ -221,16 +223,17 @@ impl<'a> Transaction<'a> {
         });
     }
 
-    /// Gives the transaction another number, also in its log headers. The logs must be empty.
+    /// Assigns another number to the transaction and updates its log headers. The logs must be
+    /// empty.
     pub(crate) fn renumber(&mut self, number: u64) {
         self.locked.number = number;
         self.for_each(|shard| {
             shard.store::<{ shard::LOG_NUMBER }>(number);
             fault::step();
         });
-        // Make readers that read through the logs start over: while the counter keeps one value, a
-        // log must not become empty and grow again (R9). This comes last, because readers check the
-        // number after the counter.
+        // Make readers that read through the logs restart: as long as the counter has one value, a
+        // log must not become empty and grow again (R9). This is the last step, because readers
+        // check the number after the counter.
         in_order();
         self.for_each(|shard| counter::raise(shard.word::<{ shard::COUNTER }>()));
         in_order();
@@ -248,7 +251,8 @@ impl<'a> Transaction<'a> {
         Error::OutOfMemory
     }
 
-    /// Saves words before they change. The offset comes from layout constants or was checked.
+    /// Saves words before they change. The offset must have been computed from layout constants or
+    /// checked.
     #[inline(always)]
     pub(crate) fn save(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
         let index = if self.careful {
@@ -263,7 +267,7 @@ impl<'a> Transaction<'a> {
         self.save_once(index, at, words)
     }
 
-    /// Saves those words of a range that a long log does not hold yet.
+    /// Saves the words of a range that are not yet in a long log.
     #[cold]
     #[inline(never)]
     fn save_once(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
@@ -277,8 +281,8 @@ impl<'a> Transaction<'a> {
         result.map_err(|full| self.log_full(index, full))
     }
 
-    /// Does the extra work for a change while a copy is being made or after a move: saves the pages
-    /// for the copy, and returns the shard whose log takes the change.
+    /// Handles a change during a copy of the store or after a move: saves the pages for the copy,
+    /// and returns the shard whose log must record the change.
     #[cold]
     #[inline(never)]
     fn look_closer(&mut self, index: usize, at: u64, words: u64) -> usize {
@@ -292,7 +296,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Saves pages that are about to be filled, if a copy of the store is being made.
+    /// Saves pages that are about to be filled, if the store is being copied.
     #[inline(always)]
     pub(crate) fn keep(&self, at: u64, length: u64) {
         if self.careful {
@@ -306,7 +310,8 @@ impl<'a> Transaction<'a> {
         self.segment.mapping.save_for_copy(at, length);
     }
 
-    /// Saves and changes a word. The offset comes from layout constants or was checked.
+    /// Saves and changes a word. The offset must have been computed from layout constants or
+    /// checked.
     #[inline(always)]
     pub(crate) fn set(&mut self, index: usize, at: u64, value: u64) -> Result<(), Error> {
         self.save(index, at, 1)?;
@@ -367,15 +372,15 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Notes that the used part of a block was shortened in place. A rollback restores the bytes
+    /// Records that the used part of a block was shortened in place. A rollback restores the bytes
     /// after the new end, so later fills of those bytes must save them first.
     #[inline(always)]
     pub fn note_cut(&mut self) {
         self.cut = true;
     }
 
-    /// Fills an unused part of a block in use, like [`fill`](Self::fill). Logs the old content if
-    /// this transaction has shortened a block (W4).
+    /// Fills an unused part of an allocated block, like [`fill`](Self::fill). Logs the old content
+    /// if this transaction has shortened a block (W4).
     #[inline]
     pub fn fill_slack(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
         if self.cut {
@@ -384,7 +389,7 @@ impl<'a> Transaction<'a> {
         self.fill(at, bytes)
     }
 
-    /// Fills one unused word of a block in use. See [`fill_slack`](Self::fill_slack).
+    /// Fills one unused word of an allocated block. See [`fill_slack`](Self::fill_slack).
     #[inline]
     pub fn fill_slack_word(&mut self, index: usize, at: Offset, value: u64) -> Result<(), Error> {
         if self.cut {
@@ -403,7 +408,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Fills memory with whole words copied from elsewhere in the locked shards. See
+    /// Fills memory with words copied from elsewhere in the locked shards. See
     /// [`fill`](Self::fill).
     pub fn fill_from(&mut self, at: Offset, from: Offset, length: u64) -> Result<(), Error> {
         self.view.check(at, length)?;
@@ -437,8 +442,8 @@ impl<'a> Transaction<'a> {
         self.set(index, at + word as u64 * 8, value)
     }
 
-    /// Sets the mark word of a shard, whose bits the caller defines. While it is not 0,
-    /// [`Segment::read`] and [`Segment::write`] refuse the shard until it is cleaned up.
+    /// Sets the mark word of a shard, whose bits the caller defines. As long as the word is not 0,
+    /// [`Segment::read`] and [`Segment::write`] reject the shard until it is cleaned up.
     pub fn set_mark(&mut self, index: usize, bits: u64) -> Result<(), Error> {
         let at = self.segment.mapping.layout().shard(index) + shard::MARK;
         self.set(index, at, bits)?;
@@ -447,8 +452,8 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Makes the changes permanent by a single store, after the frees (W5). Returns true if a shard
-    /// has memory to return to the heap.
+    /// Makes the changes permanent with a single store, after the frees (W5). Returns true if a
+    /// shard has memory to return to the heap.
     #[inline(always)]
     pub(crate) fn publish(&mut self) -> bool {
         if !self.open {
@@ -481,8 +486,8 @@ impl Drop for Transaction<'_> {
         }
         if self.open {
             for index in self.shards.iter() {
-                // If the rollback fails because a stopped process holds the heap, the log keeps the
-                // rest for the next process that locks the shard (W3).
+                // If the rollback fails because a stopped process holds the heap's lock, the
+                // remaining log entries are left to the next process that locks the shard (W3).
                 if recovery::roll_back(self.segment, index).is_ok() {
                     marks::renew(self.segment, index);
                     recovery::make_even(self.segment, index);

@@ -1,4 +1,4 @@
-//! The undo log (W4, W5): old contents, saved before they change.
+//! The undo log (W4, W5): the old contents of memory, saved before they change.
 //!
 //! Each shard has a log, and the heap has one. A log is a stack of entries in a separate area. An
 //! entry ends with its description, so that the stack can be read from its top:
@@ -8,9 +8,9 @@
 //!                                                      ^ tail
 //! ```
 //!
-//! The entry's body is written first, then the tail, and then the change is made. A process that
-//! dies between any two of these steps leaves a log that undoes exactly what was done. Rolling back
-//! moves the tail down entry by entry, so it may be interrupted at any point.
+//! The entry's body is written first, then the tail is moved, and then the change is made. A
+//! process that dies between any two of these steps leaves a log that undoes exactly the changes
+//! made. A rollback moves the tail down entry by entry, so it may be interrupted at any point.
 
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
@@ -25,7 +25,7 @@ use crate::probes::{fault, work};
 ///
 /// A killed process leaves its stores in program order, for which a compiler fence is enough (S4).
 /// A concurrent reader that goes through the log (R9) must not see a change before its log entry,
-/// which needs the release fence. Neither fence is an instruction on x86-64.
+/// which requires the release fence. Neither fence emits an instruction on x86-64.
 #[inline(always)]
 pub(crate) fn in_order() {
     compiler_fence(Ordering::SeqCst);
@@ -37,21 +37,21 @@ const WORDS: u64 = 0;
 const GRANT: u64 = 1;
 const DESCRIPTION: u64 = shard_words::DESCRIPTION * 8;
 
-/// One undo log.
+/// An undo log, either of a shard or of the heap.
 #[derive(Clone, Copy)]
 pub(crate) struct Log<'a> {
     pub(crate) mapping: &'a Mapping,
-    /// Offset of the word that holds the number of bytes in use.
+    /// The offset of the word that contains the log's length in bytes.
     pub(crate) tail: u64,
-    /// Offset of the log's area.
+    /// The offset of the log's area.
     pub(crate) area: u64,
-    /// Number of bytes of the area that are backed by memory.
+    /// The number of bytes of the area that are backed with memory.
     pub(crate) limit: u64,
 }
 
 impl ShardWords<'_> {
-    /// Saves `words` words at `at`. Saves nothing and returns false if that would make the shard's
-    /// log long.
+    /// Saves `words` words at `at`. If that would make the shard's log long, saves nothing and
+    /// returns false.
     #[inline(always)]
     pub(crate) fn save(self, mapping: &Mapping, at: u64, words: u64) -> bool {
         let tail = self.load::<{ shard::LOG_TAIL }>();
@@ -92,20 +92,20 @@ impl Mapping {
     }
 }
 
-/// Error: the log's area is too short for the next entry.
+/// The log's area is too short for the next entry.
 pub(crate) struct Full {
-    /// Number of bytes that the area must have.
+    /// The required length of the area in bytes.
     pub(crate) needed: u64,
 }
 
 impl Log<'_> {
-    /// Returns true if there is nothing to undo.
+    /// Returns true if the log is empty.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.mapping.load(self.tail) == 0
     }
 
-    /// Returns the number of bytes in use.
+    /// Returns the log's length in bytes.
     #[inline(always)]
     pub(crate) fn length(&self) -> u64 {
         self.mapping.load(self.tail)
@@ -156,10 +156,10 @@ impl Log<'_> {
     /// Returns the words that were saved while the log grew from `from` to `to` bytes, newest
     /// first, for a reader without a lock.
     ///
-    /// The log may change during the call, so the result counts only if the log and the shard's
-    /// counter are unchanged afterwards. Returns `None` if the content is not a sequence of valid
-    /// entries. `goes_on` is called occasionally and returns false if the log is no longer of
-    /// interest.
+    /// The log may change during the call, so the result is valid only if the log and the shard's
+    /// counter are unchanged afterwards. Returns `None` if the log does not consist of valid
+    /// entries. Calls `goes_on` occasionally, which must return false if the result is no longer
+    /// needed.
     pub(crate) fn saved(
         &self,
         from: u64,
@@ -195,7 +195,7 @@ impl Log<'_> {
                 }
                 let first = saved.contents.len();
                 saved.entries.push(((at, at + words * 8), first));
-                // Copy the words, because the log's memory may be returned to the system once the
+                // Copy the words, because the log's memory may be returned to the system after the
                 // change has ended.
                 for word in 0..words {
                     if word % 1024 == 1023 && !goes_on() {
@@ -234,7 +234,7 @@ impl Log<'_> {
     }
 
     /// Restores the old contents, newest first, down to a log length of `until` bytes. `may_write`
-    /// decides which words a valid log may name; `give_back` returns a granted run to the heap.
+    /// decides which words may occur in a valid log. `give_back` returns a granted run to the heap.
     pub(crate) fn roll_back(
         &self,
         until: u64,
@@ -260,7 +260,7 @@ impl Log<'_> {
                 WORDS => {
                     let words = kind & ((1 << KIND_SHIFT) - 1);
                     let size = words.saturating_mul(8).saturating_add(DESCRIPTION);
-                    // An empty range may lie at the end of the store, so it is not checked.
+                    // An empty range is not checked, because it may be at the end of the store.
                     let is_empty = words == 0;
                     if size > tail - until || !is_empty && !may_write(at, words) {
                         return Err(damaged);

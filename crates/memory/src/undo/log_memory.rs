@@ -1,9 +1,9 @@
-//! The memory of an undo log: how it grows (W7), and which process may change it.
+//! The memory of an undo log: how the log grows (W7), and which process may change its memory.
 //!
-//! A log may have memory up to [`shard::LOG_BACKED`] and uses the part below
-//! [`shard::LOG_RESERVED`]. A process that grows a log or punches it (`log_retirement.rs`) first
-//! stores its name in [`shard::LOG_PUNCHER`], so that no process takes away memory that another
-//! process has just backed.
+//! A log may be backed with memory up to [`shard::LOG_BACKED`], and transactions use the part below
+//! [`shard::LOG_RESERVED`]. A process that grows or punches a log (`log_retirement.rs`) first
+//! stores its identity in [`shard::LOG_PUNCHER`], so that no process frees memory that another
+//! process has just allocated.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::probes::fault;
 use crate::processes::lock::Owner;
 use crate::segment::{Segment, membership};
 
-/// The right to change how much memory a log has. Released when dropped.
+/// The exclusive right to change the amount of a log's memory. Released when dropped.
 pub(crate) struct LogClaim<'s> {
     segment: &'s Segment,
     word: u64,
@@ -31,8 +31,8 @@ impl Drop for LogClaim<'_> {
     }
 }
 
-/// Claims a log in order to punch or grow it. Fails with the current owner if that process is
-/// alive.
+/// Claims a log in order to punch or grow it. If the current owner of the claim is alive, fails and
+/// returns that owner.
 pub(crate) fn claim(segment: &Segment, index: usize) -> Result<LogClaim<'_>, Owner> {
     let at = segment.mapping.layout().shard(index) + shard::LOG_PUNCHER;
     let word = segment.mapping.word(at);
@@ -51,15 +51,15 @@ pub(crate) fn claim(segment: &Segment, index: usize) -> Result<LogClaim<'_>, Own
     }
 }
 
-/// Notes that a shard's log is long, so that it keeps its memory for a while. The caller must hold
-/// the shard's lock.
+/// Records that a shard's log is long, so that its memory is retained for a while. The caller must
+/// hold the shard's lock.
 #[cold]
 pub(crate) fn note_long(segment: &Segment, index: usize) {
     let at = segment.mapping.layout().shard(index) + shard::LOG_LONG;
     segment.mapping.store(at, segment.last_written());
 }
 
-/// Backs up to `wanted` bytes of a shard's undo log with memory (W7). The caller must hold no lock.
+/// Backs a shard's undo log with memory up to `wanted` bytes (W7). The caller must hold no lock.
 pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), Error> {
     let layout = segment.mapping.layout();
     let base = layout.shard(index);
@@ -83,7 +83,7 @@ pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), E
         .mapping
         .store(base + shard::LOG_LONG, coarse_milliseconds());
     let backed = segment.mapping.word(base + shard::LOG_BACKED);
-    // Raise `LOG_BACKED` before backing the memory, so that a death in between leaves no memory
+    // Raise `LOG_BACKED` before backing the memory. Otherwise a death in between could leave memory
     // that is never returned.
     backed.fetch_max(target, Ordering::Relaxed);
     fault::step();
@@ -95,7 +95,7 @@ pub(crate) fn grow(segment: &Segment, index: usize, wanted: u64) -> Result<(), E
     Ok(())
 }
 
-/// Returns the number of bytes that back all undo logs.
+/// Returns the total size in bytes of the memory that backs undo logs.
 pub(crate) fn bytes(segment: &Segment) -> u64 {
     let layout = segment.mapping.layout();
     let backed = |index| {

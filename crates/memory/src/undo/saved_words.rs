@@ -1,13 +1,14 @@
-//! Which words a long undo log already holds, so that each is saved once (W10).
+//! Tracks which words a long undo log already contains, so that each word is saved once (W10).
 //!
-//! A transaction over many items changes the same words again and again: counts, bitmaps of free
-//! blocks, the leaves of a tree. Undoing it needs only the original value of each word. Once a log
-//! exceeds a certain length, the transaction therefore tracks which words it holds. A long log is
-//! thus bounded by the memory that is changed, not by the number of changes.
+//! A transaction over many items changes the same words repeatedly: counters, bitmaps of free
+//! blocks, the leaves of a tree. Undoing it requires only the original value of each word. Once a
+//! log exceeds a certain length, the transaction therefore tracks the words in it. The length of a
+//! long log is thus bounded by the amount of memory that is changed, not by the number of changes.
 //!
-//! A savepoint also needs the value that each word had when it was made. Only the process that runs
-//! the transaction ever returns to a savepoint, because its death undoes the whole transaction. So
-//! the values of logged words at a savepoint are kept in that process's own memory.
+//! A savepoint also needs the value that each word had when the savepoint was created. Only the
+//! process that runs the transaction ever returns to a savepoint, because its death undoes the
+//! complete transaction. The values that logged words have at a savepoint are therefore stored in
+//! that process's own memory.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -16,56 +17,56 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::mapped::mapping::Mapping;
 use crate::undo::log::{Full, Log};
 
-/// Number of words in a place, which are tracked by one bit each in the same entry.
+/// The number of words in a place, all of which are tracked in one entry, with one bit each.
 const WORDS: u64 = 64;
 const BYTES: u64 = WORDS * 8;
 
-/// Knowledge about the words of one place (a range of 64 words), with one bit for each word.
+/// The state of the words in one place (a range of 64 words), with one bit for each word.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Words that the log holds.
+    /// Words that are in the log.
     logged: u64,
     /// The epoch for which `known` is valid.
     epoch: u64,
-    /// Words whose value at the start of the epoch is known, from the log or from the words kept
-    /// for savepoints.
+    /// Words whose value at the start of the epoch is known, either from the log or from the values
+    /// stored for savepoints.
     known: u64,
 }
 
-/// The words that a transaction's logs hold, and their values at its savepoints.
+/// The words in a transaction's logs, and their values at its savepoints.
 #[derive(Default)]
 pub(crate) struct Saved {
     places: HashMap<u64, Place, BuildHasherDefault<PlaceHasher>>,
-    /// Number of savepoints made, plus the number of rollbacks to one.
+    /// The number of savepoints created, plus the number of rollbacks to a savepoint.
     epoch: Cell<u64>,
-    /// Offset and old value of each word that was logged before a savepoint and changed after it,
-    /// oldest first.
+    /// The offset and old value of each word that was logged before a savepoint and changed after
+    /// it, oldest first.
     kept: Vec<(u64, u64)>,
 }
 
 impl Saved {
-    /// Begins an epoch, because a savepoint was made or rolled back to. O(1).
+    /// Begins an epoch, because a savepoint was created or rolled back to. O(1).
     pub(crate) fn begin_epoch(&self) {
         self.epoch.set(self.epoch.get() + 1);
     }
 
-    /// Returns the number of words kept for savepoints.
+    /// Returns the number of words whose values are stored for savepoints.
     pub(crate) fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Discards the words kept for savepoints. The transaction can then no longer return to those
-    /// savepoints.
+    /// Discards the values stored for savepoints. The transaction can then no longer return to
+    /// those savepoints.
     pub(crate) fn forget_kept(&mut self) {
         self.kept.clear();
     }
 
-    /// Removes and returns the words kept after the first `since`, oldest first.
+    /// Removes and returns the values stored after the first `since`, oldest first.
     pub(crate) fn take_kept(&mut self, since: usize) -> Vec<(u64, u64)> {
         self.kept.split_off(since.min(self.kept.len()))
     }
 
-    /// Returns the words among `wanted` that are not logged yet, and marks them as logged. Keeps
+    /// Returns the words among `wanted` that are not logged yet, and marks them as logged. Stores
     /// the values of the other words if a savepoint needs them.
     fn take_missing(&mut self, place: u64, wanted: u64, load: impl Fn(u64) -> u64) -> u64 {
         let now = self.epoch.get();
@@ -74,7 +75,7 @@ impl Saved {
             (known.epoch, known.known) = (now, 0);
         }
         let missing = wanted & !known.logged;
-        // Before the first savepoint, there is nothing to return to.
+        // Before the first savepoint, no values need to be stored.
         let mut needed = if now == 0 {
             0
         } else {
@@ -90,7 +91,7 @@ impl Saved {
         missing
     }
 
-    /// Saves those words of a range that the log does not hold yet.
+    /// Saves the words of a range that are not yet in the log.
     pub(crate) fn save(
         &mut self,
         mapping: &Mapping,
@@ -104,7 +105,7 @@ impl Saved {
                 let first = missing.trailing_zeros();
                 let count = (missing >> first).trailing_ones();
                 if let Err(full) = log.save(place * BYTES + u64::from(first) * 8, count.into()) {
-                    // These words did not reach the log, so forget them even if the transaction
+                    // These words were not logged, so unmark them, even if the transaction
                     // continues.
                     self.forget_some(place, missing);
                     return Err(full);
@@ -115,7 +116,7 @@ impl Saved {
         Ok(())
     }
 
-    /// Notes that the log no longer holds some words of a place.
+    /// Records that the given words of a place are no longer in the log.
     fn forget_some(&mut self, place: u64, words: u64) {
         if let Some(known) = self.places.get_mut(&place) {
             known.logged &= !words;
@@ -123,7 +124,7 @@ impl Saved {
         }
     }
 
-    /// Notes that the log no longer holds the `words` words at `at`.
+    /// Records that the `words` words at `at` are no longer in the log.
     pub(crate) fn forget_logged(&mut self, at: u64, words: u64) {
         for (place, bits) in places(at, words) {
             self.forget_some(place, bits);
@@ -131,7 +132,8 @@ impl Saved {
     }
 }
 
-/// Iterates over the places that contain a range of words, with the bits of the words in each.
+/// Iterates over the places (ranges of 64 words) that contain a range of words, with a bit mask of
+/// the words in each.
 fn places(at: u64, words: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = at.saturating_add(words.saturating_mul(8));
     let mut from = at;
@@ -148,7 +150,7 @@ fn places(at: u64, words: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// Hashes place numbers for a table. No attacker chooses them, so a fast hash is enough.
+/// Hashes place numbers for a hash map. Attackers cannot choose them, so a fast hash is enough.
 #[derive(Default)]
 pub(crate) struct PlaceHasher(u64);
 
@@ -169,7 +171,7 @@ impl Hasher for PlaceHasher {
     }
 }
 
-/// Returns a mask of bits `from..to`, which must not be empty.
+/// Returns a mask with bits `from..to` set. The range must not be empty.
 fn bits(from: u64, to: u64) -> u64 {
     u64::MAX << from & u64::MAX >> (WORDS - to)
 }

@@ -1,13 +1,13 @@
-//! Reading shards, either under their locks or without a lock. The layers above may use it.
+//! Reads shards, with or without their locks. Modules above this one may use it.
 //!
 //! From the lowest-level file to the highest:
 //!
 //! - `through_log`: shards as they were before unfinished changes.
-//! - `view`: the interface that reading code is written against, whether locked or not.
-//! - `scratch`: the memory that a read fills, and bodies of reads.
+//! - `view`: the interface that all reading code uses, with or without locks.
+//! - `scratch`: the memory that a read fills, and the bodies of reads.
 //! - `retries`: reads that do not succeed at the first attempt.
-//! - `reading`: reading without a lock: a body is retried until nothing changes meanwhile.
-//! - `quiescence`: inspecting the whole store while nothing is written.
+//! - `reading`: lock-free reads, which are retried until the shards do not change during the read.
+//! - `quiescence`: inspects the entire store while no process writes.
 
 pub(crate) mod quiescence;
 pub(crate) mod reading;

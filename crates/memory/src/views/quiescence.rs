@@ -1,8 +1,8 @@
-//! Inspecting the whole store without a lock, for a process that cannot get a process table entry
+//! Inspects the entire store without a lock, for a process that cannot claim a process table entry
 //! because the file system is full (H6) or its mapping is read-only.
 //!
-//! A result counts only if nothing was written meanwhile, according to the counters of the shards
-//! and of the heap. Otherwise the inspection is repeated until the patience is used up.
+//! A result is accepted only if the counters of the shards and of the heap show that no process
+//! wrote during the inspection. Otherwise the inspection is repeated until the timeout.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use crate::mapped::layout::{control, shard};
 use crate::processes::lock::{self, Owner};
 use crate::segment::{Segment, counter};
 
-/// Pause between two attempts.
+/// How long to pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Words of the heap. Every step of the heap changes or empties at least one of them.
+/// Words of the heap. Every heap step changes or clears at least one of them.
 const HEAP: [u64; 5] = [
     control::HEAP_LOG_TAIL,
     control::HEAP_HIGH,
@@ -24,8 +24,8 @@ const HEAP: [u64; 5] = [
     control::RETIRED_COUNT,
 ];
 
-/// Returns true if an error means that this process cannot join the store. The process may continue
-/// without joining as long as it only reads.
+/// Returns true if an error means that this process cannot join the store. The process may then
+/// still read the store.
 pub(crate) fn cannot_join(error: &Error) -> bool {
     matches!(
         error,
@@ -33,12 +33,12 @@ pub(crate) fn cannot_join(error: &Error) -> bool {
     )
 }
 
-/// Calls `look` until nothing was written while it ran, and returns its result. Retries until the
-/// patience is used up.
+/// Calls `look` repeatedly until no process wrote during a call, and returns that call's result.
+/// Stops at the timeout.
 ///
 /// # Errors
-/// [`Error::Busy`] if other processes write all the time, or if a writer died in the middle of a
-/// change.
+/// Returns [`Error::Busy`] if other processes write all the time, or if a writer died in the middle
+/// of a change.
 pub(crate) fn look<R>(segment: &Segment, mut look: impl FnMut() -> R) -> Result<R, Error> {
     let start = Instant::now();
     loop {
@@ -56,7 +56,7 @@ pub(crate) fn look<R>(segment: &Segment, mut look: impl FnMut() -> R) -> Result<
     }
 }
 
-/// Returns values that change with every write, or `None` while something is being changed.
+/// Returns values that change with every write, or `None` if a change is in progress.
 fn stamp(segment: &Segment) -> Option<Vec<u64>> {
     let layout = *segment.mapping.layout();
     let heap = segment.mapping.half(control::HEAP_LOCK);
@@ -84,7 +84,7 @@ fn stamp(segment: &Segment) -> Option<Vec<u64>> {
     Some(seen)
 }
 
-/// Returns an error that names the process whose lock prevents the inspection.
+/// Returns an error with the ID of the process whose lock prevents the inspection.
 fn who_writes(segment: &Segment) -> Error {
     let layout = segment.mapping.layout();
     let shards = (0..layout.shards).map(|index| layout.shard(index) + shard::LOCK);

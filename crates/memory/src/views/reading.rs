@@ -1,10 +1,11 @@
-//! Reading without a lock: a body is retried until nothing changes meanwhile (R1 to R5), and no
-//! attempt leaves anything to the next one (R8).
+//! Reads without a lock: a body is retried until the shards do not change during its run (R1 to
+//! R5), and no attempt passes anything to the next one (R8).
 //!
-//! A discarded attempt may have seen anything: halves of two values, or the length of one value and
-//! the bytes of another. So a body is [`Fn`] and [`Sync`]: it cannot change what it captures,
-//! neither through `&mut` nor through a cell. Its result leaves it by value and is dropped with its
-//! attempt, or goes into a [`Scratch`], which is emptied before each attempt.
+//! A discarded attempt may have seen arbitrary states, such as halves of two values, or the length
+//! of one value and the bytes of another. A body is therefore [`Fn`] and [`Sync`]: it cannot change
+//! what it captures, neither through `&mut` nor through a cell. Its result is either returned by
+//! value and dropped with a discarded attempt, or stored in a [`Scratch`], which is cleared before
+//! each attempt.
 
 use crate::error::Error;
 use crate::locking::shard_locks::{self, Unlock};
@@ -19,10 +20,11 @@ use crate::views::through_log::LookBack;
 use crate::views::view::{Notes, View};
 
 impl Segment {
-    /// Reads shards without a lock. `body` may run several times, and its result counts only if
-    /// nothing changed meanwhile (R1, R2). After a few attempts, the shards are locked.
+    /// Reads shards without a lock. `body` may run several times, and its result is returned only
+    /// if the shards did not change during the run (R1, R2). After a few attempts, the shards are
+    /// locked.
     ///
-    /// A body that could keep something between its runs does not compile (R8). This one changes a
+    /// A body that could keep state between its runs does not compile (R8). This body changes a
     /// captured vector:
     ///
     /// ```compile_fail,E0596
@@ -33,7 +35,7 @@ impl Segment {
     /// # }
     /// ```
     ///
-    /// This one changes a captured cell:
+    /// This body changes a captured cell:
     ///
     /// ```compile_fail,E0277
     /// # use undercroft_memory::{Error, Segment, ShardSet};
@@ -53,8 +55,8 @@ impl Segment {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Marked`] if one of the shards must be cleaned up first and reported with
-    /// [`looked_after`](Self::looked_after). Also the errors of `body`.
+    /// Returns [`Error::Marked`] if one of the shards must first be cleaned up and reported with
+    /// [`looked_after`](Self::looked_after). Also returns the errors of `body`.
     #[inline]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -65,7 +67,7 @@ impl Segment {
     }
 
     /// Reads shards like [`read`](Self::read), filling memory that the caller provides. If the read
-    /// fails, that memory is left empty.
+    /// fails, that memory is cleared.
     #[inline]
     pub fn read_into<S: Scratch, R, E: From<Error>>(
         &self,
@@ -81,7 +83,7 @@ impl Segment {
     }
 
     /// Makes only the first attempt of [`read_into`](Self::read_into), for the most frequent reads.
-    /// Returns `None` if the attempt does not count or fails. The caller must then call
+    /// Returns `None` if the attempt fails or is discarded. The caller must then call
     /// [`read_into`](Self::read_into).
     #[inline(always)]
     pub fn read_at_once<S: Scratch, B: Body<S>>(
@@ -94,8 +96,8 @@ impl Segment {
         first.and_then(Result::ok)
     }
 
-    /// Reads shards like [`read`](Self::read), but ignores marks, for callers that clean up the
-    /// shards.
+    /// Reads shards like [`read`](Self::read), but ignores the shards' marks. For callers that
+    /// clean up marked shards.
     #[cold]
     pub fn read_marked<R, E: From<Error>>(
         &self,
@@ -109,8 +111,8 @@ impl Segment {
         }
     }
 
-    /// Reads shards as they were at one moment, like [`read`](Self::read), but never waits. Returns
-    /// `None` if other processes keep changing the shards. Ignores marks.
+    /// Reads a consistent state of the shards, like [`read`](Self::read), but never waits. Returns
+    /// `None` if other processes keep changing the shards. Ignores the shards' marks.
     pub fn try_read<R, E: From<Error>>(
         &self,
         shards: ShardSet,
@@ -120,19 +122,19 @@ impl Segment {
         retries::read_many(self, shards, Marks::Ignored, &mut (), &body)
     }
 
-    /// Looks at the current state of the shards, which may be torn, only to
+    /// Accesses the current state of the shards, which may be torn, only to
     /// [prefetch](View::prefetch) what will be read. Never waits.
     #[inline(always)]
     pub fn glance(&self, body: impl FnOnce(&View<'_>)) {
-        // No counters are noted, because the result is not used and need not be verified.
+        // No counters are recorded, because the result is not used and need not be verified.
         body(&View::new(&self.mapping, Notes::Locked));
     }
 
     /// Returns true if a shard must be cleaned up before it is read or changed.
     ///
     /// This includes a shard whose mark was removed by an unfinished change, because the old mark
-    /// still blocks reads through the log (R9). A shard whose change is finished or recovered
-    /// meanwhile has no mark.
+    /// still blocks reads through the log (R9). If the change has since been completed or
+    /// recovered, the shard has no mark.
     #[cold]
     pub fn needs_look(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::COUNTER;
@@ -147,7 +149,7 @@ impl Segment {
     }
 
     /// Reads shards under their locks, so that `body` runs exactly once. For reads that take too
-    /// long to retry, or whose results are visible to others at once.
+    /// long to retry, or whose results become visible to others immediately.
     pub fn read_locked<R>(
         &self,
         shards: ShardSet,
@@ -163,7 +165,7 @@ impl Segment {
     }
 }
 
-/// Reads shards, at first without a lock.
+/// Reads shards, making the first attempts without a lock.
 #[inline(always)]
 fn try_until_unchanged<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
@@ -208,8 +210,8 @@ fn first_try<S: Scratch, B: Body<S>>(
 }
 
 /// Makes all attempts after the first to read one shard. Nearly all reads succeed at the first
-/// attempt, so this is a separate function: the compiler can then inline the first attempt into the
-/// caller.
+/// attempt. As a separate function, this code does not prevent the compiler from inlining the first
+/// attempt into the caller.
 #[cold]
 #[inline(never)]
 fn try_again<S: Scratch, R, E: From<Error>>(
@@ -239,7 +241,7 @@ fn try_again<S: Scratch, R, E: From<Error>>(
             break;
         }
     }
-    // The shard has a mark but was cleaned up, or its change takes long.
+    // The shard is marked but was cleaned up recently, or it is in the middle of a long change.
     if !counter::is_plain(segment.mapping.load(at))
         && let Some(result) = retries::read_many(segment, shards, Marks::Respected, scratch, body)
     {
@@ -248,8 +250,8 @@ fn try_again<S: Scratch, R, E: From<Error>>(
     retries::read_slowly(segment, shards, Marks::Respected, scratch, body)
 }
 
-/// Handles a shard that cannot be read at once. Waits briefly if the shard is being changed.
-/// Returns true if the change takes longer, or if the shard is marked but was cleaned up.
+/// Handles a shard that cannot be read directly. Waits briefly if the shard is being changed.
+/// Returns true if the change is long, or if the shard is marked but was cleaned up recently.
 #[cold]
 fn pass_by(segment: &Segment, index: usize, noted: u64) -> Result<bool, Error> {
     if noted & counter::ODD != 0 {

@@ -1,5 +1,5 @@
-//! Reads that do not succeed at the first attempt: of several shards, of shards in the middle of
-//! changes, and finally under a lock (R1, R4, R5, R9, R10).
+//! Reads that do not succeed at the first attempt: reads of several shards, reads of shards that
+//! are being changed, and finally reads under a lock (R1, R4, R5, R9, R10).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,24 +20,24 @@ use crate::views::scratch::Scratch;
 use crate::views::through_log::{Interference, LookBack};
 use crate::views::view::{Notes, View};
 
-/// Number of attempts of an optimistic read before it takes the lock (R1).
+/// The number of attempts that an optimistic read makes before acquiring the lock (R1).
 pub(crate) const READ_ATTEMPTS: u32 = 64;
-/// Number of spins on an odd counter before the shard is read through its log (R9). A short change
-/// ends within that time.
+/// The number of spins on an odd counter before the shard is read through its log (R9). A short
+/// change finishes within that time.
 const ODD_SPINS: u32 = 64;
-/// Number of bytes from which an attempt is long. After `LONG_TRIES` discarded long attempts, the
-/// read takes the lock (R10).
+/// The number of bytes above which an attempt counts as long. After `LONG_TRIES` discarded long
+/// attempts, the read acquires the lock (R10).
 const LONG_TRY: u64 = 1 << 20;
 const LONG_TRIES: u32 = 2;
-/// Maximum number of bytes that all discarded attempts of one read may read together.
+/// The maximum number of bytes that all discarded attempts of a read may have read in total.
 const WASTE_MOST: u64 = 8 << 20;
-/// How long a reader waits for a lock before it tries again to read without a lock.
+/// How long a reader waits for a lock before it retries without a lock.
 const LOCK_WAIT: Duration = Duration::from_millis(10);
-/// Minimum time in milliseconds between checks of this process's readers whether a writer is alive.
-/// A check costs a system call.
+/// The minimum interval in milliseconds between this process's checks whether a writer is alive. A
+/// check costs a system call.
 const WRITER_PROBE: u64 = 10;
 
-/// The work wasted in discarded attempts (R10).
+/// The amount of work wasted in discarded attempts (R10).
 #[derive(Default)]
 pub(crate) struct Wasted {
     bytes: u64,
@@ -45,7 +45,8 @@ pub(crate) struct Wasted {
 }
 
 impl Wasted {
-    /// Records a discarded attempt of `bytes` bytes. Returns true if too much has been wasted.
+    /// Records a discarded attempt that read `bytes` bytes. Returns true if too much work has been
+    /// wasted.
     #[cold]
     pub(crate) fn is_much(&mut self, bytes: u64) -> bool {
         self.bytes += bytes;
@@ -54,20 +55,19 @@ impl Wasted {
     }
 }
 
-/// How shards may be read, according to their noted counters.
+/// How shards may be read, according to their recorded counters.
 enum CounterState {
     /// All shards can be read directly.
     Plain,
     /// At least one of the shards must be cleaned up first.
     Marked,
-    /// A shard was being changed, and its counter has changed since.
+    /// A shard was being changed, but its counter has advanced since.
     Changing,
-    /// The shard with this index is in the middle of a change that takes longer.
+    /// The shard with this index is in the middle of a long change.
     Unfinished(usize),
 }
 
-/// Returns true if the counter of a shard that is being changed takes another value within a short
-/// spin.
+/// Returns true if the counter of a shard that is being changed advances within a short spin.
 #[cold]
 pub(crate) fn has_changed_soon(segment: &Segment, index: usize, noted: u64) -> bool {
     let at = segment.mapping.layout().shard(index) + shard::COUNTER;
@@ -77,7 +77,7 @@ pub(crate) fn has_changed_soon(segment: &Segment, index: usize, noted: u64) -> b
     })
 }
 
-/// Notes the counters of shards and returns how the shards may be read.
+/// Records the counters of shards and returns how the shards may be read.
 fn note_all(
     segment: &Segment,
     shards: ShardSet,
@@ -106,7 +106,7 @@ fn note_all(
 }
 
 /// Recovers a shard whose writer died in the middle of a change, so that later reads are direct.
-/// Only a process that has joined the store does this. It never waits, and it skips a shard that
+/// Only a process that has joined the store can do this. It never waits, and it skips a shard that
 /// cannot be recovered.
 #[cold]
 fn has_recovered(segment: &Segment, index: usize) -> bool {
@@ -135,15 +135,16 @@ fn has_recovered(segment: &Segment, index: usize) -> bool {
     recovery::settle(segment, index, Marks::Ignored).is_ok()
 }
 
-/// Returns true if a shard had a mark before the unfinished changes, which blocks the reader (L5).
+/// Returns true if the reader is blocked because a shard was marked before the unfinished changes
+/// (L5).
 #[cold]
 fn is_kept_out(segment: &Segment, view: &View<'_>, shards: ShardSet) -> bool {
     let mut marked = shards.iter().filter(|&index| view.mark(index) != 0);
     marked.any(|index| !marks::was_looked_after(segment, index))
 }
 
-/// Tries to read shards as they were at one moment. Returns `None` if other processes keep changing
-/// them.
+/// Tries to read a consistent state of several shards. Returns `None` if other processes keep
+/// changing them.
 pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
     shards: ShardSet,
@@ -160,8 +161,8 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
             match note_all(segment, shards, marks, counters) {
                 CounterState::Plain => {}
                 CounterState::Marked => return Some(Err(Error::Marked.into())),
-                // A caller that ignores marks, in order to clean up the shards, writes next and
-                // waits for the writer anyway.
+                // A caller that ignores marks will next write in order to clean up the shards, and
+                // must wait for the writer anyway.
                 CounterState::Unfinished(index) if marks == Marks::Respected => {
                     if has_recovered(segment, index) {
                         continue;
@@ -207,8 +208,8 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
     None
 }
 
-/// Reads shards under their locks or, while another process holds the locks, without them, until
-/// the patience is used up.
+/// Reads shards under their locks, or without them if another process holds the locks, until the
+/// timeout.
 #[cold]
 pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
     segment: &Segment,
@@ -219,14 +220,14 @@ pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
 ) -> Result<R, E> {
     let mut since = Instant::now();
     let mut seen = 0;
-    // A process that cannot join (file removed, process table full) keeps reading without a lock,
-    // like a read-only handle.
+    // A process that cannot join the store (file removed, process table full) keeps reading without
+    // a lock, like a read-only handle.
     let locks = segment.writable() && membership::join(segment).is_ok();
     loop {
         let patience = segment.patience();
         let busy = match locks {
             true => {
-                // Wait briefly: while the lock is taken, it may become possible to read the shard
+                // Wait only briefly: even if the lock stays held, the shard may become readable
                 // through its log.
                 let limited = limit_patience(LOCK_WAIT);
                 match shard_locks::lock(segment, shards, marks) {
@@ -246,8 +247,8 @@ pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
         if let Some(result) = read_many(segment, shards, marks, scratch, body) {
             return result;
         }
-        // R5: give up once the patience is used up. If locks can be taken, only time without
-        // progress counts.
+        // Give up at the timeout. If this process can acquire locks, only time without progress
+        // counts (R5).
         let counters = shards.iter().map(|index| {
             let at = segment.mapping.layout().shard(index) + shard::COUNTER;
             segment.mapping.load(at)
@@ -265,7 +266,7 @@ pub(crate) fn read_slowly<S: Scratch, R, E: From<Error>>(
     }
 }
 
-/// Pauses briefly, so that other processes can finish their changes.
+/// Pauses briefly, so that other processes can complete their changes.
 fn pause(segment: &Segment) -> Result<(), Error> {
     let pause = || std::thread::sleep(Duration::from_millis(1));
     let Some(hook) = segment.hook() else {
@@ -279,7 +280,7 @@ fn pause(segment: &Segment) -> Result<(), Error> {
     }
 }
 
-/// Returns an error that names the process that prevents reading the shards.
+/// Returns an error with the ID of the process that prevents reading the shards.
 fn explain_odd(segment: &Segment, shards: ShardSet) -> Error {
     for index in shards.iter() {
         let base = segment.mapping.layout().shard(index);
@@ -289,8 +290,8 @@ fn explain_odd(segment: &Segment, shards: ShardSet) -> Error {
             .load(Ordering::Relaxed);
         if segment.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
             if word == lock::FREE {
-                // The lock is free, so the last holder died and its change was not completely
-                // rolled back.
+                // The lock is free, so its last owner died and its change was not completely rolled
+                // back.
                 return Error::Busy {
                     holder: Holder::Dead,
                     pid: 0,

@@ -1,14 +1,14 @@
-//! How a read passes results to its caller: memory that is empty when an attempt begins, and bodies
-//! of reads (R8).
+//! How a read passes results to its caller: memory that is cleared before each attempt, and the
+//! bodies of reads (R8).
 
 use crate::views::view::View;
 
 /// Memory that the caller provides and a read fills.
 ///
-/// [`Segment::read_into`](crate::Segment::read_into) empties it before every attempt, and after a
-/// failed read. So afterwards it only holds the results of the attempt that counts.
+/// [`Segment::read_into`](crate::Segment::read_into) clears it before every attempt and after a
+/// failed read. It therefore contains only the results of the successful attempt.
 pub trait Scratch {
-    /// Removes all content. The allocated memory may be kept.
+    /// Removes all contents. The implementation may retain the allocated memory.
     fn clear(&mut self);
 }
 
@@ -39,9 +39,9 @@ impl<S: Scratch + ?Sized> Scratch for &mut S {
     }
 }
 
-/// The body of a read whose code is to be inlined into its caller. Rust can force inlining of a
-/// method, but not of a closure. Like a closure (R8), a body must not keep anything from one run to
-/// the next.
+/// The body of a read whose code must be inlined into its caller. Rust can force inlining of a
+/// method, but not of a closure. Like a closure, a body must not keep state from one run to the
+/// next (R8).
 pub trait Body<S>: Sync {
     /// The result of a run.
     type Found;
@@ -51,11 +51,11 @@ pub trait Body<S>: Sync {
     /// Runs the body.
     ///
     /// # Errors
-    /// Any error of the body.
+    /// Returns any error of the body.
     fn run(&self, view: &View<'_>, scratch: &mut S) -> Result<Self::Found, Self::Error>;
 }
 
-/// An adapter that makes a closure a [`Body`].
+/// An adapter that turns a closure into a [`Body`].
 pub(crate) struct Closure<'c, F>(pub(crate) &'c F);
 
 impl<S, R, E, F> Body<S> for Closure<'_, F>

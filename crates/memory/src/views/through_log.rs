@@ -1,18 +1,19 @@
-//! Reading through the undo logs (R9): shards as they were before unfinished changes.
+//! Reads shards through their undo logs, as they were before unfinished changes (R9).
 //!
-//! A slow, stopped or dead writer may leave a shard's counter odd for a long time. But its log
-//! holds the old content of each word that it changed (W4), and memory that it filled without
-//! logging was free before. So the old state of the shard is complete. A reader lays the old
-//! content over the file as an overlay and reads normally.
+//! A slow, stopped or dead writer may leave a shard's counter odd for a long time. However, its log
+//! contains the old content of each word that it changed (W4), and memory that it filled without
+//! logging was free before. The log and the file together therefore contain the complete old state
+//! of the shard. A reader lays the old content over the file as an overlay and reads normally.
 //!
-//! The overlay shows one moment of the log. While the counter stays the same, a log
+//! The overlay shows one moment of the log. As long as the counter stays the same, a log either
 //! - grows and then becomes empty, after the transaction's record says that it is committed; or
 //! - shrinks, with each entry restored before it is removed (a rollback, which raises the counter
-//!   where it begins and ends).
+//!   at its beginning and at its end).
 //!
-//! So a read is correct if afterwards the counter is the same, the transaction is not committed,
-//! and no word was read before the log held it. The last condition is checked against the entries
-//! that the log has gained. Those entries also complete the overlay for the next attempt.
+//! A read is therefore correct if afterwards the counter is the same, the transaction is not
+//! committed, and no word was read before the log contained it. The last condition is checked
+//! against the entries that were added to the log during the read. Those entries also complete the
+//! overlay for the next attempt.
 //!
 //! If the record says that the transaction is committed although the counter is still odd, the
 //! content of the file is correct.
@@ -27,48 +28,48 @@ use crate::mapped::overlay::{LoggedChanges, Overlay};
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, counter};
 
-/// Length in bytes from which the overlay built from a log is cached.
+/// The minimum length in bytes of a log whose overlay is cached.
 const LONG_LOG: u64 = 2048;
 
-/// Shards in the middle of changes, as they were before the changes.
+/// Shards that are being changed, shown as they were before the changes.
 pub(crate) struct LookBack<'m> {
     segment: &'m Segment,
     mapping: &'m Mapping,
-    /// The mapping, overlaid with the old content from the logs.
+    /// The mapping, overlaid with old content from the logs.
     pub(crate) before: Overlaid<'m>,
     shards: ShardSet,
     counters: [u64; SHARDS_MAX],
     /// The logs of uncommitted changes.
     logs: ForkMutex<Vec<Unfinished>>,
-    /// True if a word that this attempt had read was changed.
+    /// Whether a word was changed after this attempt had read it.
     is_torn: AtomicBool,
 }
 
 /// The log of an uncommitted change.
 struct Unfinished {
     index: usize,
-    /// Offset of the word that holds the number of the writer's last committed transaction.
+    /// The offset of the word that contains the number of the writer's last committed transaction.
     record: u64,
-    /// Number of the transaction that the log belongs to.
+    /// The number of the transaction that wrote the log.
     number: u64,
-    /// Number of bytes of the log that the overlay contains.
+    /// The number of bytes of the log that the overlay contains.
     tail: u64,
 }
 
 /// How the shards changed while they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interference {
-    /// Nothing relevant: the read counts.
+    /// Nothing relevant changed, and the read is valid.
     Nothing,
-    /// Words changed after they had been read. The overlay contains them now.
+    /// Words changed after they had been read. The overlay now contains them.
     Torn,
-    /// The change ended, or its rollback began.
+    /// The change has ended, or its rollback has begun.
     Ended,
 }
 
 impl<'m> LookBack<'m> {
-    /// Prepares to read shards whose counters were noted, some of them odd. Returns `None` if a
-    /// counter has changed or a log is invalid.
+    /// Prepares to read shards whose counters were recorded, at least one of which is odd. Returns
+    /// `None` if a counter has changed or a log is invalid.
     #[cold]
     pub(crate) fn new(
         segment: &'m Segment,
@@ -107,22 +108,22 @@ impl<'m> LookBack<'m> {
         (back.interference() == Interference::Nothing).then_some(back)
     }
 
-    /// Begins another attempt by forgetting which words were read.
+    /// Begins another attempt by clearing the record of which words were read.
     pub(crate) fn begin(&self) {
         self.before.forget_reads();
         self.is_torn.store(false, Ordering::Relaxed);
     }
 
-    /// Returns what happened to the shards since this attempt began. Adds what the logs have gained
-    /// to the overlay.
+    /// Returns what happened to the shards since this attempt began. Adds entries that were added
+    /// to the logs to the overlay.
     #[cold]
     pub(crate) fn interference(&self) -> Interference {
         // Orders all reads of the attempt before the checks that follow.
         counter::end_of_reading::<AtomicU64>();
         let mut logs = self.logs.lock();
         for log in &mut *logs {
-            // Check the log before its record: a writer updates the record before it empties the
-            // log.
+            // Check the log before the transaction's record, because a writer updates the record
+            // before it empties the log.
             match self.take_saved(log) {
                 Some(false) => {}
                 Some(true) => self.is_torn.store(true, Ordering::Relaxed),
@@ -139,8 +140,9 @@ impl<'m> LookBack<'m> {
         }
     }
 
-    /// Adds what a log has gained to the overlay. Returns true if any of those words had been read,
-    /// or `None` if the log is invalid, for example because it now belongs to another change.
+    /// Adds entries that were added to a log to the overlay. Returns true if any of their words had
+    /// been read, or `None` if the log is invalid, for example because it now belongs to another
+    /// change.
     fn take_saved(&self, log: &mut Unfinished) -> Option<bool> {
         let at = self.mapping.layout().shard(log.index) + shard::LOG_TAIL;
         let tail = self.mapping.word(at).load(Ordering::Acquire);
@@ -199,7 +201,7 @@ fn unfinished(mapping: &Mapping, index: usize) -> Option<Option<Unfinished>> {
     Some((!is_committed(mapping, &log)).then_some(log))
 }
 
-/// Returns true if the change that a log belongs to was committed.
+/// Returns true if the change that wrote a log was committed.
 fn is_committed(mapping: &Mapping, log: &Unfinished) -> bool {
     mapping.word(log.record).load(Ordering::Acquire) == log.number
 }

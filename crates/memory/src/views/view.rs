@@ -1,8 +1,7 @@
-//! Views for reading shards, either locked or optimistically (R1 to R5).
+//! Views for reading shards, either under locks or optimistically (R1 to R5).
 //!
-//! Reading code is written once, against [`View`]. Under a lock, the data is stable. Without a lock
-//! it may be torn, and [`Segment::read`](crate::Segment::read) then discards the result and
-//! retries.
+//! All reading code uses [`View`]. Under a lock, the data is stable. Without a lock it may be torn,
+//! and [`Segment::read`](crate::Segment::read) then discards the result and retries.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -21,26 +20,26 @@ use crate::views::through_log::{Interference, LookBack};
 pub struct View<'a> {
     pub(crate) mapping: &'a Mapping,
     pub(crate) notes: Notes<'a>,
-    /// Approximate number of bytes that walks and long copies have read through this view.
+    /// The approximate number of bytes that traversals and long copies have read through this view.
     done: Cell<u64>,
 }
 
-/// Copies of more bytes than this check the counters first (R3).
+/// Copies of more bytes than this first check the version counters (R3).
 const LONG: u64 = 4096;
-/// Long copies check the counters again after this many bytes (R10).
+/// Long copies check the version counters again after this many bytes (R10).
 const CHUNK: u64 = 64 * 1024;
-/// Number of bytes that a step of a walk counts as.
+/// The number of bytes for which each step of a traversal counts.
 const STEP: u64 = 512;
 
-/// The version counters when the view was made.
+/// The version counters at the creation of the view.
 pub(crate) enum Notes<'a> {
-    /// The shards are locked, so nothing changes.
+    /// The shards are locked and do not change.
     Locked,
     /// The offset and the value of one shard's counter.
     One(u64, u64),
-    /// Several shards and their counters.
+    /// Several shards and the values of their counters.
     Many(ShardSet, &'a [u64]),
-    /// Shards in the middle of changes, as they were before the changes (R9).
+    /// Shards that are being changed, shown as they were before the changes (R9).
     Back(&'a LookBack<'a>),
 }
 
@@ -65,8 +64,8 @@ impl Block<'_> {
         self.place.word(behind)
     }
 
-    /// Returns true if the content `behind` bytes after the block's start equals `bytes`; `behind`
-    /// must be a multiple of 8.
+    /// Returns true if the bytes starting `behind` bytes after the block's start equal `bytes`;
+    /// `behind` must be a multiple of 8.
     #[inline(always)]
     pub fn equals(&self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
         self.watch.looking();
@@ -109,7 +108,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the approximate number of bytes read by walks and long copies.
+    /// Returns the approximate number of bytes read by traversals and long copies.
     pub(crate) fn done(&self) -> u64 {
         self.done.get()
     }
@@ -120,8 +119,8 @@ impl<'a> View<'a> {
         ReadWatch::new(self.mapping.race(), is_locked)
     }
 
-    /// Returns true if nothing changed since the view was made. Call it before allocating or
-    /// copying a large amount according to a length that was read (R3).
+    /// Returns true if nothing changed since the view was created. Call it before allocating or
+    /// copying a large amount of memory whose size was read from the store (R3).
     #[inline(always)]
     pub fn unchanged(&self) -> bool {
         let layout = self.mapping.layout();
@@ -142,14 +141,15 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns true if a counter still has the noted value.
+    /// Returns true if a counter still has the recorded value.
     #[inline(always)]
     fn holds(&self, counter: u64, noted: u64) -> bool {
         counter::unchanged(self.mapping.word(counter), noted)
     }
 
-    /// Returns an error if anything changed since the view was made. Walks must call it at each
-    /// step, at least every few hundred bytes, so that the cost of failed attempts is known (R10).
+    /// Returns an error if anything changed since the view was created. Traversals must call it at
+    /// each step, at least every few hundred bytes, so that the cost of failed attempts is known
+    /// (R10).
     #[inline(always)]
     pub fn recheck(&self) -> Result<(), Fault> {
         self.done.set(self.done.get() + STEP);
@@ -164,8 +164,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the block at an offset in the heap. Reading several words through it is cheaper than
-    /// calling [`word`](Self::word) for each.
+    /// Returns the block at an offset in the heap. Reading several words through the block is
+    /// cheaper than calling [`word`](Self::word) for each.
     #[inline(always)]
     pub fn block(&self, at: Offset) -> Result<Block<'a>, Fault> {
         let watch = self.watch();
@@ -201,7 +201,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Checks that a range lies in reserved memory.
+    /// Checks that a range is aligned and lies in memory that is backed.
     #[inline(always)]
     pub fn check(&self, at: Offset, length: u64) -> Result<(), Fault> {
         self.mapping.check(at, length)
@@ -224,8 +224,7 @@ impl<'a> View<'a> {
         self.mapping.place_at(at)?.equals(0, bytes)
     }
 
-    /// Appends `length` bytes to `out`. A long copy stops with an error if the shard changes (R3,
-    /// R10).
+    /// Appends `length` bytes to `out`. A long copy fails if the shard changes (R3, R10).
     #[inline(always)]
     pub fn append_to(&self, at: Offset, length: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.mapping.check(at, length)?;
@@ -238,7 +237,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Makes a long copy, checking the counters along the way (R10).
+    /// Performs a long copy, checking the version counters along the way (R10).
     #[cold]
     #[inline(never)]
     fn append_long(
@@ -248,7 +247,7 @@ impl<'a> View<'a> {
         length: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), Fault> {
-        // Allocate only now, because the length may have been torn.
+        // Allocate only after rechecking the counters, because the length may have been torn.
         self.recheck()?;
         make_room(out, length as usize + 8)?;
         self.watch().looking();
@@ -264,17 +263,16 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Adds `bytes` copied bytes, at most [`CHUNK`], to the count of bytes read. Fails if the shard
-    /// has changed.
+    /// Adds `bytes` copied bytes, at most [`CHUNK`], to the number of bytes read. Fails if the
+    /// shard has changed.
     fn copied(&self, bytes: u64) -> Result<(), Fault> {
         self.done.set(self.done.get() + bytes);
         self.watch().looking();
         self.recheck()
     }
 
-    /// Appends bytes `start..end` of the content at an offset to `out`, or nothing if the range is
-    /// empty. `start` need not be aligned. A long copy stops with an error if the shard changes
-    /// (R3).
+    /// Appends bytes `start..end` of the content at an offset to `out`. Appends nothing if the
+    /// range is empty. `start` need not be aligned. A long copy fails if the shard changes (R3).
     #[inline]
     pub fn append_part(
         &self,
@@ -296,7 +294,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Fills all of `out` with the bytes at an offset.
+    /// Fills `out` with the bytes at an offset.
     #[inline(always)]
     pub fn copy_to(&self, at: Offset, out: &mut [u8]) -> Result<(), Fault> {
         // SAFETY: an initialized byte is a valid `MaybeUninit<u8>`, and only initialized bytes are
@@ -305,19 +303,19 @@ impl<'a> View<'a> {
         self.copy_into(at, out)
     }
 
-    /// Fills all of `out` with the words at an offset.
+    /// Fills `out` with the words at an offset.
     #[inline]
     pub fn copy_words_to(&self, at: Offset, out: &mut [u64]) -> Result<(), Fault> {
-        // SAFETY: the byte slice covers exactly the words of `out`, which stays borrowed; any bytes
-        // form valid words.
+        // SAFETY: the byte slice covers exactly the words of `out`, which stays borrowed. All byte
+        // values form valid words.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
         };
         self.copy_to(at, bytes)
     }
 
-    /// Fills all of `out`, which may be uninitialized, with the bytes at an offset. A long copy
-    /// stops with an error if the shard changes (R3).
+    /// Fills `out`, which may be uninitialized, with the bytes at an offset. A long copy fails if
+    /// the shard changes (R3).
     #[inline(always)]
     pub fn copy_into(&self, at: Offset, out: &mut [MaybeUninit<u8>]) -> Result<(), Fault> {
         self.mapping.check(at, out.len() as u64)?;
@@ -341,7 +339,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Returns the mark word of a shard. See
+    /// Returns the mark word of a shard, which describes pending cleanup. See
     /// [`Transaction::set_mark`](crate::Transaction::set_mark).
     #[inline]
     pub fn mark(&self, index: usize) -> u64 {
@@ -349,14 +347,14 @@ impl<'a> View<'a> {
             .load(self.mapping.layout().shard(index) + shard::MARK)
     }
 
-    /// Returns the store's secret key for hashing, which is in the header and never changes.
+    /// Returns the store's secret hash key, which is in the header and never changes.
     #[inline]
     pub fn hash_key(&self) -> [u64; 2] {
         [header::HASH_KEY, header::HASH_KEY + 8].map(|at| self.mapping.load(at))
     }
 
     /// Returns `N` consecutive words of a shard's roots. Cheaper than calling [`root`](Self::root)
-    /// for each.
+    /// for each word.
     ///
     /// # Panics
     /// If the range extends past the end of the roots.
@@ -382,7 +380,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Makes room for `bytes` more bytes, or fails if this process is out of memory.
+/// Reserves capacity for `bytes` more bytes, or fails if this process is out of memory.
 #[inline(always)]
 fn make_room(out: &mut Vec<u8>, bytes: usize) -> Result<(), Fault> {
     #[cold]

@@ -1,7 +1,7 @@
-//! The commit of a transaction, either whole or, for a removal, in parts (H6).
+//! The commit of a transaction, either complete or, for a removal, in parts (H6).
 //!
 //! A removal whose log cannot grow runs in parts: its body declares where a part ends
-//! ([`Transaction::end_of_part`]), and each part is committed separately while the locks are kept.
+//! ([`Transaction::end_of_part`]), and each part is committed separately while the locks stay held.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -13,13 +13,13 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::Shortage;
 use crate::writing::give_back;
 
-/// Number of undo log bytes after which a part ends. The rest of the shortest log has room for one
-/// more item.
+/// The number of undo log bytes after which a part ends. The remaining space of the shortest log is
+/// enough for one more item.
 const PART: u64 = shard::LOG_RESERVED_MIN / 4;
-/// Estimated number of undo log bytes for each block to be freed.
+/// The estimated number of undo log bytes for each block to be freed.
 const LOG_OF_A_FREE: u64 = 192;
 
-/// Makes the changes of a transaction permanent: applies the frees, then publishes everything with
+/// Makes the changes of a transaction permanent: applies the frees, then publishes all changes with
 /// a single store (W5). If the log is too short for the frees, returns the shortage, and the caller
 /// must roll the transaction back.
 #[inline(always)]
@@ -39,7 +39,7 @@ pub(crate) fn commit(transaction: &mut Transaction<'_>) -> Result<Option<Shortag
     Ok(None)
 }
 
-/// Returns some of the freed memory to the heap, after the commit.
+/// Returns part of the freed memory to the heap, after the commit.
 #[cold]
 fn drain_graveyards(transaction: &Transaction<'_>) {
     let granted = transaction
@@ -50,9 +50,9 @@ fn drain_graveyards(transaction: &Transaction<'_>) {
 }
 
 impl Transaction<'_> {
-    /// Returns true for a [removal](crate::removing) that found no room and therefore runs in
-    /// parts. The body should then avoid steps that temporarily need more memory, such as
-    /// rebuilding a structure.
+    /// Returns true for a [removal](crate::removing) that ran out of memory and is therefore
+    /// committed in parts. The body should then avoid steps that temporarily need more memory, such
+    /// as rebuilding a structure.
     #[inline(always)]
     pub fn is_in_parts(&self) -> bool {
         self.in_parts
@@ -61,11 +61,12 @@ impl Transaction<'_> {
     /// Declares that the changes so far may be committed separately.
     ///
     /// Commits them if this is a [removal](crate::removing) that runs in parts because its log
-    /// could not grow, and if the part is long enough. The changes between two calls are all or
-    /// nothing, like a transaction.
+    /// could not grow, and if the part is long enough. The changes between two calls are atomic,
+    /// like a transaction.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] if the log has no room for the frees. The part is then rolled back.
+    /// Returns [`Error::OutOfMemory`] if the log has no space for the frees. The part is then
+    /// rolled back.
     #[inline]
     pub fn end_of_part(&mut self) -> Result<(), Error> {
         match self.in_parts {
@@ -86,7 +87,8 @@ impl Transaction<'_> {
     }
 
     /// Commits the changes so far and continues with a new number and empty logs. The locks stay
-    /// held and the counters stay odd. A death between two parts leaves nothing to undo.
+    /// held and the counters stay odd. If the process dies between two parts, nothing needs to be
+    /// undone.
     fn commit_part(&mut self) -> Result<(), Error> {
         self.apply_frees()?;
         if self.rare.is_some() {
@@ -101,7 +103,8 @@ impl Transaction<'_> {
         compiler_fence(Ordering::SeqCst);
         fault::step();
         self.forget_logs();
-        // The record must hold the next number before any log entry of the next part names it (W6).
+        // The record must contain the next number before any log entry of the next part refers to
+        // that number (W6).
         let next = number.wrapping_add(1);
         words.store::<{ slot::NUMBER }>(next);
         compiler_fence(Ordering::SeqCst);

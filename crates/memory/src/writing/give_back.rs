@@ -1,5 +1,5 @@
-//! Returning freed memory of a shard to the heap, for all shards to use: a little after each
-//! commit, and all of it when a writer is short of memory.
+//! Returns a shard's freed memory to the heap, for all shards to use: a small amount after each
+//! commit, and all of it if a writer runs out of memory.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, membership};
 
-/// Number of runs that a transaction returns to the heap for each of its shards after its commit
-/// (W9).
+/// The number of runs that a transaction returns to the heap for each of its shards after its
+/// commit (W9).
 const BURIED_AT_ONCE: usize = 4;
-/// Number of additional runs returned for each run that the transaction was granted. Memory must be
-/// returned at least as fast as it is taken.
+/// The number of additional runs returned for each run that was granted to the transaction. Memory
+/// must be returned at least as fast as it is allocated.
 const BURIED_FOR_GRANTED: usize = 2;
-/// Number of runs returned by one call of [`Segment::give_back`].
+/// The number of runs returned by one call of [`Segment::give_back`].
 const GIVEN_BACK_AT_ONCE: usize = 64;
 
 /// How long a finished transaction waits for the heap's lock.
 const BURIAL_PATIENCE: Duration = Duration::from_millis(1);
 
-/// How much a writer that is short of memory has returned to the heap.
+/// How much memory a writer that ran out of memory has returned to the heap.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GivenBack {
-    /// True if any memory was returned.
+    /// Whether any memory was returned.
     pub(crate) any: bool,
-    /// True if enough memory was returned.
+    /// Whether enough memory was returned.
     pub(crate) enough: bool,
 }
 
 impl Segment {
-    /// Returns some of a shard's freed memory to the heap, for all shards to use. Without this
-    /// call, later writers to the shard return it little by little. Holds the shard's lock for a
-    /// bounded time. Returns true if there is more to return.
+    /// Returns part of a shard's freed memory to the heap, for all shards to use. Without this
+    /// call, later writers to the shard return the memory gradually. Holds the shard's lock for a
+    /// bounded time. Returns true if more memory remains to be returned.
     pub fn give_back(&self, index: usize) -> Result<bool, Error> {
         within(self, index, BURIAL_PATIENCE)
     }
 }
 
-/// Returns a few runs of each shard's graveyard to the heap, and more if the transaction was
-/// granted more. The shards' locks must be held. Runs that cannot be returned now are returned
-/// after a later transaction.
+/// Returns a few runs from each shard's graveyard (its queue of freed runs) to the heap, and more
+/// if the transaction was granted more. The shards' locks must be held. Runs that cannot be
+/// returned now are returned after a later transaction.
 #[cold]
 pub(crate) fn drain_graveyards(segment: &Segment, shards: ShardSet, granted: usize) {
     let mut more = granted * BURIED_FOR_GRANTED;
@@ -63,8 +63,8 @@ fn has_buried(segment: &Segment, index: usize) -> bool {
         != 0
 }
 
-/// Returns some of a shard's freed memory to the heap, waiting for the heap's lock at most
-/// `patience` each time. See [`Segment::give_back`].
+/// Returns part of a shard's freed memory to the heap, waiting at most `patience` for the heap's
+/// lock each time. See [`Segment::give_back`].
 fn within(segment: &Segment, index: usize, patience: Duration) -> Result<bool, Error> {
     if !has_buried(segment, index) {
         return Ok(false);
@@ -82,8 +82,8 @@ fn within(segment: &Segment, index: usize, patience: Duration) -> Result<bool, E
     Ok(has_buried(segment, index))
 }
 
-/// Returns all freed memory to the heap, for a writer that is short of memory and holds no lock.
-/// Returns true if there was any.
+/// Returns all freed memory to the heap, for a writer that ran out of memory and holds no lock.
+/// Returns true if any memory was returned.
 pub(crate) fn all(segment: &Segment) -> Result<bool, Error> {
     let mut any = false;
     for index in 0..segment.shards() {
@@ -93,15 +93,16 @@ pub(crate) fn all(segment: &Segment) -> Result<bool, Error> {
     Ok(any)
 }
 
-/// Returns freed memory to the heap until there is enough, for a writer that is short of memory and
-/// holds no lock. Otherwise freed memory would pile up while more is taken from the system.
+/// Returns freed memory to the heap until there is enough, for a writer that ran out of memory and
+/// holds no lock. Otherwise freed memory would accumulate while more memory is allocated from the
+/// system.
 pub(crate) fn until(
     segment: &Segment,
     enough: impl Fn() -> Result<bool, Error>,
 ) -> Result<GivenBack, Error> {
     let mut given = GivenBack::default();
     for index in 0..segment.shards() {
-        // Skip a locked shard: the process that works in it returns memory as well.
+        // Skip a locked shard, because its owner returns memory as well.
         while has_buried(segment, index) && !segment.is_locked(index) {
             let more = match segment.give_back(index) {
                 Err(Error::Busy { .. }) => break,
@@ -120,10 +121,10 @@ pub(crate) fn until(
     Ok(given)
 }
 
-/// Returns up to `most` runs of a graveyard to the heap, and returns their number.
+/// Returns up to `most` runs from a graveyard to the heap. Returns the number of these runs.
 fn return_buried(segment: &Segment, index: usize, most: usize) -> usize {
     for returned in 0..most {
-        // Do not wait long: if a stopped process holds the heap, it must not also block the
+        // Wait only briefly: if a stopped process holds the heap's lock, it must not also block the
         // processes that wait for this shard.
         let step = step::run_within(segment, BURIAL_PATIENCE, |heap| heap.bury_one(index));
         if !matches!(step, Ok(true)) {

@@ -1,13 +1,14 @@
-//! Writing: committing a transaction, running its body, and making room for the next run. The
-//! layers above may use it.
+//! Writing: runs a transaction's body, commits it, and reserves memory for the next attempt.
+//! Modules above this one may use it.
 //!
 //! From the lowest-level file to the highest:
 //!
-//! - `give_back`: returning freed memory of a shard to the heap.
-//! - `commit`: the commit of a transaction, or of a part of it.
-//! - `run`: one run of a body.
-//! - `reservation`: what is reserved before a transaction's first lock, or after it ran short.
-//! - `write`: running a body until it is committed.
+//! - `give_back`: returns freed memory of a shard to the heap.
+//! - `commit`: commits a transaction, or a part of it.
+//! - `run`: runs a body once.
+//! - `reservation`: reserves memory before a transaction's first lock, or after it ran out of
+//!   memory.
+//! - `write`: runs a body until it is committed.
 
 pub(crate) mod commit;
 pub(crate) mod give_back;

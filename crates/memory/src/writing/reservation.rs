@@ -1,9 +1,10 @@
-//! Room for a transaction (H2, W7): what is reserved before its first lock, and what a transaction
-//! that ran short is given before it runs again.
+//! Memory for a transaction (H2, W7): what is reserved before its first lock, and what is reserved
+//! for the next attempt of a transaction that ran out of memory.
 //!
-//! A run that is short stops immediately, so its further needs are unknown. The next run gets a
-//! multiple of what this one used, in every shard, so a transaction of any size completes after a
-//! few runs. A caller that knows the size beforehand can declare it, and its transaction runs once.
+//! A failed attempt stops immediately, so its further needs are unknown. The next attempt can use a
+//! multiple of what the failed attempt used, in every shard, so a transaction of any size completes
+//! after a few attempts. A caller that knows the size beforehand can declare it, and its
+//! transaction runs once.
 
 use std::cell::Cell;
 
@@ -18,44 +19,45 @@ use crate::undo::log_memory;
 use crate::writing::give_back;
 use crate::writing::run::{self, Outcome, Used};
 
-/// Maximum number of runs without progress. Other processes may take what was reserved, but only
-/// damage makes that happen every time.
+/// The maximum number of attempts without progress. Other processes may grab reserved memory, but
+/// only in a damaged store does that happen every time.
 const IDLE_RUNS: u32 = 100;
-/// A run has made progress if it used over an eighth (one part in this many) more than every
-/// earlier run.
+/// The divisor that defines progress: an attempt has made progress if it used more than every
+/// earlier attempt, by over an eighth.
 const PROGRESS: u64 = 8;
-/// Factor by which the usage of a run that was short is multiplied for the next run.
+/// The factor by which the memory usage of a failed attempt is multiplied for the next attempt.
 const GROWTH: u64 = 16;
-/// Maximum number of bytes of memory reserved ahead, or twice what the last run used if that is
-/// more. The limit exists because the store keeps the memory.
+/// The maximum number of bytes of memory reserved in advance, or twice what the last attempt used
+/// if that is more. The limit exists because the memory stays reserved.
 const MOST_AHEAD: u64 = 32 << 20;
-/// Maximum number of log bytes reserved ahead, because the store keeps that memory, too. A log that
-/// is already long grows at most by the factor [`LONG_LOG_GROWTH`] instead.
+/// The maximum number of log bytes reserved in advance. The limit exists because this memory also
+/// stays reserved. A log that is already long grows at most by the factor [`LONG_LOG_GROWTH`]
+/// instead.
 const MOST_LOG_AHEAD: u64 = 4 << 20;
 const LONG_LOG_GROWTH: u64 = 4;
-/// Minimum ratio of the bytes in blocks allocated in batches to the bytes logged for them.
+/// The minimum ratio of the size of blocks allocated in batches to the log bytes written for them.
 const UNLOGGED: u64 = 8;
-/// Maximum number of extents backed with memory in one step.
+/// The maximum number of extents backed with memory in one step.
 const RESERVED_AT_ONCE: u64 = 256;
 
 thread_local! {
-    /// The demand of this thread's last transaction that found no room.
+    /// The demand of this thread's last transaction that ran out of memory.
     static SHORTFALL: Cell<Shortfall> = const { Cell::new(Shortfall { bytes: 0, run: 0 }) };
 }
 
-/// The demand of a transaction that found no room.
+/// The demand of a transaction that ran out of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortfall {
-    /// Total number of bytes that the transaction needed so far.
+    /// The total number of bytes that the transaction has needed so far.
     pub bytes: u64,
-    /// Number of contiguous bytes that the transaction needed when it stopped.
+    /// The number of contiguous bytes that the transaction needed when it stopped.
     pub run: u64,
 }
 
 /// Returns the demand of this thread's last transaction that ran out of memory.
 ///
-/// The demand is zero if the transaction needed room in its log or more than half of the store.
-/// Evicting data does not help then.
+/// The demand is zero if the transaction needed space in its log or more than half of the store. In
+/// these cases, evicting data does not help.
 pub fn shortfall() -> Shortfall {
     SHORTFALL.get()
 }
@@ -63,26 +65,26 @@ pub fn shortfall() -> Shortfall {
 /// The estimated needs of a transaction. See [`Segment::expect`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Need {
-    /// Number of undo log bytes, in all its shards together.
+    /// The number of undo log bytes in all shards together.
     pub log: u64,
-    /// Number of bytes in blocks, in all its shards together.
+    /// The number of bytes in blocks in all shards together.
     pub memory: u64,
 }
 
-/// State that the runs of one transaction share.
+/// The state that all attempts of one transaction share.
 #[derive(Default)]
 pub(crate) struct Runs {
-    /// Maximum number of bytes that a run has logged and been granted.
+    /// The maximum number of bytes that any attempt has logged and been granted.
     furthest: u64,
-    /// Number of runs since the last progress.
+    /// The number of attempts since the last progress.
     idle: u32,
-    /// True if the transaction is a removal that found no room and now runs in parts.
+    /// Whether the transaction is a removal that ran out of memory and is now committed in parts.
     pub(crate) in_parts: bool,
 }
 
 impl Runs {
-    /// Switches a removal that found no room to running in parts. Returns false if it is not a
-    /// removal or already runs in parts.
+    /// Switches a removal that ran out of memory to running in parts. Returns false if the
+    /// transaction is not a removal or already runs in parts.
     fn begin_parts(&mut self) -> bool {
         let begin = removal::is_removing() && !self.in_parts;
         self.in_parts |= begin;
@@ -94,13 +96,13 @@ impl Runs {
 }
 
 impl Segment {
-    /// Reserves what a transaction over these shards will probably need, so that it need not run
-    /// twice. This is an estimate, so a failure to reserve is not an error. The caller must hold no
-    /// lock.
+    /// Reserves the memory that a transaction over these shards will probably need, so that it need
+    /// not run twice. Reservation failures are ignored, because the need is only an estimate. The
+    /// caller must hold no lock.
     #[cold]
     pub fn expect(&self, shards: ShardSet, need: &Need) {
         let count = shards.len() as u64;
-        // The write itself reports why it cannot be made.
+        // The write itself reports any error.
         if count == 0 || place::prepare_to_write(self).is_err() {
             return;
         }
@@ -109,7 +111,7 @@ impl Segment {
         for index in shards.iter() {
             let _ = log_memory::grow(self, index, each);
         }
-        // Each shard may leave part of an extent unused.
+        // A part of an extent may stay unused in each shard.
         let memory = need.memory + count * EXTENT;
         if need.memory > EXTENT {
             let _ = reserve_in_all(self, memory);
@@ -117,9 +119,9 @@ impl Segment {
     }
 }
 
-/// Returns the pages that all shards keep for their next blocks to the heap, for a writer that
-/// finds no long enough run and holds no lock. Scattered kept pages can block every long run.
-/// Returns true if there were any.
+/// Returns the pages that all shards retain for their next blocks to the heap, for a writer that
+/// finds no long enough run and holds no lock. Scattered retained pages can block every long run.
+/// Returns true if any pages were returned.
 pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
     let mut any = false;
     for index in 0..segment.shards() {
@@ -136,7 +138,7 @@ pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
         );
         match ran {
             Ok(Outcome::Committed(..)) => any |= buried > 0,
-            // The shard keeps its pages if another process holds its lock for long.
+            // The shard retains its pages if another process holds its lock for long.
             Ok(Outcome::Short(_)) | Err(Error::Busy { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -147,7 +149,7 @@ pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
     Ok(any)
 }
 
-/// Reserves everything that a run was short of.
+/// Reserves the memory that an attempt could not obtain.
 #[cold]
 pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Result<(), Error> {
     let far = used.logs.iter().sum::<u64>() + used.granted;
@@ -160,7 +162,7 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
     }
     let made = match used.shortage {
         Shortage::Pages(pages) => match make_room_for(segment, pages, used.granted) {
-            // The next run continues without this memory.
+            // The next attempt continues without this memory.
             Err(Error::OutOfMemory) if used.can_wait => {
                 backing::note_full(segment);
                 Ok(())
@@ -174,11 +176,12 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
     };
     let run = match used.shortage {
         Shortage::Pages(pages) => pages.saturating_mul(PAGE),
-        // Evicting data does not make room in a log.
+        // Evicting data does not create space in a log.
         Shortage::Log(..) => u64::MAX,
     };
     let bytes = used.granted.saturating_add(run);
-    // A demand of more than half of the store is not reported, so that no data is evicted for it.
+    // If the demand exceeds half of the store, it is not reported, so that no data is evicted for
+    // it.
     let is_reasonable = bytes <= segment.mapping.layout().extents * EXTENT / 2;
     SHORTFALL.set(if made.is_err() && is_reasonable {
         Shortfall { bytes, run }
@@ -189,7 +192,7 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
         Err(Error::OutOfMemory) if runs.begin_parts() => return Ok(()),
         made => made?,
     }
-    // The rest is an estimate, so failures are ignored.
+    // The remaining amounts are estimates, so failures are ignored.
     let Missing { shard, bytes } = used.missing;
     if bytes > EXTENT {
         // Slabs are never completely filled, so reserve an eighth more.
@@ -208,15 +211,15 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
     Ok(())
 }
 
-/// Makes a run of `pages` pages free, for a transaction that was granted `granted` bytes before. If
-/// there is no place for such a run, frees other memory, because shorter runs may suffice.
+/// Frees or backs a run of `pages` pages, for a transaction that was previously granted `granted`
+/// bytes. If no place exists for such a run, frees other memory, because shorter runs may suffice.
 fn make_room_for(segment: &Segment, pages: u64, granted: u64) -> Result<(), Error> {
     let given = give_back::until(segment, || backing::has_run(segment, pages))?;
     if given.enough {
         return Ok(());
     }
     // Reserve more than one run, because free pages may be scattered. Otherwise every further run
-    // needed would cause another retry.
+    // would cause another retry.
     let more = (granted / PAGE / PROGRESS).min(RESERVED_AT_ONCE * EXTENT_PAGES);
     let reserved = match backing::reserve(segment, pages.max(more)) {
         Err(Error::OutOfMemory) if more > pages => backing::reserve(segment, pages),
@@ -243,7 +246,7 @@ fn reserve_in_all(segment: &Segment, bytes: u64) -> Result<(), Error> {
     let mut missing = wanted.saturating_sub(free());
     while missing > 0 {
         match backing::reserve(segment, missing.next_multiple_of(EXTENT_PAGES).min(most)) {
-            // There is no place for a run of this length, so try shorter ones.
+            // No place exists for a run of this length, so try shorter runs.
             Err(Error::OutOfMemory) if most > EXTENT_PAGES => {
                 most /= 4;
                 continue;
@@ -252,7 +255,7 @@ fn reserve_in_all(segment: &Segment, bytes: u64) -> Result<(), Error> {
         }
         let still = wanted.saturating_sub(free());
         if still >= missing {
-            // Other processes took the pages, or the count is damaged.
+            // Other processes used the pages, or the counter is damaged.
             break;
         }
         missing = still;

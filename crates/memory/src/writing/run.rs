@@ -1,4 +1,4 @@
-//! One run of a transaction's body.
+//! Runs a transaction's body once.
 
 use crate::error::Error;
 use crate::mapped::layout::{PAGE, shard};
@@ -12,25 +12,25 @@ use crate::writing::commit::commit;
 
 /// The outcome of one run of a body.
 pub(crate) enum Outcome<R> {
-    /// The run is committed. Holds its result and its rarely used state.
+    /// The run was committed. Contains its result and its rarely used state.
     Committed(R, Option<Box<RareState>>),
-    /// The run ran short and is rolled back. Holds what it had used.
+    /// The run ran out of memory and was rolled back. Contains the amounts that it had used.
     Short(Used),
 }
 
-/// Memory, in bytes, that a run had used when it ran short.
+/// The memory that a run had used when it ran out of memory. Sizes are in bytes.
 pub(crate) struct Used {
     pub(crate) shortage: Shortage,
     pub(crate) shards: ShardSet,
-    /// Number of bytes in the log of each shard.
+    /// The length of each shard's log.
     pub(crate) logs: Vec<u64>,
     pub(crate) granted: u64,
     pub(crate) missing: Missing,
     pub(crate) can_wait: bool,
 }
 
-/// Runs a body once as a transaction, or [in parts](crate::removing). The transaction is also ended
-/// here, because it is too large to be moved.
+/// Runs a body once as a transaction, or [in parts](crate::removing). The function also ends the
+/// transaction, which is too large to be moved.
 #[inline(always)]
 pub(crate) fn once<R, E: From<Error>>(
     segment: &Segment,
@@ -58,7 +58,7 @@ pub(crate) fn once<R, E: From<Error>>(
     Ok(Outcome::Short(used(&transaction, shortage)))
 }
 
-/// Runs a body and rolls it back, to test that it leaves nothing to its next run.
+/// Runs a body and rolls it back, to test that a run leaves no state to the next one.
 #[cold]
 pub(crate) fn in_vain<R, E: From<Error>>(
     segment: &Segment,
@@ -72,7 +72,7 @@ pub(crate) fn in_vain<R, E: From<Error>>(
     Ok(())
 }
 
-/// Returns what a run that is short has used. Call it before the run is rolled back.
+/// Returns the memory used by a run that ran out of memory. Call it before the run is rolled back.
 #[cold]
 pub(crate) fn used(transaction: &Transaction<'_>, shortage: Shortage) -> Used {
     let rare = transaction.rare.as_ref();

@@ -1,4 +1,4 @@
-//! Writing: runs a body as a transaction, retries it when it runs short, and does its deferred work
+//! Runs a body as a transaction, retries it if it runs out of memory, and does its deferred work
 //! after the commit.
 
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::writing::reservation::{self, Runs, make_room};
 use crate::writing::run::{self, Outcome};
 
 impl Segment {
-    /// Changes shards in one transaction: all or nothing, whatever happens to this process. An
-    /// error from `body` rolls back. `body` may run several times, if memory has to be reserved in
-    /// between (H2).
+    /// Changes shards in one transaction, which takes effect completely or not at all, whatever
+    /// happens to this process. If `body` returns an error, the transaction is rolled back. `body`
+    /// may run several times, if memory must be reserved between runs (H2).
     ///
     /// # Errors
-    /// [`Error::Marked`] if one of the shards must be cleaned up first and reported with
-    /// [`looked_after`](Self::looked_after). Also the errors of `body`.
+    /// Returns [`Error::Marked`] if one of the shards must first be cleaned up and reported with
+    /// [`looked_after`](Self::looked_after). Also returns the errors of `body`.
     #[inline]
     pub fn write<R, E: From<Error>>(
         &self,
@@ -34,8 +34,8 @@ impl Segment {
         self.write_where(shards, Marks::Respected, body)
     }
 
-    /// Changes shards like [`write`](Self::write), but may ignore marks, for callers that clean up
-    /// the shards.
+    /// Changes shards like [`write`](Self::write), but can ignore the shards' marks. For callers
+    /// that clean up marked shards.
     #[inline(always)]
     pub fn write_where<R, E: From<Error>>(
         &self,
@@ -64,21 +64,22 @@ impl Segment {
         }
     }
 
-    /// Backs a bounded amount of memory if there is no free run of `bytes` bytes. Repeated calls
-    /// produce such a run. The caller must hold no lock. Returns true if there was anything to do.
+    /// Backs a bounded amount of memory if no run of `bytes` bytes is free. Repeated calls
+    /// eventually make such a run free. The caller must hold no lock. Returns false if nothing
+    /// needed to be done.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] if there is no place for such a run.
+    /// Returns [`Error::OutOfMemory`] if no place exists for such a run.
     pub fn prepare(&self, bytes: u64) -> Result<bool, Error> {
         place::prepare_to_write(self)?;
         backing::prepare_run(self, bytes.div_ceil(PAGE))
     }
 
-    /// Returns all freed memory, and the pages that shards keep for their next blocks, to the heap.
-    /// Returns true if there is then a free run of `bytes` bytes. The caller must hold no lock.
+    /// Returns all freed memory, and the pages that shards retain for their next blocks, to the
+    /// heap. Returns true if a run of `bytes` bytes is then free. The caller must hold no lock.
     ///
     /// # Errors
-    /// [`Error::Busy`] if a lock cannot be taken.
+    /// Returns [`Error::Busy`] if a lock cannot be acquired.
     pub fn gather_run(&self, bytes: u64) -> Result<bool, Error> {
         let pages = bytes.div_ceil(PAGE);
         give_back::all(self)?;
@@ -86,16 +87,16 @@ impl Segment {
             || reservation::give_back_kept(self)? && backing::has_run(self, pages)?)
     }
 
-    /// Returns true if a shard still has memory that a flush left behind.
+    /// Returns true if a shard still has memory that a flush abandoned.
     #[inline]
     pub fn has_remains(&self, index: usize) -> bool {
         let base = self.mapping.layout().shard(index);
         self.mapping.load(base + shard::LEFT_PLACE) != 0
     }
 
-    /// Frees some of the memory that a flush left behind in a shard. Holds the shard's lock for a
-    /// bounded time, and waits for the heap's lock at most `patience`. Returns true if there is
-    /// more.
+    /// Frees part of the memory that a flush abandoned in a shard. Holds the shard's lock for a
+    /// bounded time, and waits at most `patience` for the heap's lock. Returns true if more memory
+    /// remains to be freed.
     pub fn free_remains(&self, index: usize, patience: Duration) -> Result<bool, Error> {
         if !self.has_remains(index) {
             return Ok(false);
@@ -106,7 +107,7 @@ impl Segment {
     }
 }
 
-/// Makes the preparations one by one. A failure is not an error.
+/// Makes the preparations one by one, ignoring failures.
 #[cold]
 fn make_ready(segment: &Segment, preparations: &[Preparation]) {
     for &preparation in preparations {

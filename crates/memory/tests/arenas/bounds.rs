@@ -1,4 +1,4 @@
-//! Tests of the cost of arenas, of what they refuse, and of the bounds of a step.
+//! Tests the cost of arenas, the operations they reject, and the bounds of a step.
 
 use undercroft_memory::fault::steps_taken;
 use undercroft_memory::{Error, Pool, Segment, ShardSet};
@@ -25,7 +25,7 @@ fn fill(segment: &Segment, slot: usize, blocks: usize) {
     }
 }
 
-/// Counts the steps of one transaction over both shards.
+/// Counts the steps of one transaction that locks both shards.
 fn steps_of(
     segment: &Segment,
     mut body: impl FnMut(&mut undercroft_memory::Transaction<'_>) -> Result<(), Error>,
@@ -57,8 +57,8 @@ fn moving_and_freeing_take_the_same_steps_regardless_of_size() {
         unreachable!("two sizes")
     };
     assert_eq!(move_small, move_large);
-    // A few runs are returned to the heap after the commit. Returning a run to an extent that
-    // becomes free takes a few more steps.
+    // A few runs are returned to the heap after the commit. A return takes a few more steps if it
+    // makes a complete extent free.
     assert!(free_large < free_small + 10, "{free_small}, {free_large}");
     empty(&segment);
 }
@@ -98,7 +98,6 @@ fn an_empty_arena_takes_one_page_and_a_shrunken_one_at_most_three() {
     empty(&segment);
 }
 
-/// The memory of a large freed arena is reused before the store is full.
 #[test]
 fn memory_of_a_freed_arena_is_reused_before_the_store_is_full() {
     let (_directory, segment) = store();

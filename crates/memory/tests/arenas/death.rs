@@ -1,7 +1,7 @@
-//! Death at every step of operations on arenas: a thread dies after the N-th significant store, for
-//! N = 0, 1, 2, ... until the operation completes. Another handle must then find a sound store,
-//! with all of the operation or nothing of it. For some N, that handle dies as well, at every step
-//! of its recovery.
+//! Tests that operations on arenas survive death at every step: a thread dies after the N-th
+//! significant store, for N = 0, 1, 2, ... until the operation completes. Another handle must then
+//! find a consistent store that contains either all of the operation or nothing of it. For some N,
+//! that handle also dies, at every step of its recovery.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use undercroft_memory::{Error, Segment, ShardSet};
 
 use crate::object::{Content, Object, SLOTS, both, content, create, empty};
 
-/// After each multiple of this many steps, a second process dies during recovery.
+/// If the number of steps is a multiple of this, a second process dies during recovery.
 const SECOND_DEATHS: u64 = 101;
-/// After each multiple of this many steps, the death is also found by a process that joined before
-/// it. Such a process waits briefly before it checks whether a lock's holder is alive.
+/// If the number of steps is a multiple of this, a process that joined before the death also
+/// detects it. Such a process waits briefly before it checks whether a lock's owner is alive.
 const WITNESSED: u64 = 23;
 
 type Operation<'o> = &'o dyn Fn(&Segment) -> Result<(), Error>;
 
-/// Creates the store for the operation.
+/// Creates a store and prepares it for the operation.
 fn prepared(path: &Path, prepare: Operation<'_>) -> Segment {
     let segment = create(path);
     prepare(&segment).expect("room");
@@ -34,8 +34,8 @@ fn die(segment: &Segment, steps: u64, operation: Operation<'_>) -> bool {
     died
 }
 
-/// Recovers the store and checks that it holds one of two contents, keeps working, and is empty
-/// once its objects are freed.
+/// Recovers the store and checks that it has one of two expected contents, still works, and is
+/// empty once its objects are freed.
 fn recover(path: &Path, expected: [&Content; 2], what: &str) {
     let heir = Segment::open(path, true).expect("the same store");
     let found = content(&heir);
@@ -72,7 +72,7 @@ fn recover_one_by_one(path: &Path, witness: &Segment, first: usize, expected: [&
     recover(path, [&content(witness); 2], "after the witness");
 }
 
-/// Runs the operation, dying at every step. Returns the number of steps.
+/// Runs the operation repeatedly, dying at each of its steps in turn. Returns the number of steps.
 fn die_everywhere(prepare: Operation<'_>, operation: Operation<'_>) -> u64 {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
@@ -140,7 +140,8 @@ fn change<R>(
     })
 }
 
-/// Lengths of blocks of every kind: small ones, some in a slab of several pages, and a large one.
+/// Lengths of blocks of every kind: small blocks, including blocks in a multi-page slab, and a
+/// large block.
 const EVERY_KIND: &[u64] = &[24, 64, 64, 3000, 9000, 9000, 40_000, 600];
 
 #[test]
@@ -148,9 +149,9 @@ fn an_arena_is_made_and_filled() {
     let steps = die_everywhere(&|_| Ok(()), &|s| make(s, 0, 0, &[]));
     assert!(steps > 15, "{steps} steps: a grant and a page");
     let empty = |s: &Segment| make(s, 0, 0, &[]);
-    // The block needs single pages, the first of which becomes a slab.
+    // The block needs single pages, and the first of them becomes a slab.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 64, 2)));
-    // The block needs a slab of several pages.
+    // The block needs a multi-page slab.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 9000, 2)));
     // The block needs a run of pages.
     die_everywhere(&empty, &|s| change(s, 0, |t, o| o.push(t, 100_000, 2)));
@@ -158,7 +159,7 @@ fn an_arena_is_made_and_filled() {
 }
 
 #[test]
-fn blocks_of_an_arena_come_and_go() {
+fn blocks_of_an_arena_are_allocated_and_freed() {
     let several = |s: &Segment| make(s, 0, 0, EVERY_KIND);
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
@@ -168,7 +169,7 @@ fn blocks_of_an_arena_come_and_go() {
             o.push(t, 20_000, 3)
         })
     });
-    // Frees runs in the middle of the arena's list.
+    // Free runs in the middle of the arena's list.
     let large = |s: &Segment| make(s, 0, 0, &[20_000, 20_000, 20_000, 20_000]);
     die_everywhere(&large, &|s| {
         change(s, 0, |t, o| {
@@ -221,7 +222,7 @@ fn an_arena_is_changed_before_and_after_its_move() {
             moved.overwrite(t, 8)
         })
     });
-    // Move the arena to the other shard and back.
+    // Transfer the arena to the other shard and back.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             let moved = o.transfer(t, 1, 0)?;
@@ -244,7 +245,7 @@ fn an_arena_is_freed() {
             o.transfer(t, 1, 2)?.bury(t)
         })
     });
-    // Another arena is created while this one is freed.
+    // Create another arena while this arena is freed.
     die_everywhere(&several, &|s| {
         change(s, 0, |t, o| {
             o.bury(t)?;
@@ -253,7 +254,7 @@ fn an_arena_is_freed() {
             other.push(t, 90_000, 2)
         })
     });
-    // One transaction creates, moves and frees an arena, and creates another.
+    // Create, move and free an arena, and create another, in one transaction.
     die_everywhere(&|_| Ok(()), &|s| {
         s.write(both(), |transaction| {
             let object = Object::new(transaction, 0, 0)?;
@@ -266,7 +267,7 @@ fn an_arena_is_freed() {
     });
 }
 
-/// Memory is returned to the heap in separate steps, each of which a death may interrupt. The heap
+/// Memory is returned to the heap in separate steps, each of which a death can interrupt. The heap
 /// may grant the run to another shard before the next step.
 #[test]
 fn freeing_an_arena_may_be_interrupted_anywhere() {
@@ -285,7 +286,7 @@ fn freeing_an_arena_may_be_interrupted_anywhere() {
 fn return_interrupted(path: &Path, lengths: &[u64], steps: u64) -> bool {
     let segment = create(path);
     make(&segment, 0, 0, lengths).expect("room");
-    // After this, the witness does not touch the arena's shard.
+    // From here on, the witness does not access the arena's shard.
     let witness = Segment::open(path, true).expect("the same store");
     witness.recover().expect("a whole store");
     let died = die(&segment, steps, &|s| {
@@ -293,7 +294,7 @@ fn return_interrupted(path: &Path, lengths: &[u64], steps: u64) -> bool {
         while s.give_back(0)? {}
         Ok(())
     });
-    // Another shard takes the free runs and transfers them to this shard.
+    // Another shard allocates the free runs and transfers them to this shard.
     make(&witness, 1, 1, EVERY_KIND).expect("room");
     witness
         .write(both(), |transaction| {

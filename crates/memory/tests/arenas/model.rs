@@ -1,4 +1,5 @@
-//! Tests of random transactions over several arenas in two shards, against a naive twin.
+//! Compares random transactions over several arenas in two shards with a naive twin, which models
+//! the expected content.
 
 use proptest::prelude::*;
 use undercroft_memory::{Error, Segment, Transaction};
@@ -15,7 +16,7 @@ enum Step {
     Bury,
 }
 
-/// The shard and slot of a step, and the step.
+/// A step, with the shard and slot to which it applies.
 type Move = ((usize, usize), Step);
 
 fn step() -> impl Strategy<Value = Move> {
@@ -37,7 +38,7 @@ fn step() -> impl Strategy<Value = Move> {
     ((0..2_usize, 0..2_usize), step)
 }
 
-/// Applies a step to a transaction and to the twin.
+/// Applies a step to a transaction and to the twin, which models the expected content.
 fn apply(
     transaction: &mut Transaction<'_>,
     twin: &mut Content,
@@ -48,7 +49,7 @@ fn apply(
     let object = Object::at(transaction, shard, slot);
     assert_eq!(object.is_some(), twin.contains_key(&place));
     let Some(object) = object else {
-        // Every step needs an object, so create it first.
+        // All steps require an object, so create it first.
         Object::new(transaction, shard, slot)?;
         twin.insert(place, Vec::new());
         return Ok(());
@@ -88,8 +89,8 @@ fn apply(
     Ok(())
 }
 
-/// Applies steps as one transaction, some of them undone by a savepoint. Returns the resulting twin
-/// if the transaction commits.
+/// Applies steps as one transaction and undoes some of them with a savepoint. Returns the resulting
+/// twin if the transaction commits.
 fn write(
     segment: &Segment,
     twin: &Content,

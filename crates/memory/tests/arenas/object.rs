@@ -1,14 +1,14 @@
-//! Objects in arenas, with the operations and checks that the tests of this directory use.
+//! Objects in arenas, with the operations and checks that the tests in this directory use.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use undercroft_memory::{Error, Offset, Options, Pool, Report, Segment, ShardSet, Transaction};
 
-/// Maximum number of objects in a shard.
+/// The maximum number of objects in a shard.
 pub(crate) const SLOTS: usize = 5;
 
-/// The length and mark of each block of an object, by shard and slot.
+/// The length and mark of each block of each object, keyed by shard and slot.
 pub(crate) type Content = BTreeMap<(usize, usize), Vec<(u64, u64)>>;
 
 pub(crate) fn both() -> ShardSet {
@@ -24,7 +24,7 @@ pub(crate) fn create(path: &Path) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// An object in a slot.
+/// An object: an arena with a chain of blocks, whose location is recorded in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     pub(crate) pool: Pool,
@@ -73,7 +73,7 @@ impl Object {
         transaction.set_root(self.shard(), self.slot * 2 + 1, at)
     }
 
-    /// Frees the block at the front. Returns false if there is none.
+    /// Frees the block at the front. Returns false if the object has no block.
     pub(crate) fn pop(self, transaction: &mut Transaction<'_>) -> Result<bool, Error> {
         let first = self.first(transaction);
         if first == 0 {
@@ -85,7 +85,7 @@ impl Object {
         Ok(true)
     }
 
-    /// Writes a new mark to the block at the front. Returns false if there is none.
+    /// Writes a new mark to the block at the front. Returns false if the object has no block.
     pub(crate) fn overwrite(
         self,
         transaction: &mut Transaction<'_>,
@@ -96,7 +96,7 @@ impl Object {
             return Ok(false);
         }
         let length = transaction.view().word(first + 8)?;
-        // Write a word, then a part far from the block's start, and then everything.
+        // Write a word, then a range far from the block's start, and then the complete block.
         let end = first + length;
         transaction.store(self.shard(), first + 16, mark)?;
         for (start, end) in [(end - length / 16 * 8, end), (first + 16, end)] {
@@ -130,7 +130,7 @@ impl Object {
     }
 }
 
-/// Returns the report of a check, and the objects' content that the check found.
+/// Runs a structural check. Returns its report and the content of the objects that it found.
 pub(crate) fn inspect(segment: &Segment) -> (Report, Content) {
     let mut content = Content::new();
     let report = segment
@@ -171,7 +171,7 @@ pub(crate) fn inspect(segment: &Segment) -> (Report, Content) {
     (report, content)
 }
 
-/// Returns the content of the objects. The store must be sound.
+/// Returns the content of the objects. The store must be consistent.
 pub(crate) fn content(segment: &Segment) -> Content {
     let (report, content) = inspect(segment);
     assert_eq!(report.problems, Vec::<String>::new());

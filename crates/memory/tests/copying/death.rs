@@ -1,5 +1,5 @@
-//! Tests that a death at any step of a copy, or of a change during a copy, leaves a sound store and
-//! loses nothing.
+//! Tests that a death at any step of a copy, or of a change during a copy, leaves a consistent
+//! store and loses no data.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use undercroft_memory::{Error, Segment, ShardSet};
 use crate::objects::{change, check, content, content_of, create, filled, seed};
 
 fn used_pages(segment: &Segment) -> u64 {
-    // Runs in a graveyard count as free.
+    // Returns the number of pages in use. Runs in a graveyard (queued to be freed) count as free.
     (0..segment.shards()).for_each(|index| while segment.give_back(index).expect("room") {});
     let statistics = segment.statistics();
     statistics.reserved - statistics.free
@@ -40,14 +40,14 @@ fn death_while_copying_leaves_nothing_behind() {
             die_after(steps, || copier.image(|| (), &mut || {}).expect("an image")).is_some();
         copier.abandon();
         match steps % 3 {
-            // Writers keep saving pages for the copy until a process finds the copier dead.
+            // Writers save pages for the copy until a process detects that the copier is dead.
             0 => {
                 pass_by(steps as u8);
                 check(&segment);
                 segment.recover().expect("a recovery");
             }
             1 => drop(segment.free_dead_copy().expect("no lock is held")),
-            // The next copier ends the dead copy.
+            // The next copier ends the copy of the dead process.
             _ => {
                 let (image, ()) = segment.image(|| (), &mut || {}).expect("an image");
                 assert!(content_of(&image.view()).expect("a sound image") == expected);
@@ -68,8 +68,8 @@ fn death_while_copying_leaves_nothing_behind() {
     assert!(deaths > 100, "{deaths} deaths");
 }
 
-/// Makes changes between two pages of a copy: blocks are replaced, refilled, changed in place and
-/// rolled back.
+/// Makes changes between two pages of a copy: replaces and refills blocks, changes them in place,
+/// and rolls changes back.
 fn act(segment: &Segment) {
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..6 {
@@ -93,7 +93,8 @@ fn one_death(path: &Path, steps: u64, seed: u64) -> bool {
             let writer = Segment::open(path, true).expect("the same store");
             tried = Some(die_after(steps, || act(&writer)).is_some());
             writer.abandon();
-            // The heir rolls back while the copy is being made.
+            // The process that recovers the store rolls the change back while the copy is being
+            // made.
             act(&segment);
         })
         .expect("an image");
@@ -118,14 +119,14 @@ fn a_writers_death_during_a_copy_spoils_neither_copy_nor_store() {
 }
 
 #[test]
-fn a_copy_whose_end_a_stopped_writer_blocks_is_ended_later() {
+fn a_copy_blocked_by_a_stopped_writer_is_ended_later() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let path = directory.path().join("store");
     let segment = filled(&path, 32 << 20, &mut fastrand::Rng::with_seed(seed()));
     let other = Segment::open(&path, true).expect("the same store");
     segment.set_patience(std::time::Duration::from_millis(1));
     let used = used_pages(&segment);
-    // The writer holds the lock of its shard until it is told to continue.
+    // The writer holds its shard's lock until it is told to continue.
     let (begin, begun) = std::sync::mpsc::channel();
     let (go_on, told) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -149,7 +150,7 @@ fn a_copy_whose_end_a_stopped_writer_blocks_is_ended_later() {
         image.replace(made.expect("an image"));
         go_on.send(()).expect("a writer");
     });
-    // The copy is no longer blocked, so any process may end it, including this one.
+    // The copy is no longer blocked, so any process, including this one, can end it.
     assert!(segment.free_dead_copy().expect("no lock is held"));
     assert!(!segment.free_dead_copy().expect("no lock is held"));
     assert_eq!(used_pages(&segment), used);

@@ -1,5 +1,5 @@
-//! Tests of random changes between any two pages of a copy, compared with the content at its
-//! moment, and of threads that preserve a sum.
+//! Makes random changes between any two pages of a copy, and compares the copy with the content at
+//! its moment. Also tests threads that preserve a sum.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,7 +20,8 @@ fn an_image_shows_one_moment_despite_changes_between_its_pages() {
         let (mut pages, every) = (0, random.u32(1..20));
         let (image, expected) = segment
             .image(
-                // The moment runs again if so much changed that the copy was lost.
+                // The callback for the copy's moment runs again if so much changed that the copy
+                // was lost.
                 || content(&segment),
                 &mut || {
                     pages += 1;
@@ -41,11 +42,11 @@ fn an_image_shows_one_moment_despite_changes_between_its_pages() {
             change(&other, &mut random);
         }
     }
-    // A round may have few objects by chance, but most rounds have many.
+    // By chance, a round may have few objects, but most rounds have many.
     assert!(objects > 40 * 20, "{objects} objects in 40 rounds");
 }
 
-/// Threads move an amount between words in different shards, each on a separate page.
+/// Threads move an amount between words in different shards, and each word is on a separate page.
 #[test]
 fn a_sum_over_all_shards_is_the_same_in_every_image() {
     const WORDS: usize = 40;
@@ -78,7 +79,7 @@ fn a_sum_over_all_shards_is_the_same_in_every_image() {
                 return Ok::<_, Error>(());
             }
             transaction.store(from, source, there - amount)?;
-            // Move the word to fresh memory, so that pages are allocated and freed, too.
+            // Move the word to fresh memory, so that pages are also allocated and freed.
             let there = transaction.view().word(target)?;
             let at = transaction.allocate(to, 2 * 4096)?;
             transaction.fill(at, &(there + amount).to_le_bytes())?;

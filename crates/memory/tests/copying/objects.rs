@@ -1,13 +1,13 @@
-//! Blocks of all sizes in a store, and operations on them. Each of a shard's roots refers either to
-//! a block, whose first word is its length in bytes, or to an arena with one block.
+//! Blocks of all sizes in a store, and operations on them. Each root of a shard refers either to a
+//! block, whose first word is its length in bytes, or to an arena that contains one block.
 
 use std::path::Path;
 
 use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transaction, View};
 
 pub(crate) const SHARDS: usize = 4;
-/// Number of roots that refer to a block. Even roots refer to a block of the shard, odd ones to a
-/// block in an arena.
+/// The number of roots that refer to a block. An even root refers to a block of the shard, and an
+/// odd root to a block in an arena.
 pub(crate) const ROOTS: usize = 48;
 
 pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
@@ -19,7 +19,7 @@ pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
     Segment::create(path, &options).expect("a new store")
 }
 
-/// Returns the block that a root refers to.
+/// Returns the block to which a root refers.
 fn block(view: &View<'_>, shard: usize, root: usize) -> Result<Option<(Pool, Offset)>, Error> {
     let at = view.root(shard, root);
     if at == 0 {
@@ -31,7 +31,7 @@ fn block(view: &View<'_>, shard: usize, root: usize) -> Result<Option<(Pool, Off
     Ok(Some((Pool::new(shard, at), view.arena_note(at)?)))
 }
 
-/// Everything that the roots refer to: shard, root and bytes.
+/// Everything to which the roots refer, as shard, root and bytes.
 pub(crate) type Content = Vec<(usize, usize, Vec<u8>)>;
 
 pub(crate) fn content_of(view: &View<'_>) -> Result<Content, Error> {
@@ -56,7 +56,7 @@ fn places() -> impl Iterator<Item = (usize, usize)> {
     (0..SHARDS).flat_map(|shard| (0..ROOTS).map(move |root| (shard, root)))
 }
 
-/// Checks that the store is sound and that every block is reachable.
+/// Checks that the store is consistent and that every block is reachable.
 pub(crate) fn check(segment: &Segment) {
     let report = segment
         .check(|shard, view, reach, _| {
@@ -105,7 +105,7 @@ fn put(
     }
     let pool = transaction.create_arena(shard)?;
     let at = transaction.allocate(pool, bytes.len() as u64)?;
-    // Fill in pieces: a word, zeros, a copy and the rest.
+    // Fill the block in pieces: a word, zeros, a copied range and the rest.
     let first = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
     transaction.fill_word(at, first)?;
     transaction.fill_zero(at + 8, 8)?;
@@ -131,7 +131,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
     let changed = match kind {
         0..40 => segment.write(one, |transaction| put(transaction, place, &bytes)),
         40..60 => segment.write(one, |transaction| free(transaction, shard, root)),
-        // Change a block in place: a word in the middle, and then a longer part.
+        // Change a block in place: first a word in the middle, then a longer range.
         60..75 => segment.write(one, |transaction| {
             let Some((_, at)) = block(transaction.view(), shard, root)? else {
                 return Ok(());
@@ -157,7 +157,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
             put(transaction, (shard, (root + 2) % ROOTS), &bytes)
         }),
         85..90 => stage(segment, (shard, root / 2 * 2), &bytes),
-        // Move a block to another shard, without a copy if possible.
+        // Move a block to another shard, if possible without copying it.
         90..95 => {
             let to = (shard + 1) % SHARDS;
             let both = [shard, to].into_iter().collect();
@@ -178,7 +178,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
                 transaction.set_root(shard, root, 0)
             })
         }
-        // Empty a shard at once.
+        // Empty a shard in one step.
         95 => segment.write(one, |transaction| {
             if transaction.leave_behind(shard, 1)? {
                 for root in 0..ROOTS {
@@ -206,7 +206,7 @@ pub(crate) fn change(segment: &Segment, random: &mut fastrand::Rng) {
     }
 }
 
-/// Fills a block outside the lock and then publishes it.
+/// Fills a block without the lock and then publishes it.
 fn stage(segment: &Segment, (shard, root): (usize, usize), bytes: &[u8]) -> Result<(), Error> {
     let mut staged = segment.stage(shard, bytes.len() as u64)?;
     staged.fill(0, bytes);
@@ -219,7 +219,7 @@ fn stage(segment: &Segment, (shard, root): (usize, usize), bytes: &[u8]) -> Resu
     Ok(())
 }
 
-/// Creates a store with a block or an arena in most of its roots.
+/// Creates a store in which most roots refer to a block or an arena.
 pub(crate) fn filled(path: &Path, capacity: u64, random: &mut fastrand::Rng) -> Segment {
     let segment = create(path, capacity);
     for _ in 0..600 {

@@ -1,4 +1,4 @@
-//! Tests of a stock that runs out, a store without room, and two copiers.
+//! Tests a stock that runs out, a store without free memory, and two copiers.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use undercroft_memory::{Error, Segment, ShardSet};
 
 use crate::objects::{change, check, content, content_of, create, filled, seed};
 
-/// Changes a word in every page of the blocks that [`paged`] made.
+/// Changes a word in every page of the blocks that [`paged`] created.
 fn change_all(segment: &Segment, value: u64) {
     segment
         .write(ShardSet::one(0), |transaction| {
@@ -21,7 +21,7 @@ fn change_all(segment: &Segment, value: u64) {
         .expect("room in the log");
 }
 
-/// Creates a store with twenty blocks of 64 pages.
+/// Creates a store with twenty blocks of 64 pages each.
 fn paged(path: &std::path::Path, capacity: u64) -> Segment {
     let segment = create(path, capacity);
     segment
@@ -67,7 +67,7 @@ fn a_lost_copy_restarts_with_a_larger_stock() {
 #[test]
 fn a_store_that_changes_too_fast_to_copy_is_a_clear_error() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
-    // There is room for less than half of the pages that change.
+    // The free memory is enough for less than half of the pages that change.
     let segment = paged(&directory.path().join("store"), 7 << 20);
     let free = segment.statistics().free;
     let mut pages = 0;
@@ -82,7 +82,7 @@ fn a_store_that_changes_too_fast_to_copy_is_a_clear_error() {
     assert!(error.to_string().contains("1 MiB"), "{error}");
     check(&segment);
     assert!(segment.statistics().free >= free);
-    // Without concurrent changes, a copy succeeds.
+    // Without concurrent changes, copying succeeds.
     let expected = content(&segment);
     let (image, ()) = segment.image(|| (), &mut || {}).expect("an image");
     assert!(content_of(&image.view()).expect("a sound image") == expected);

@@ -1,4 +1,4 @@
-//! Child processes with a role, synchronized by lines over pipes.
+//! Child processes that play a role in a test, synchronized by lines over pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -8,10 +8,10 @@ use std::process::{Child as Process, ChildStdin, ChildStdout, Command, ExitStatu
 const ROLE: &str = "UNDERCROFT_ROLE";
 const STORE: &str = "UNDERCROFT_STORE";
 
-/// A role: its name, and what a child does with the store at a path.
+/// A role: its name, and the function that a child runs with the path of a store.
 pub(crate) type Role = (&'static str, fn(&Path));
 
-/// A child process, killed when dropped.
+/// A child process, which is killed when dropped.
 pub(crate) struct Child {
     process: Process,
     input: Option<ChildStdin>,
@@ -19,13 +19,13 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Runs this test binary in a role.
+    /// Starts this test binary as a child that plays the given role.
     pub(crate) fn start(role: &str, store: &Path) -> Child {
         let program = std::env::current_exe().expect("this test");
         Self::start_by(Command::new(program), role, store)
     }
 
-    /// Like `start`, but uses the given command and adds the arguments to it.
+    /// Like `start`, but uses the given command and adds arguments to it.
     pub(crate) fn start_by(mut command: Command, role: &str, store: &Path) -> Child {
         let mut process = command
             .args(["--exact", "role", "--nocapture", "--test-threads=1"])
@@ -48,7 +48,7 @@ impl Child {
         self.process.id()
     }
 
-    /// Returns the next word that the child says, or `None` if it has ended.
+    /// Returns the next word that the child sends, or `None` if it has ended.
     pub(crate) fn next(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
@@ -62,7 +62,7 @@ impl Child {
         }
     }
 
-    /// Waits for the child's next word, which must start with `word`, and returns the rest of it.
+    /// Waits for the child's next word, which must start with `word`. Returns the rest of the word.
     pub(crate) fn expect(&mut self, word: &str) -> String {
         let said = self.next();
         let said = said.unwrap_or_else(|| panic!("the child ended before it said {word}"));
@@ -71,20 +71,20 @@ impl Child {
         rest.trim().to_owned()
     }
 
-    /// Makes the child return from `listen`.
+    /// Makes the child's call to `listen` return.
     pub(crate) fn tell(&mut self) {
         let input = self.input.as_mut().expect("a pipe");
         input.write_all(b"\n").expect("a listening child");
     }
 
     pub(crate) fn signal(&self, signal: libc::c_int) {
-        // SAFETY: the signal goes to a child that was not yet waited for, and the call touches no
-        // memory.
+        // SAFETY: the child has not been waited for, so the signal goes to the child. The call
+        // touches no memory.
         let result = unsafe { libc::kill(self.pid() as libc::pid_t, signal) };
         assert_eq!(result, 0, "a signal to the child");
     }
 
-    /// Stops the child and waits until it is stopped.
+    /// Stops the child and waits until it has stopped.
     pub(crate) fn stop(&self) {
         self.signal(libc::SIGSTOP);
         let mut status = 0;
@@ -94,7 +94,7 @@ impl Child {
         assert!(libc::WIFSTOPPED(status), "the child stopped");
     }
 
-    /// Kills the child and waits until the kernel has cleaned it up.
+    /// Kills the child and waits until it has ended.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("a child");
         let status = self.process.wait().expect("a child");
@@ -107,7 +107,7 @@ impl Child {
         self.process.wait().expect("a child")
     }
 
-    /// Waits for the child to end, which must be successful.
+    /// Waits for the child to end, and checks that it was successful.
     pub(crate) fn finish(mut self) {
         let status = self.end();
         assert!(status.success(), "the child ended with {status}");
@@ -116,20 +116,20 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // These calls fail if the child has already ended.
+        // Both calls fail if the child has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// In a child: returns its role and the path of the store.
+/// Returns the role of this process and the path of its store, if it is a child.
 pub(crate) fn role() -> Option<(String, PathBuf)> {
     let role = std::env::var(ROLE).ok()?;
     Some((role, std::env::var_os(STORE)?.into()))
 }
 
-/// In a child: says a word to the parent. Makes one system call and takes no lock, so that it may
-/// be used after `fork`.
+/// Sends a word to the parent of this child process. Makes one system call and acquires no lock, so
+/// it can be called after `fork`.
 pub(crate) fn say(word: &str) {
     let line = format!("\n@{word}\n");
     // SAFETY: the buffer is readable for its length.
@@ -137,21 +137,21 @@ pub(crate) fn say(word: &str) {
     assert_eq!(length, line.len() as isize, "a whole line");
 }
 
-/// In a child: waits for the parent to speak or to end.
+/// Waits in a child process until the parent calls `tell` or ends.
 pub(crate) fn listen() {
     let mut byte = 0_u8;
     // SAFETY: the buffer is one writable byte.
     unsafe { libc::read(0, (&raw mut byte).cast(), 1) };
 }
 
-/// In a child: ends the process by SIGALRM after `seconds` seconds, so that a hang becomes a
-/// visible death.
+/// Makes SIGALRM kill this child process after `seconds` seconds, so that a hang becomes a visible
+/// death.
 pub(crate) fn limit(seconds: u32) {
     // SAFETY: the call sets a timer of the process and touches no memory.
     unsafe { libc::alarm(seconds) };
 }
 
-/// Reports that a test was skipped, in the form that `make test` repeats.
+/// Reports that a test was skipped, in the format that `make test` repeats.
 pub(crate) fn skip(test: &str, why: &str) {
     println!("skipped: {test}: {why}");
 }

@@ -1,5 +1,5 @@
-//! Tests of stores with damage anywhere. When they are opened, read, written and checked, each
-//! operation gives a result or an error, and never a crash, a hang or an out-of-bounds access.
+//! Tests stores that are damaged at random places. Opening, reading, writing and checking such a
+//! store must yield a result or an error, and never a crash, a hang or an out-of-bounds access.
 //!
 //! - `UNDERCROFT_DAMAGE_SEED`: the first seed, as printed by a failing run
 //! - `UNDERCROFT_DAMAGE_COUNT`: the number of seeds (default 3,000)
@@ -22,9 +22,10 @@ pub(crate) const ROLES: &[Role] = &[("damage", damage_batch), ("live", live)];
 
 const SEED: &str = "UNDERCROFT_DAMAGE_SEED";
 const COUNT: &str = "UNDERCROFT_DAMAGE_COUNT";
-/// Time in seconds after which using one store counts as a hang. It normally takes milliseconds.
+/// The time limit for using one store, in seconds, after which the use counts as a hang. It
+/// normally takes milliseconds.
 const HANG: u32 = 60;
-/// Number of words in a page.
+/// The number of words in a page.
 const WORDS: usize = PAGE as usize / 8;
 
 fn number(name: &str) -> Option<u64> {
@@ -32,7 +33,7 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().expect("a number"))
 }
 
-/// Numbers from a seed (SplitMix64).
+/// A generator of numbers from a seed (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -47,7 +48,7 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// Picks a word of the image, usually before the heap and in use.
+    /// Picks a word of the image, usually a nonzero word before the heap.
     fn place(&mut self, image: &Image) -> (usize, usize) {
         let pages = match self.below(4) {
             0 => image.pages(),
@@ -55,7 +56,8 @@ impl Random {
         };
         let page = self.below(pages);
         if self.below(4) == 0 {
-            // Most structures have their fields here, in use or not.
+            // Most structures have their fields in the first 64 words of a page, whether or not the
+            // page is in use.
             return (page, self.below(64));
         }
         for _ in 0..200 {
@@ -87,8 +89,8 @@ fn damage(image: &mut Image, seed: u64) {
         };
         image.set_word(page, word, new);
     }
-    // Mostly correct the checksum: damage after the header is only reached if the header seems
-    // sound.
+    // Correct the checksum in most cases: damage after the header is reached only if the header
+    // seems valid.
     if random.below(8) != 0 {
         image.seal();
     }
@@ -97,7 +99,7 @@ fn damage(image: &mut Image, seed: u64) {
     }
 }
 
-/// Uses damaged stores one after another, announcing the seed of each.
+/// Uses damaged stores one after another. Reports the seed of each to the parent.
 fn damage_batch(directory: &Path) {
     let images = samples(directory);
     let first = number(SEED).expect("the first seed");
@@ -130,7 +132,7 @@ fn read_store(path: &Path, write: bool) {
     }
 }
 
-/// Writes the damaged content to the file, and then the original content.
+/// Writes the damaged pages to the file, and then the original pages.
 fn write_changes(damaged: &Image, sound: &Image, file: &File) {
     for image in [damaged, sound] {
         for (pages, (at, page)) in damaged.pages.iter().zip(&sound.pages).zip(&image.pages) {
@@ -145,8 +147,8 @@ fn write_changes(damaged: &Image, sound: &Image, file: &File) {
     }
 }
 
-/// Reads while another thread damages the file. The reader may take locks for every second seed,
-/// and must do without them for the others.
+/// Reads while another thread damages the file. The reader may acquire locks for every second seed,
+/// and is read-only for the others.
 fn live(directory: &Path) {
     let path = directory.join("damaged");
     let first = number(SEED).expect("the first seed");
@@ -175,7 +177,8 @@ fn live(directory: &Path) {
     say("end");
 }
 
-/// Runs a role over a range of seeds in a child, and fails with the seed at which the child ended.
+/// Runs a role over a range of seeds in a child process. If the child dies, fails with the seed
+/// that it was using.
 fn run_batch(role: &str, first: u64, count: u64) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let mut command = Command::new(std::env::current_exe().expect("this test"));
@@ -197,7 +200,7 @@ fn run_batch(role: &str, first: u64, count: u64) {
     child.finish();
 }
 
-/// Returns the first seed: the requested one, or a new one.
+/// Returns the first seed: the requested seed, or a new one.
 fn first_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     number(SEED).unwrap_or_else(|| now.map_or(0, |now| now.as_millis() as u64))

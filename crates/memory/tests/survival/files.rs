@@ -1,5 +1,5 @@
-//! Tests of files that are not a store of this build: the error says why, and the file stays
-//! untouched.
+//! Tests files that are not a store of this build: the error must give the reason, and the file
+//! must not change.
 
 use std::ffi::CString;
 use std::fs;
@@ -13,7 +13,8 @@ use undercroft_memory::{Error, Initially, Options, Segment};
 use crate::child::skip;
 use crate::pairs::Store;
 
-/// Opens the file in both ways and returns the error message, which must be the same.
+/// Opens the file for reading and for writing. Returns the error message, which must be the same in
+/// both cases.
 fn refusal(path: &Path) -> String {
     let [first, second] = [true, false].map(|write| match Segment::open(path, write) {
         Err(error @ (Error::NotAStore { .. } | Error::Io { .. })) => error.to_string(),
@@ -24,7 +25,7 @@ fn refusal(path: &Path) -> String {
     first
 }
 
-/// Opens the file, which must be refused for the given reason and stay unchanged.
+/// Opens the file, which must be rejected for the given reason and not change.
 fn assert_refused(path: &Path, reason: &str) {
     let before = fs::read(path).expect("a file");
     let said = refusal(path);
@@ -53,14 +54,14 @@ fn header_of(store: &Store) -> Vec<u8> {
     page
 }
 
-/// Creates a sparse file that starts with a page.
+/// Creates a sparse file that starts with the given page.
 fn write_sparse(path: &Path, page: &[u8], length: u64) {
     let file = fs::File::create(path).expect("a file");
     file.set_len(length).expect("a length");
     file.write_all_at(page, 0).expect("a page");
 }
 
-/// Corrects the header's checksum after a change.
+/// Updates the header's checksum after a change.
 fn seal(page: &mut [u8]) {
     let at = header::CHECKSUM as usize;
     let checksum = u64::from(crc32fast::hash(&page[..at]));

@@ -1,4 +1,4 @@
-//! Tests of `fork` in a process that uses a store (L3).
+//! Tests `fork` in a process that uses a store (L3).
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -16,18 +16,18 @@ pub(crate) const ROLES: &[Role] = &[
     ("fork with locked mutexes", fork_with_locked_mutexes),
 ];
 
-/// Number of changes made by each process.
+/// The number of changes made by each process.
 const CHANGES: u64 = 2000;
-/// Number of forks at a random moment of another thread's claim.
+/// The number of forks, each at a random moment while another thread claims a slot.
 const FORKS: u64 = 200;
 
-/// Runs `child` in a forked child, which then ends, and returns its process ID.
+/// Runs `child` in a forked child process and then ends that process. Returns its process ID.
 fn fork(child: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the children of these tests use only the store, system calls, and `malloc`, which the
-    // C library prepares for `fork`.
+    // C library keeps usable after `fork`.
     match unsafe { libc::fork() } {
         0 => {
-            // A lock that is never released causes a hang, which this limit ends.
+            // A lock that is never released would cause a hang, which this time limit ends.
             limit(60);
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
             // SAFETY: `_exit` only ends the process.
@@ -80,8 +80,8 @@ fn fork_while_claiming(store: &Path) {
     }
 }
 
-/// Forks idle children at random moments of another thread's claim. If a child inherited the
-/// descriptor, the slot would stay claimed.
+/// Forks idle children at random moments while another thread claims a slot. If a child inherited
+/// the descriptor, the slot would stay claimed.
 fn fork_idle_children(store: &Path) {
     let observer = Segment::open(store, true).expect("a store");
     let before = observer.members().len();
@@ -115,8 +115,8 @@ fn fork_idle_children(store: &Path) {
     }
 }
 
-/// A child and its own child find every mutex unlocked that another thread held at the fork, with a
-/// fresh value in it.
+/// Mutexes that another thread held at the fork are unlocked in a child and in a grandchild, with a
+/// fresh value.
 fn fork_with_locked_mutexes(_: &Path) {
     static LOCKED: ForkMutex<Vec<u64>> = ForkMutex::new(Vec::new(), || vec![7]);
     static OPEN: ForkMutex<Vec<u64>> = ForkMutex::new(Vec::new(), || vec![7]);
@@ -157,7 +157,7 @@ fn fork_with_locked_mutexes(_: &Path) {
     fork_while_threads_count();
 }
 
-/// Forks children at random moments while threads take turns with a mutex.
+/// Forks children at random moments while several threads lock and unlock a mutex.
 fn fork_while_threads_count() {
     let (counted, is_over) = (ForkMutex::<u64>::default(), AtomicBool::new(false));
     let (counted, is_over) = (&counted, &is_over);
@@ -205,7 +205,7 @@ fn a_forked_child_joins_separately() {
     let store = Store::new();
     let before = store.segment.members().len();
     let mut parent = Child::start("fork and write", &store.path);
-    // Either process may come first.
+    // Either process may report first.
     parent.expect("");
     parent.expect("");
     let members = store.segment.members();

@@ -1,5 +1,5 @@
-//! A store's file as data, to be damaged and then used. Whatever the bytes are, every operation
-//! must end in a result or an error.
+//! The file of a store as data, to be damaged and then used. Whatever the bytes are, every
+//! operation must return a result or an error.
 //!
 //! The fuzz target `store` uses the same code.
 
@@ -13,16 +13,17 @@ use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transac
 
 const SHARDS: usize = 2;
 const RING: u64 = 64 << 10;
-/// Number of roots with a block in each shard.
+/// The number of roots in each shard that refer to a block.
 pub(crate) const ROOTS: usize = 8;
 const EXTENTS: u64 = 24;
-/// The root of an arena in each shard, and the first root of the arena's blocks.
+/// The root that refers to an arena in each shard, and the first root that refers to one of the
+/// arena's blocks.
 const ARENA: usize = 20;
 const IN_ARENA: usize = 21;
-/// Number of blocks in a sample's arena.
+/// The number of blocks in a sample's arena.
 const ARENA_BLOCKS: usize = 6;
-/// Sizes of blocks in bytes: of small and large classes, of one and several pages, and of runs
-/// within an extent and longer.
+/// Sizes of blocks in bytes: in small and large classes, in slabs of one and several pages, and
+/// runs that are shorter and longer than an extent.
 const SIZES: [u64; ROOTS] = [16, 72, 600, 3000, 9000, 16_384, 30_000, 150_000];
 
 /// The pages of a store's file that are not all zeros.
@@ -31,12 +32,12 @@ pub(crate) struct Image {
     length: u64,
     /// Offsets and contents of the pages, in ascending order.
     pub(crate) pages: Vec<(u64, Vec<u8>)>,
-    /// Number of pages before the heap.
+    /// The number of pages before the heap.
     control_pages: usize,
 }
 
 impl Image {
-    /// Reads a store's file, which may be in use.
+    /// Reads a store's file, which may be in use by other processes.
     fn of(path: &Path) -> Image {
         let file = fs::File::open(path).expect("a store");
         let length = file.metadata().expect("a store").len();
@@ -72,7 +73,7 @@ impl Image {
         self.pages.retain(|&(at, _)| at + PAGE <= length);
     }
 
-    /// Returns the number of pages that can be damaged. Those before the heap come first.
+    /// Returns the number of pages that can be damaged. Pages before the heap come first.
     pub(crate) fn pages(&self) -> usize {
         self.pages.len()
     }
@@ -82,20 +83,20 @@ impl Image {
         self.control_pages
     }
 
-    /// Returns a word of a page.
+    /// Returns the value of a word in a page.
     pub(crate) fn word(&self, page: usize, word: usize) -> u64 {
         let at = word * 8;
         let bytes = &self.pages[page].1[at..at + 8];
         u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
     }
 
-    /// Sets a word of a page.
+    /// Sets a word in a page.
     pub(crate) fn set_word(&mut self, page: usize, word: usize, value: u64) {
         let at = word * 8;
         self.pages[page].1[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Corrects the header's checksum, so that later damage is reached.
+    /// Updates the header's checksum, so that damage in other places is reached.
     pub(crate) fn seal(&mut self) {
         let page = &mut self.pages[0].1;
         let at = header::CHECKSUM as usize;
@@ -104,8 +105,8 @@ impl Image {
     }
 }
 
-/// Creates sound stores: one at rest, and some whose owner died in a transaction, with full logs,
-/// granted runs, and runs that are being returned to the heap.
+/// Creates consistent stores: one that is idle, and several whose owner died in a transaction, with
+/// full logs, granted runs, and runs that are being returned to the heap.
 pub(crate) fn samples(directory: &Path) -> Vec<Image> {
     let path = directory.join("sample");
     let options = Options {
@@ -122,7 +123,7 @@ pub(crate) fn samples(directory: &Path) -> Vec<Image> {
         }
     }
     for shard in 0..SHARDS {
-        // One arena is being returned to the heap, the other stays.
+        // One arena is being returned to the heap, and the other remains allocated.
         fill_arena(&segment, shard, &SIZES).expect("room");
         bury_arena(&segment, shard).expect("a free");
         fill_arena(&segment, shard, &SIZES[..ARENA_BLOCKS]).expect("room");
@@ -211,7 +212,7 @@ fn change_arena(
     transaction.set_root(from, ARENA, 0)
 }
 
-/// Reaches every block of a sample's shard.
+/// Reports every block of a sample's shard as reachable.
 pub(crate) fn reach_all(shard: usize, view: &View<'_>, reach: &mut dyn FnMut(Offset)) {
     let arena = ARENA..=ARENA + ARENA_BLOCKS;
     (0..ROOTS)
@@ -219,7 +220,7 @@ pub(crate) fn reach_all(shard: usize, view: &View<'_>, reach: &mut dyn FnMut(Off
         .for_each(|root| reach(view.root(shard, root)));
 }
 
-/// Reads the block of a root. Its first word is its length.
+/// Reads the block to which a root refers. The first word of the block is its length.
 pub(crate) fn get(view: &View<'_>, shard: usize, root: usize) -> Result<(Offset, Vec<u8>), Error> {
     let at = view.root(shard, root);
     let length = view.word(at)?;
@@ -239,7 +240,7 @@ pub(crate) fn use_store(path: &Path) {
     let Ok(segment) = Segment::open(path, true) else {
         return;
     };
-    // Long enough to notice a dead owner.
+    // The timeout is long enough to detect a dead owner.
     segment.set_patience(Duration::from_millis(15));
     if let Ok(read_only) = Segment::open(path, false) {
         read_only.set_patience(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! Tests of when a process counts as alive, and when it no longer does (L1, L2).
+//! Tests when a process counts as alive and when it counts as dead (L1, L2).
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) const ROLES: &[Role] = &[
     ("fork and die", fork_and_die),
 ];
 
-/// Closes every descriptor except the pipes while holding a lock.
+/// Closes all descriptors except the pipes while holding a lock.
 fn close_all(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, ShardSet::one(0), 7, || {
@@ -28,7 +28,7 @@ fn close_all(store: &Path) {
     .expect("a change");
 }
 
-/// Becomes another program while holding a lock.
+/// Executes another program while holding a lock.
 fn exec(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     let result = set(&segment, ShardSet::one(0), 7, || {
@@ -41,11 +41,11 @@ fn exec(store: &Path) {
     result.expect("never here");
 }
 
-/// Forks while holding a lock. The child stays and does not use the store.
+/// Forks while holding a lock. The child stays alive and does not use the store.
 fn fork_and_die(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, ShardSet::one(0), 7, || {
-        // SAFETY: the child only makes system calls.
+        // SAFETY: the child makes only system calls.
         match unsafe { libc::fork() } {
             0 => {
                 say("forked");

@@ -1,4 +1,4 @@
-//! Tests of locks whose holder is stopped, killed, or in another pid namespace (W1 to W3, R1, R5).
+//! Tests locks whose owner is stopped, killed, or in another pid namespace (W1 to W3, R1, R5).
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn first_two() -> ShardSet {
     ShardSet::first(2)
 }
 
-/// Holds the locks of shards 0 and 1, with half of the change made.
+/// Holds the locks of shards 0 and 1, with half of a change made.
 fn hold(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, first_two(), 7, || {
@@ -36,7 +36,7 @@ fn hold(store: &Path) {
     listen();
 }
 
-/// Two threads hold two shards each.
+/// Holds the locks of two shards in each of two threads.
 fn hold_two(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     std::thread::scope(|scope| {
@@ -64,7 +64,8 @@ fn read_on(store: &Path) {
     result.expect("a read");
 }
 
-/// Stops in the middle of a read that took the lock because every attempt without it met a change.
+/// Stops in the middle of a read that acquired the lock because every lock-free attempt met a
+/// change.
 fn read_locked(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     let runs = AtomicU32::new(0);
@@ -80,7 +81,7 @@ fn read_locked(store: &Path) {
     result.expect("a read");
 }
 
-/// Tells the parent about the first sleep.
+/// A wait hook that reports the first sleep to the parent.
 #[derive(Default)]
 struct Telling(AtomicBool);
 
@@ -124,7 +125,7 @@ fn a_stopped_holder_keeps_its_lock() {
     holder.expect("holding");
     holder.stop();
     for handle in [store.open(true), store.open(false)] {
-        // Readers do not wait: they read through the holder's log (R9).
+        // Readers do not wait, because they read through the undo log of the lock's owner (R9).
         handle.set_patience(Duration::ZERO);
         assert_eq!(read(&handle, 0).expect("a read"), 0);
         assert_eq!(read(&handle, 2).expect("a free shard"), 0);
@@ -205,7 +206,7 @@ fn a_reader_needs_no_recovery_after_a_writers_death() {
     ));
 }
 
-/// A process that also writes recovers the shards of a dead writer when it reads them, instead of
+/// A process that also writes recovers a dead writer's shards when it reads them, instead of
 /// reading through their logs forever.
 #[test]
 fn a_reader_that_writes_too_recovers_after_a_writers_death() {
@@ -214,7 +215,8 @@ fn a_reader_that_writes_too_recovers_after_a_writers_death() {
     holder.expect("holding");
     let reader = store.open(true);
     reader.set_patience(Duration::ZERO);
-    // The reader must join before the death, or it would get the dead process's entry.
+    // The reader must join before the death. Otherwise it would claim the dead process's table
+    // entry.
     increment(&reader, ShardSet::one(SHARDS - 1)).expect("a free shard");
     holder.kill();
     assert_eq!(store.segment.held_locks().len(), 2);
@@ -230,7 +232,7 @@ fn a_reader_that_writes_too_recovers_after_a_writers_death() {
     }
 }
 
-/// If a log cannot be read through, readers name the shard's holder once their patience is used up.
+/// If a log cannot be read through, readers report the owner of the shard's lock after the timeout.
 #[test]
 fn a_reader_names_the_holder_of_a_shard_whose_log_is_damaged() {
     use std::os::unix::fs::FileExt;
@@ -260,7 +262,7 @@ fn both_threads_of_a_killed_process_are_recovered() {
     holder.expect("holding");
     holder.expect("holding");
     holder.kill();
-    // Each shard is locked separately, as for different keys.
+    // Lock each shard separately, as commands on different keys do.
     for shard in [3, 0, 1, 2] {
         increment(&store.segment, ShardSet::one(shard)).expect("the lock");
     }
@@ -281,7 +283,7 @@ fn a_killed_reader_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_reader_killed_with_the_lock_is_no_obstacle() {
+fn a_reader_killed_with_the_lock_blocks_no_process() {
     let store = Store::new();
     let mut reader = Child::start("read locked", &store.path);
     reader.expect("locked");
@@ -295,7 +297,7 @@ fn a_reader_killed_with_the_lock_is_no_obstacle() {
 #[test]
 fn an_old_waiter_leaves_a_reused_slot_alone() {
     let store = Store::new();
-    // The slot of the handle that created the store must not be the one reused.
+    // The slot that is reused must not be the slot of the handle that created the store.
     increment(&store.segment, ShardSet::one(3)).expect("a slot");
     let slot_of = |pid: u32| {
         let members = store.segment.members();
@@ -353,7 +355,7 @@ fn a_holder_in_another_pid_namespace_counts_as_alive() {
     let inside = store.segment.members();
     assert!(inside.iter().any(|member| member.pid == 1), "{inside:?}");
     store.segment.set_patience(IMPATIENT);
-    // The holder's pid belongs to another process in this namespace, but the holder still counts as
+    // In this namespace the owner's pid belongs to another process, but the owner still counts as
     // alive.
     let result = increment(&store.segment, ShardSet::one(0));
     assert!(
@@ -382,7 +384,7 @@ fn a_limited_patience_covers_all_waits_of_a_thread() {
     assert_eq!(store.segment.patience(), Duration::ZERO);
     assert_eq!(read(&store.segment, 1).expect("it waits for no process"), 0);
     {
-        // Neither call extends the remaining time.
+        // Neither of these calls extends the remaining time.
         let _again = limit_patience(PATIENCE);
         assert_eq!(store.segment.patience(), Duration::ZERO);
         unlimited_patience(|| assert_eq!(store.segment.patience(), PATIENCE));

@@ -1,7 +1,7 @@
-//! Tests of what a store survives: death, suspension and unusual behavior of the processes that use
+//! Tests what a store survives: death, suspension and unusual behavior of the processes that use
 //! it, and files that are not stores.
 //!
-//! The other processes are this test binary, run again with a role ([`child`]).
+//! The other processes run this test binary with a role ([`child`]).
 
 mod child;
 mod damage;
@@ -16,7 +16,7 @@ mod slots;
 mod space;
 mod users;
 
-/// Not a test: the entry point of the child processes.
+/// The entry point of the child processes, which is not a real test.
 #[test]
 fn role() {
     let Some((role, store)) = child::role() else {

@@ -1,15 +1,15 @@
-//! The stores of these tests: each shard has one block with two words that are always equal, except
-//! in the middle of a change.
+//! The stores of these tests. Each shard contains one block with two words, which are always equal
+//! except in the middle of a change.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use undercroft_memory::{Error, Options, Segment, ShardSet};
 
-/// Number of shards in the stores.
+/// The number of shards in each store.
 pub(crate) const SHARDS: usize = 4;
 
-/// A patience that is long enough for a liveness check or two, and short enough for a test to wait.
+/// A lock timeout that is long enough for one or two liveness checks, but short enough for a test.
 pub(crate) const IMPATIENT: Duration = Duration::from_millis(300);
 
 /// A store in a separate temporary directory.
@@ -31,18 +31,19 @@ impl Store {
         }
     }
 
-    /// Opens another handle on the store, as another process would.
+    /// Opens another handle of the store, as another process would.
     pub(crate) fn open(&self, write: bool) -> Segment {
         Segment::open(&self.path, write).expect("the same store")
     }
 
-    /// Checks the structure, and that both words of each pair are equal. Returns the pairs.
+    /// Checks the structure of the store, and that both words of each pair are equal. Returns the
+    /// pairs.
     pub(crate) fn check(&self) -> [u64; SHARDS] {
         check(&self.segment)
     }
 }
 
-/// Creates a store with a pair of zeros in each shard.
+/// Creates a store whose shards each contain a pair of zeros.
 pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
     let options = Options {
         capacity: Some(capacity),
@@ -62,7 +63,7 @@ pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
     segment
 }
 
-/// Sets the pairs of all given shards to a mark, calling `between` after half of the change.
+/// Sets the pairs of all given shards to a mark. Calls `between` when half of the change is made.
 pub(crate) fn set(
     segment: &Segment,
     shards: ShardSet,
@@ -83,7 +84,7 @@ pub(crate) fn set(
     })
 }
 
-/// Adds 1 to the pairs of all given shards.
+/// Increments the pairs of all given shards by 1.
 pub(crate) fn increment(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
     segment.write(shards, |transaction| {
         for shard in shards.iter() {
@@ -97,7 +98,7 @@ pub(crate) fn increment(segment: &Segment, shards: ShardSet) -> Result<(), Error
     })
 }
 
-/// Reads a shard's pair, whose words must be equal.
+/// Reads the pair of a shard and checks that its words are equal.
 pub(crate) fn read(segment: &Segment, shard: usize) -> Result<u64, Error> {
     let pair = segment.read(ShardSet::one(shard), |view| {
         Ok::<_, Error>(view.words::<2>(view.root(shard, 0))?)
@@ -108,7 +109,7 @@ pub(crate) fn read(segment: &Segment, shard: usize) -> Result<u64, Error> {
     })
 }
 
-/// Reads the pairs of all shards at one moment.
+/// Reads the pairs of all shards in one consistent read.
 pub(crate) fn read_all(segment: &Segment) -> Result<[u64; SHARDS], Error> {
     segment.read(ShardSet::first(SHARDS), |view| {
         let mut pairs = [0; SHARDS];
@@ -121,7 +122,8 @@ pub(crate) fn read_all(segment: &Segment) -> Result<[u64; SHARDS], Error> {
     })
 }
 
-/// Checks the structure, and that both words of each pair are equal. Returns the pairs.
+/// Checks the structure of the store, and that both words of each pair are equal. Returns the
+/// pairs.
 pub(crate) fn check(segment: &Segment) -> [u64; SHARDS] {
     let mut pairs = [0; SHARDS];
     let report = segment

@@ -1,6 +1,6 @@
-//! Tests of processes that drop their privileges while a store is open, like `gunicorn`, `uwsgi`
-//! and `celery --uid` (L2, L3, L5). The stores are in directories of mode 0700, so that such a
-//! process cannot even look for its file.
+//! Tests processes that drop their privileges while a store is open, like `gunicorn`, `uwsgi` and
+//! `celery --uid` (L2, L3, L5). The stores are in directories of mode 0700, so such a process
+//! cannot even check whether its file exists.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,17 +21,17 @@ pub(crate) const ROLES: &[Role] = &[
 
 const NOBODY: libc::uid_t = 65_534;
 
-/// Becomes another user, like a server that has opened what it needs.
+/// Switches to another user, like a server that has opened all the files it needs.
 fn drop_privileges() {
     // SAFETY: these system calls touch no memory of this process.
     let dropped = unsafe { libc::setgid(NOBODY) == 0 && libc::setuid(NOBODY) == 0 };
     assert!(dropped, "setuid");
 }
 
-/// Runs `child` in a forked child, which then ends, and returns its process ID.
+/// Runs `child` in a forked child process and then ends that process. Returns its process ID.
 fn fork(child: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the children use only the store, system calls, and `malloc`, which the C library
-    // prepares for `fork`.
+    // keeps usable after `fork`.
     match unsafe { libc::fork() } {
         0 => {
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
@@ -53,8 +53,8 @@ fn wait_for(pid: libc::pid_t) -> libc::c_int {
 }
 
 fn kill(pid: libc::pid_t) {
-    // SAFETY: the signal goes to a child that was not yet waited for, and the call touches no
-    // memory.
+    // SAFETY: the child has not been waited for, so the signal goes to the child. The call touches
+    // no memory.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
 }
 
@@ -81,7 +81,7 @@ fn drop_and_write(store: &Path) {
     increment(&segment, ShardSet::one(0)).expect("a change");
     drop_privileges();
     assert!(Segment::open(store, true).is_err(), "a directory of root's");
-    // The check of the path that happens once a second.
+    // Run the path check, which otherwise happens once a second.
     assert!(!segment.removed());
     increment(&segment, ShardSet::one(0)).expect("a change");
     say("written");
@@ -111,8 +111,8 @@ fn drop_fork_and_write(store: &Path) {
     assert!(children.into_iter().all(|child| wait_for(child) == 0));
 }
 
-/// A child of a process that dropped its privileges is killed while it holds a lock. The parent
-/// gets the lock before it reaps the child, and so does another process.
+/// A process drops its privileges, and its child is killed while holding a lock. Both the parent,
+/// before it reaps the child, and another process can acquire the lock.
 fn drop_fork_and_hold(store: &Path) {
     let segment = open(store);
     drop_privileges();
@@ -129,7 +129,7 @@ fn drop_fork_and_hold(store: &Path) {
     listen();
 }
 
-/// Opens the store before the fork and drops privileges after it, like gunicorn.
+/// Opens the store before the fork and drops privileges after it, as gunicorn does.
 fn fork_drop_and_hold(store: &Path) {
     let segment = open(store);
     let [first, second] = [0, 1].map(|which| {
@@ -148,7 +148,7 @@ fn fork_drop_and_hold(store: &Path) {
     assert_eq!(wait_for(first), libc::SIGKILL);
 }
 
-/// Takes the lock of a process that could open the file and was killed.
+/// Seizes the lock of a killed process that was permitted to open the file.
 fn drop_and_take_over(store: &Path) {
     let segment = open(store);
     drop_privileges();
@@ -164,7 +164,7 @@ fn drop_and_take_over(store: &Path) {
     increment(&segment, ShardSet::one(0)).expect("the dead holder's lock");
 }
 
-/// A child in a separate pid namespace cannot be distinguished from other processes by its number.
+/// The number of a child in a separate pid namespace does not distinguish it from other processes.
 fn drop_and_enter_a_namespace(store: &Path) {
     let segment = open(store);
     // SAFETY: the system call touches no memory of this process.
@@ -181,7 +181,7 @@ fn drop_and_enter_a_namespace(store: &Path) {
     assert_eq!(wait_for(child), 0);
 }
 
-/// Returns true if this test may change its user.
+/// Returns true if this test is permitted to change its user.
 fn is_root(test: &str) -> bool {
     let root = effective_user() == 0;
     if !root {
@@ -318,7 +318,7 @@ fn processes_of_an_ended_pid_namespace_are_recognized_as_dead() {
     inside.expect("holding");
     inside.tell();
     inside.expect("killed");
-    // A process outside cannot look up a number of that namespace.
+    // A process outside the namespace cannot look up a process number in it.
     store.segment.set_patience(IMPATIENT);
     let result = increment(&store.segment, ShardSet::one(0));
     assert!(

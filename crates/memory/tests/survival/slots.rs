@@ -1,5 +1,5 @@
-//! Tests of the process table and its records: reclaimed, full, and shared by more threads than
-//! there are records (L4, W6).
+//! Tests the process table and its records: reclaimed entries, a full table, and more threads than
+//! records (L4, W6).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -43,7 +43,8 @@ fn dead_slots_are_recovered_before_they_are_reclaimed() {
 fn a_full_process_table_is_a_clear_error() {
     let store = Store::new();
     let late = store.open(true);
-    // A single lock over all remaining slots looks to the table like that many processes.
+    // A single lock that covers all remaining slots has the same effect on the table as that many
+    // processes.
     let file = File::options()
         .read(true)
         .write(true)
@@ -64,7 +65,7 @@ fn a_full_process_table_is_a_clear_error() {
         matches!(refused, Err(Error::TooManyProcesses)),
         "{refused:?}"
     );
-    // A process that has joined can still write, and reading needs no slot.
+    // A process that has joined can still write, and reads need no slot.
     increment(&store.segment, ShardSet::one(0)).expect("a change");
     assert_eq!(crate::pairs::read(&late, 0).expect("a read"), 1);
     drop(file);

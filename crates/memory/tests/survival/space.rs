@@ -1,4 +1,4 @@
-//! Tests of memory that runs out, and of a file that is removed (H2).
+//! Tests stores that run out of memory, and stores whose file is removed (H2).
 
 use std::ffi::CString;
 use std::fs;
@@ -13,8 +13,8 @@ use crate::pairs::{self, Store, create, increment, read};
 
 pub(crate) const ROLES: &[Role] = &[("full", full), ("overlay", overlay)];
 
-/// Runs a role in a separate mount namespace, whose mounts end with it. Returns false if that is
-/// not permitted, or if the role reports that it is not.
+/// Runs a role in a separate mount namespace, whose mounts disappear with it. Returns false if that
+/// is not permitted, or if the role reports that it is not.
 fn in_own_mounts(role: &str, store: &Path) -> bool {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -53,7 +53,7 @@ fn mount(kind: &str, at: &Path, options: &str) -> bool {
     result == 0
 }
 
-/// Uses a store in a small tmpfs that another file fills up.
+/// Uses a store in a small tmpfs that another file fills.
 fn full(directory: &Path) {
     if !mount("tmpfs", directory, "size=6m") {
         return say("mount refused");
@@ -76,8 +76,8 @@ fn full(directory: &Path) {
         other => panic!("{what}: expected out of memory, found {other:?}"),
     };
     increment(&late, ShardSet::one(0)).expect("an entry that was ready for it");
-    // Processes join one after another and stay alive, until no process table entry backed by
-    // memory is left.
+    // Processes join one after another and stay alive, until no process table entry backed with
+    // memory remains.
     let mut others = Vec::new();
     let refused = loop {
         let other = Segment::open(&path, true).expect("the store");
@@ -88,7 +88,7 @@ fn full(directory: &Path) {
     };
     assert!(others.len() >= 6, "{} others joined", others.len());
     out_of_memory(refused.1, "joining");
-    // Inspecting the store needs no entry.
+    // Inspecting the store requires no process table entry.
     pairs::check(&refused.0);
     pairs::check(&Segment::open(&path, false).expect("the store"));
     let moment = refused.0.image(|| 7, &mut || {});
@@ -149,7 +149,7 @@ fn full(directory: &Path) {
     assert_eq!(pairs::check(&segment), [4 + others, 1, 1, 1]);
 }
 
-/// Uses a store through overlayfs, as in a container's own layer.
+/// Uses a store through overlayfs, as in a container's writable layer.
 fn overlay(directory: &Path) {
     for name in ["lower", "upper", "work", "merged"] {
         fs::create_dir(directory.join(name)).expect("a directory");
@@ -193,7 +193,7 @@ fn a_store_on_overlayfs_is_refused() {
     }
 }
 
-/// Writes until a write is refused, and returns the error.
+/// Writes until a write is rejected. Returns the error.
 fn write_until_refused(store: &Store) -> Error {
     loop {
         if let Err(error) = increment(&store.segment, ShardSet::one(0)) {
@@ -226,7 +226,7 @@ fn a_reader_that_cannot_join_reads_like_a_read_only_handle() {
     let kept = store.segment.write(ShardSet::one(0), |transaction| {
         transaction.set_root(0, 9, 1)?;
         fs::remove_file(&store.path).expect("the store's file");
-        // The counter is odd, and there is no file through which to join.
+        // The counter is odd, and the file through which to join no longer exists.
         assert_eq!(read(&idle, 0).expect("what was there before"), 0);
         Ok::<_, Error>(())
     });

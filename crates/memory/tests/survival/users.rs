@@ -1,4 +1,4 @@
-//! Tests of finding the processes that have a store mapped, whether they write or not.
+//! Tests listing the processes that have a store mapped, whether or not they write.
 
 use std::path::Path;
 
@@ -27,10 +27,10 @@ fn map_and_write(store: &Path) {
     listen();
 }
 
-/// Forks a child that does nothing with the store.
+/// Forks a child that does not use the store.
 fn map_and_fork(store: &Path) {
     let _segment = Segment::open(store, false).expect("a store");
-    // SAFETY: the child only makes system calls.
+    // SAFETY: the child makes only system calls.
     if unsafe { libc::fork() } == 0 {
         say("forked");
         listen();
@@ -55,7 +55,7 @@ fn users(store: &Store) -> Vec<(u32, bool)> {
 }
 
 #[test]
-fn a_reader_is_seen_until_it_ends() {
+fn a_reader_is_listed_until_it_ends() {
     let store = Store::new();
     assert_eq!(users(&store), []);
     let mut readers: Vec<Child> = (0..5).map(|_| Child::start("map", &store.path)).collect();
@@ -78,7 +78,7 @@ fn a_reader_is_seen_until_it_ends() {
 }
 
 #[test]
-fn an_inherited_mapping_is_seen_after_the_parents_death() {
+fn an_inherited_mapping_is_listed_after_the_parents_death() {
     let store = Store::new();
     let mut parent = Child::start("map and fork", &store.path);
     parent.expect("forked");

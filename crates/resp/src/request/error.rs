@@ -1,30 +1,32 @@
-//! The errors with which a server closes a connection that violates the protocol.
+//! The protocol errors for which a server closes a connection.
 
 use std::fmt;
 
 /// A protocol violation. The server replies with [`ProtocolError::reply`] and closes the
 /// connection.
 ///
-/// The texts are those of Redis 7.0, because client libraries and their tests match them.
+/// The error texts are identical to those of Redis 7.0, because client libraries and their tests
+/// match them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// The count after `*` is not an integer, or exceeds the limit.
     InvalidMultibulkLength,
-    /// There is no line end within 64 KiB of `*`.
+    /// No line end follows within 64 KiB of `*`.
     TooBigMultibulkCount,
-    /// There is no line end within 64 KiB of where `$` is expected.
+    /// No line end follows within 64 KiB of the expected `$`.
     TooBigBulkCount,
-    /// A line that must start with `$` starts with this byte.
+    /// A line that must start with `$` starts with this byte instead.
     ExpectedDollar(u8),
     /// The length after `$` is not an integer, is negative, or exceeds the limit.
     InvalidBulkLength,
-    /// There is no line end within 64 KiB in an inline command.
+    /// An inline command contains no line end within 64 KiB.
     TooBigInlineRequest,
-    /// A quote in an inline command is not closed, or text directly follows the closing quote.
+    /// A quote in an inline command is not closed, or other text directly follows the closing
+    /// quote.
     UnbalancedQuotes,
     /// A client sent more than 10 arguments before authentication.
     UnauthenticatedMultibulkLength,
-    /// A client sent an argument above 16 KiB before authentication.
+    /// A client sent an argument of more than 16 KiB before authentication.
     UnauthenticatedBulkLength,
 }
 
@@ -33,7 +35,7 @@ impl ProtocolError {
     pub fn reply(&self, out: &mut Vec<u8>) {
         let mut text = b"ERR Protocol error: ".to_vec();
         match self {
-            // The byte is repeated as received and may not be UTF-8.
+            // The byte is repeated as received and need not be valid UTF-8.
             Self::ExpectedDollar(byte) => {
                 text.extend_from_slice(b"expected '$', got '");
                 text.push(*byte);

@@ -1,9 +1,9 @@
-//! Inline commands: a line of words with quotes, as typed into a terminal.
+//! Inline commands: lines of words and quoted strings, as typed into a terminal.
 
 use super::Span;
 use std::fmt;
 
-/// A quote that is not closed, or a closing quote that is directly followed by text.
+/// A quote that is not closed, or a closing quote that is directly followed by other text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnbalancedQuotes;
 
@@ -15,7 +15,8 @@ impl fmt::Display for UnbalancedQuotes {
 
 impl std::error::Error for UnbalancedQuotes {}
 
-/// Whether C's `isspace` holds for a byte, so that it may separate arguments.
+/// Returns whether a byte is white space according to C's `isspace`, and therefore separates
+/// arguments.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -32,10 +33,11 @@ fn hex_digit(byte: u8) -> Option<u8> {
 /// Splits a line into arguments by Redis' rules, which also apply to its configuration file and
 /// `redis-cli`.
 ///
-/// Appends the arguments' bytes to `text`, and for each a span of `text` to `spans`. Inside double
-/// quotes, `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` are escapes, and a backslash before any other
-/// byte stands for that byte. Inside single quotes, only `\'` is an escape. Quotes may begin inside
-/// a word. Takes linear time. On an error, `text` and `spans` hold the arguments before it.
+/// Appends the arguments' bytes to `text`, and a span of `text` to `spans` for each argument.
+/// Inside double quotes, `\xHH`, `\n`, `\r`, `\t`, `\b` and `\a` are escapes, and a backslash
+/// before any other byte stands for that byte. Inside single quotes, only `\'` is an escape. Quotes
+/// may start inside a word. Runs in linear time. After an error, `text` and `spans` contain the
+/// arguments before the error.
 pub fn split_args(
     line: &[u8],
     text: &mut Vec<u8>,
@@ -65,7 +67,7 @@ pub fn split_args(
 fn word<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8], UnbalancedQuotes> {
     loop {
         match rest {
-            // Unlike `is_blank`: a vertical tab or form feed inside a word is part of it.
+            // Unlike in `is_blank`, a vertical tab or form feed inside a word is part of the word.
             [] | [b' ' | b'\n' | b'\r' | b'\t', ..] => return Ok(rest),
             [b'"', tail @ ..] => return double_quoted(tail, text),
             [b'\'', tail @ ..] => return single_quoted(tail, text),
@@ -119,7 +121,7 @@ fn single_quoted<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Result<&'a [u8],
     }
 }
 
-/// Checks that a closing quote is followed by a blank or the end of the line.
+/// Checks that white space or the end of the line follows a closing quote.
 fn after_quote(rest: &[u8]) -> Result<&[u8], UnbalancedQuotes> {
     match rest {
         [byte, ..] if !is_blank(*byte) => Err(UnbalancedQuotes),

@@ -1,7 +1,7 @@
 //! Parses commands as a server receives them.
 //!
-//! - `error`: the errors with which a server closes a connection that violates the protocol.
-//! - `inline`: inline commands: a line of words with quotes, as typed into a terminal.
+//! - `error`: the protocol errors for which a server closes a connection.
+//! - `inline`: inline commands: lines of words and quoted strings, as typed into a terminal.
 //! - `parser`: the incremental request parser.
 //! - `span`: the position of an argument in a request.
 

@@ -6,8 +6,8 @@ use std::ops::Index;
 
 use undercroft_numbers::parse_integer;
 
-/// The length of the longest line, an inline command or the digits of a count; Redis'
-/// PROTO_INLINE_MAX_SIZE.
+/// The maximum length of a line, which is an inline command or the digits of a count. Equal to
+/// Redis' PROTO_INLINE_MAX_SIZE.
 const MAX_LINE: usize = 64 * 1024;
 
 /// The maximum number of arguments before authentication.
@@ -16,18 +16,19 @@ const UNAUTHENTICATED_ARGS: i64 = 10;
 /// The maximum length of an argument before authentication, in bytes.
 const UNAUTHENTICATED_BULK: i64 = 16 * 1024;
 
-/// The number of entries (1 MiB) above which the list of spans is freed with the next command.
+/// The number of entries (1 MiB) above which the list of spans is freed at the next command.
 const KEPT_SPANS: usize = 64 * 1024;
 
 /// Limits on a client's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The maximum length of an argument in bytes: Redis' `proto-max-bulk-len`, 512 MiB by default.
+    /// The maximum length of an argument in bytes, which Redis calls `proto-max-bulk-len`. Default:
+    /// 512 MiB.
     pub max_bulk: usize,
-    /// The maximum number of arguments of one command; 2,147,483,647 in Redis 7.0.
+    /// The maximum number of arguments of a command. In Redis 7.0, it is 2,147,483,647.
     pub max_args: usize,
-    /// Whether the client has authenticated or need not. Until then, a command has at most 10
-    /// arguments of 16 KiB.
+    /// Whether the client has authenticated or does not need to. Until then, a command may have at
+    /// most 10 arguments of at most 16 KiB each.
     pub authenticated: bool,
 }
 
@@ -41,27 +42,29 @@ impl Default for Limits {
     }
 }
 
-/// The result of [`RequestParser::parse`] for the start of its input.
+/// The result of [`RequestParser::parse`] for the beginning of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A command of this many bytes. [`RequestParser::args`] returns its arguments, at least one.
+    /// A command of this many bytes. [`RequestParser::args`] returns its arguments, of which there
+    /// is at least one.
     Command(usize),
-    /// This many bytes without a command (an empty line, `*0`, `*-1`), which the caller must skip.
+    /// This many bytes that contain no command (an empty line, `*0`, `*-1`). The caller must skip
+    /// them.
     Ignored(usize),
-    /// The command continues beyond the input.
+    /// The command is incomplete at the end of the input.
     Incomplete {
-        /// The minimum number of further bytes needed, which can size a receive buffer. The client
-        /// announced this length, up to `max_bulk`, so grow the buffer with the bytes that arrive
-        /// instead of all at once.
+        /// The minimum number of further bytes needed, for sizing a receive buffer. The client
+        /// announced this length, up to `max_bulk`, so grow the buffer as bytes arrive instead of
+        /// allocating all of it in advance.
         wanted: usize,
     },
 }
 
 /// Finds commands in the bytes that a client sends.
 ///
-/// The caller keeps the received bytes in a buffer and calls [`parse`](Self::parse) with all
-/// unconsumed bytes. After `Command(n)` or `Ignored(n)`, the next input starts `n` bytes later.
-/// After `Incomplete`, it starts at the same byte and is longer. Over all these calls no byte is
+/// The caller stores received bytes in a buffer and calls [`parse`](Self::parse) with all
+/// unconsumed bytes. After `Command(n)` or `Ignored(n)`, the next input must start `n` bytes later.
+/// After `Incomplete`, it must start at the same byte and be longer. Across these calls, no byte is
 /// examined twice, and the bytes of arguments are never examined. Offsets are relative to the
 /// command's start, so the buffer may be moved or compacted between calls.
 ///
@@ -75,24 +78,24 @@ pub enum Parsed {
 /// assert_eq!(parser.parse(&input[20..]), Ok(Parsed::Command(6)));
 /// ```
 ///
-/// Line ends are those of Redis: `\r` and any one byte in the multibulk form, `\n` in the inline
-/// form. As in Redis, the two bytes after an argument are skipped unread. Lengths and limits are
-/// checked as soon as their line is complete. After an error, every call returns that error again,
-/// because the next command cannot be located.
+/// Lines end as in Redis: with `\r` and any one byte in the multibulk form, and with `\n` in the
+/// inline form. As in Redis, the two bytes after an argument are skipped without being checked.
+/// Lengths and limits are checked as soon as their line is complete. After an error, every call
+/// returns that error again, because the next command cannot be located.
 #[derive(Debug, Default)]
 pub struct RequestParser {
     limits: Limits,
-    /// The arguments found so far; those of an inline command are spans of `inline_text`.
+    /// The arguments found so far. For an inline command, they are spans of `inline_text`.
     spans: Vec<Span>,
     inline_text: Vec<u8>,
     form: Form,
     /// The offset of the next byte to parse, relative to the command's start.
     position: usize,
-    /// The number of bytes of the current line that have been searched for its end.
+    /// The number of bytes of the current line that have been searched for a line end.
     searched: usize,
-    /// The number of arguments not parsed yet.
+    /// The number of arguments that have not been parsed yet.
     missing: usize,
-    /// The length of the next argument, once known.
+    /// The length of the next argument, if it is already known.
     bulk: Option<usize>,
     failed: Option<ProtocolError>,
 }
@@ -103,11 +106,11 @@ enum Form {
     /// No byte has been read.
     #[default]
     Unknown,
-    /// The first line, a count after `*` or an inline command, is incomplete.
+    /// The first line, which is either a count after `*` or an inline command, is incomplete.
     FirstLine,
     /// The number of arguments is known.
     Multibulk,
-    /// An inline command was returned; its arguments are in `inline_text`.
+    /// An inline command was returned. Its arguments are in `inline_text`.
     Inline,
 }
 
@@ -119,7 +122,8 @@ impl RequestParser {
         parser
     }
 
-    /// Changes the limits from the next line on, after authentication or a configuration change.
+    /// Changes the limits, starting with the next line. Call it after authentication or a
+    /// configuration change.
     pub fn set_limits(&mut self, limits: Limits) {
         // The parser adds lengths to positions. Limiting each to half the address space prevents an
         // overflow.
@@ -127,13 +131,13 @@ impl RequestParser {
         self.limits = Limits { max_bulk, ..limits };
     }
 
-    /// The current limits.
+    /// Returns the current limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Parses up to the end of the current command, or of the input. If the input ends in the
-    /// middle of a line, it asks for one more byte.
+    /// Parses to the end of the current command or of the input. If the input ends in the middle of
+    /// a line, the result requests one more byte.
     pub fn parse(&mut self, input: &[u8]) -> Result<Parsed, ProtocolError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -152,8 +156,8 @@ impl RequestParser {
         parsed
     }
 
-    /// Returns the arguments of the command that the last call of [`parse`](Self::parse) returned,
-    /// given the same input.
+    /// Returns the arguments of the command that the last call to [`parse`](Self::parse) returned.
+    /// `input` must be the input of that call.
     ///
     /// # Panics
     /// Accessing an argument panics if `input` is shorter than the command.
@@ -169,15 +173,15 @@ impl RequestParser {
         }
     }
 
-    /// Returns the preceding arguments and the last argument's position, if only the bytes of the
-    /// last argument are incomplete. Call it after [`Parsed::Incomplete`].
+    /// Returns the preceding arguments and the position of the last argument, if the only missing
+    /// bytes belong to the last argument. Call it after [`Parsed::Incomplete`].
     pub fn unfinished(&self) -> Option<(&[Span], Span)> {
         let len = self.bulk.filter(|_| self.missing == 1)?;
         let start = self.position;
         Some((&self.spans, Span { start, len }))
     }
 
-    /// Returns the bytes of heap memory held, for a server's memory accounting.
+    /// Returns the size of the allocated heap memory in bytes, for a server's memory accounting.
     pub fn allocated(&self) -> usize {
         self.spans.capacity() * size_of::<Span>() + self.inline_text.capacity()
     }
@@ -227,7 +231,7 @@ impl RequestParser {
         self.parse_arguments(input)
     }
 
-    /// Parses complete arguments in the form that nearly every client sends.
+    /// Parses complete arguments in the form used by nearly every client.
     #[inline]
     fn parse_plain(&mut self, input: &[u8]) {
         let most = match self.limits.authenticated {
@@ -288,7 +292,7 @@ impl RequestParser {
         let Some(line) = self.length_line(input, ProtocolError::TooBigBulkCount)? else {
             return Ok(None);
         };
-        // The first byte of an empty line is its `\r`, which the error message shows as a blank.
+        // The first byte of an empty line is its `\r`, which the error message shows as a space.
         match line.first().copied().unwrap_or(b'\r') {
             b'$' => {}
             other => return Err(ProtocolError::ExpectedDollar(other)),
@@ -309,8 +313,8 @@ impl RequestParser {
         Ok(len_in_bytes)
     }
 
-    /// Returns the line at `position` without its end (`\r` and one byte), if it is complete, and
-    /// advances past it.
+    /// Returns the line at `position` without its end (`\r` and one byte) if the line is complete,
+    /// and advances past the line.
     #[cold]
     fn length_line<'a>(
         &mut self,
@@ -321,7 +325,7 @@ impl RequestParser {
         let Some(len) = self.find_end(input, b'\r', too_big)? else {
             return Ok(None);
         };
-        // The byte after `\r` must have arrived, but Redis ignores its value.
+        // The byte after `\r` must have arrived, but its value is ignored, as in Redis.
         if input.len() < start + len + 2 {
             return Ok(None);
         }
@@ -349,12 +353,12 @@ impl RequestParser {
         })
     }
 
-    /// Returns the length of the line at `position` up to `end`. Searches only bytes that have not
-    /// been searched before.
+    /// Returns the length of the line at `position`, which ends with `end`. Searches only bytes
+    /// that have not been searched before.
     ///
-    /// A NUL byte hides everything after it, as in Redis' use of strchr: such a line has no end and
-    /// runs into the limit, like 64 KiB without a line end. Unlike in Redis, the result does not
-    /// depend on how the bytes were fragmented in transit.
+    /// A NUL byte hides everything after it, as it does in Redis, which uses strchr. Such a line
+    /// has no end and exceeds the limit, like 64 KiB without a line end. Unlike in Redis, the
+    /// result does not depend on how the bytes were fragmented in transit.
     fn find_end(
         &mut self,
         input: &[u8],
@@ -380,11 +384,11 @@ impl RequestParser {
     }
 }
 
-/// Parses `<kind><digits>\r` and one byte at `at` in the form that nearly every client sends: one
-/// to seven digits without a leading zero. Returns the number and the offset after it, or `None`
-/// for any other form.
-// Forced inlining into both callers, each with a constant kind, saves a measured fifth of a
-// command's time.
+/// Parses `<kind><digits>\r` and one byte at `at`, in the form used by nearly every client: one to
+/// seven digits without a leading zero. Returns the number and the offset after the parsed bytes,
+/// or `None` if the input has any other form.
+// Forced inlining into both callers, each of which passes a constant kind, saves a measured fifth
+// of the time per command.
 #[inline(always)]
 fn short_length(input: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let line = input.get(at..)?;
@@ -410,7 +414,7 @@ fn short_length(input: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     }
 }
 
-/// The arguments of a command, as slices of the receive buffer.
+/// The arguments of a command, as slices of the receive buffer or of a copy.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     bytes: &'a [u8],
@@ -418,13 +422,13 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The number of arguments, including the command's name.
+    /// Returns the number of arguments, including the command's name.
     #[inline]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Whether there are no arguments, which is never true of a command.
+    /// Returns whether there are no arguments, which is never the case for a command.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
@@ -438,7 +442,7 @@ impl<'a> Args<'a> {
         self.spans
     }
 
-    /// Returns the argument at `index`; the command's name has index 0.
+    /// Returns the argument at `index`. The command's name has index 0.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.spans.get(index).map(|span| &self.bytes[span.range()])
@@ -465,7 +469,7 @@ impl Index<usize> for Args<'_> {
     /// Returns the argument at `index`.
     ///
     /// # Panics
-    /// If there is no such argument.
+    /// If `index` is out of range.
     #[inline]
     fn index(&self, index: usize) -> &[u8] {
         &self.bytes[self.spans[index].range()]

@@ -1,10 +1,11 @@
-//! Unit tests of the request parser: accepted forms, errors, and the work for fragmented input.
+//! Unit tests of the request parser: accepted forms, errors, and the amount of work for fragmented
+//! input.
 
 use super::*;
 use std::cell::Cell;
 
 thread_local! {
-    /// The number of bytes that parsers of this thread have searched for line ends.
+    /// The number of bytes that parsers on this thread have searched for line ends.
     pub(super) static SEARCHED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -45,7 +46,8 @@ fn parse_cut(
     (commands, None)
 }
 
-/// Parses `input` whole, byte by byte, and cut once at every position; all results must be equal.
+/// Parses `input` in one piece, byte by byte, and cut once at every position. All results must be
+/// equal.
 fn parse_every_way(limits: Limits, input: &[u8]) -> (Commands, Option<ProtocolError>) {
     let whole = parse_cut(limits, input, std::iter::empty());
     assert_eq!(parse_cut(limits, input, 0..input.len()), whole, "by bytes");
@@ -223,7 +225,7 @@ fn steady_state_allocates_nothing_and_a_peak_is_freed() {
     parser.parse(&command).expect("valid");
     assert!(parser.allocated() <= (KEPT_SPANS + 1) * size_of::<Span>());
 
-    // An announced count alone reserves no memory.
+    // An announced count alone must not reserve memory.
     let mut parser = RequestParser::default();
     parser.parse(b"*2147483647\r\n").expect("valid");
     assert_eq!(parser.allocated(), 0);

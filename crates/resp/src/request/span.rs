@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The position of an argument: `len` bytes from byte `start` on.
+/// The position of an argument: `len` bytes, starting at byte `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The offset of the first byte.

@@ -1,4 +1,4 @@
-//! A private `redis-server` for a test, on a Unix socket in a temporary directory.
+//! Runs a private `redis-server` for a test, on a Unix socket in a temporary directory.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,8 +13,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server. Prints why the test is skipped and returns `None` if redis-server is
-    /// missing or not version 7.0.
+    /// Starts a server. If redis-server is missing or not version 7.0, prints the reason for
+    /// skipping the test and returns `None`.
     pub(crate) fn start(options: &[&str]) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let version = Command::new("redis-server").arg("--version").output();
@@ -23,7 +23,7 @@ impl Server {
             Err(_) => "none".into(),
         };
         if !version.contains(" v=7.0.") {
-            // Written straight to standard error, because the test harness hides the output of
+            // Write directly to standard error, because the test harness hides the output of
             // passing tests.
             let _ = writeln!(
                 std::io::stderr(),
@@ -36,7 +36,7 @@ impl Server {
         let name = format!("undercroft-resp-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).expect("a directory for the server");
-        // The kernel kills the server when the test's thread ends, however it ends.
+        // The kernel kills the server when the test's thread ends, for whatever reason.
         let process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "redis-server"])
             .args(["--port", "0", "--unixsocket", "socket", "--save", ""])
@@ -67,7 +67,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The server has nothing to save, so it can be killed.
+        // The server has no data to save, so it can be killed.
         let _ = self.process.kill();
         let _ = self.process.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
@@ -82,7 +82,8 @@ pub(crate) fn answers(server: &Server, input: &[u8]) -> Vec<u8> {
     std::thread::scope(|scope| {
         // A separate thread writes, so that full buffers cannot block both sides.
         scope.spawn(move || {
-            // After a protocol error the server closes early; only its output before that counts.
+            // After a protocol error, the server closes the connection early. Only its output
+            // before that is compared.
             let _ = writer.write_all(input);
             let _ = writer.shutdown(std::net::Shutdown::Write);
         });
