@@ -183,7 +183,7 @@ $inChild = static function (string $running) use ($client, $calls, $url, $option
         // If the parent has watches or subscriptions, the child's first call must throw.
         $client->get('none');
     } catch (Throwable $error) {
-        $failed = $error instanceof ConnectionException && str_contains($error->getMessage(), 'forked')
+        $failed = $error instanceof ConnectionException && str_contains($error->getMessage(), 'parent process')
             ? '' : get_debug_type($error) . " {$error->getMessage()}";
     }
     $failed = $failed ?: trouble($calls, $client, $own) ?: trouble($calls, new Client($url, $options), "$own-new");

@@ -181,35 +181,6 @@ fn read_commits(root: &Path) -> Vec<Commit> {
         .collect()
 }
 
-/// Returns the commits made after the rule for commits was added. Returns none if there is no git
-/// history, and only the fetched commits in a shallow clone.
-fn read_commits(root: &Path) -> Vec<Commit> {
-    let git = |words: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(root).args(words).output();
-        let output = output.ok().filter(|output| output.status.success());
-        output.map_or_else(String::new, |output| {
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        })
-    };
-    let rule = "tools/tidy/src/commits.rs";
-    let added = git(&["log", "--diff-filter=A", "--format=%H", "--", rule]);
-    let Some(first) = added.lines().last() else {
-        return Vec::new();
-    };
-    let separated = "--format=%h%x00%s%x00%b%x00%x01";
-    let log = git(&["log", "--no-merges", separated, &format!("{first}..HEAD")]);
-    log.split('\u{1}')
-        .filter_map(|entry| {
-            let mut parts = entry.trim_start().split('\0').map(str::to_owned);
-            Some(Commit {
-                hash: parts.next().filter(|hash| !hash.is_empty())?,
-                subject: parts.next()?,
-                body: parts.next()?,
-            })
-        })
-        .collect()
-}
-
 /// Returns `path` relative to `root`, with `/` as the separator. A path outside `root` is
 /// unchanged.
 fn relative(root: &Path, path: &Path) -> String {

@@ -290,13 +290,13 @@ static void pointers(void)
     REFUSED(uc_feed_add(store, "r", 1, 0, 1, NULL, SIZE, NULL, 0, NULL), UC_MISUSE, "");
     REFUSED(uc_feed_add(store, "r", 1, 0, SIZE_MAX, value, SIZE, NULL, 0, NULL), UC_MISUSE, "");
     REFUSED(uc_feed_add(store, "r", 1, 0, SIZE_MAX / 2, value, 4, room, 4, NULL), UC_MISUSE, "");
-    REFUSED(uc_feed_add(store, "r", 1, 0, 1, value, SIZE, odd, 3, NULL), UC_MISUSE, "that 4 divides");
+    REFUSED(uc_feed_add(store, "r", 1, 0, 1, value, SIZE, odd, 3, NULL), UC_MISUSE, "aligned to 4 bytes");
     REFUSED(uc_feed_range(NULL, "r", 1, 0, 1, NULL, value, SIZE, NULL, 0, &found), UC_MISUSE, "");
     REFUSED(uc_feed_range(store, NULL, 1, 0, 1, NULL, value, SIZE, NULL, 0, &found), UC_MISUSE, "");
     REFUSED(uc_feed_range(store, "r", 1, 0, 1, NULL, NULL, SIZE, NULL, 0, &found), UC_MISUSE, "");
     REFUSED(uc_feed_range(store, "r", 1, 0, 1, NULL, value, SIZE, NULL, 0, NULL), UC_MISUSE, "");
     REFUSED(uc_feed_range(store, "r", 1, 0, SIZE_MAX, NULL, value, SIZE, NULL, 0, &found), UC_MISUSE, "");
-    REFUSED(uc_feed_range(store, "r", 1, 0, 1, NULL, value, SIZE, odd, 3, &found), UC_MISUSE, "that 4 divides");
+    REFUSED(uc_feed_range(store, "r", 1, 0, 1, NULL, value, SIZE, odd, 3, &found), UC_MISUSE, "aligned to 4 bytes");
     query.filter_length = 3;
     REFUSED(uc_feed_range(store, "r", 1, 0, 1, &query, value, SIZE, NULL, 0, &found), UC_MISUSE, "");
     REFUSED(uc_feed_count(store, "r", 1, NULL, NULL), UC_MISUSE, "");

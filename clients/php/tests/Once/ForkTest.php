@@ -53,7 +53,7 @@ final class ForkTest extends TestCase
     public function testAChildDoesNotInheritWatches(array $options): void
     {
         $told = Forked::run('watch', self::$tcp, $options);
-        self::assertStringContainsString('forked', $told['child'][0]);
+        self::assertStringContainsString('parent process', $told['child'][0]);
         self::assertSame('1', $told['child'][1], 'nothing of the transaction ran, and the next call connects');
         self::assertSame([2], $told['ran'], 'the parent still watches');
     }
@@ -63,7 +63,7 @@ final class ForkTest extends TestCase
     {
         $told = Forked::run('subscription', self::$tcp, $options);
         self::assertSame('of the child', $told['parent']);
-        self::assertStringContainsString('forked', $told['child'][0]);
+        self::assertStringContainsString('parent process', $told['child'][0]);
         self::assertSame(['', 'subscribe', 'of the child'], array_slice($told['child'], 1));
     }
 

@@ -70,7 +70,7 @@ final class LoadingTest extends TestCase
             'TypeError'];
         yield 'taken names' => ['class Mine extends Undercroft\Command { public function words(array $words): array {
             return []; } } try { $client->register("lpush", new Mine()); } catch (Undercroft\ArgumentException $error) {
-            echo $error->getMessage(); }', 'expected a name that no method has, got lpush'];
+            echo $error->getMessage(); }', 'expected a name that is not a method, got lpush'];
         yield 'prefixes' => ['
             $own = new Undercroft\Client($client->connection(), ["prefix" => "p:", "serializer" => "json"]);
             $own->lPush("l", [[1]]); echo json_encode([$own->lIndex("l", 0), $client->lIndex("p:l", 0),

@@ -85,7 +85,7 @@ impl Batch {
     }
 }
 
-/// What the input contains after a batch.
+/// The content of the input after a batch.
 enum Behind {
     /// Possibly more complete commands.
     More,
