@@ -1,11 +1,11 @@
-"""The main use case on real input: many processes, one store, one of them killed.
+"""Demonstrates the main use case on real data: many processes, one store, one of them killed.
 
-Loads Python's unicodedata into a fresh store in shared memory: names as strings, categories as
-sets, code points by the length of their names as a sorted set, and lists of code points to work on.
-Four Python workers look names up, count their words and write the results. At the same time a Rust
-process uses the store, as do redis-py and redis-cli through ``undercroft serve``. One worker is
-killed in the middle of a write. At the end everything is checked, and the times of operations are
-shown next to those of a Redis server, if one is installed.
+Loads Python's unicodedata into a new store in shared memory: names as strings, categories as sets,
+code points by the length of their names as a sorted set, and lists of code points to process. Four
+Python workers look names up, count their words and write the results. At the same time a Rust
+process uses the store, and redis-py and redis-cli use it through ``undercroft serve``. One worker
+is killed in the middle of a write. Finally all data is checked, and the duration of operations is
+compared with a Redis server, if one is installed.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from demo.screen import Progress, heading, line, table, verdict
 ROOT = Path(__file__).parents[1]
 PARTS = Path(__file__).parent / "demo"
 WORKERS = 4
-BLOCK = 200  # names that a worker takes at a time
+BLOCK = 200  # names in a worker's batch
 BY_LENGTH = "by length of name"
-STEP = 0.1  # seconds between two measurements of the workers' pace
+STEP = 0.1  # seconds between two measurements of the workers' speed
 Names = dict[str, str]
 
 
 def load(r: undercroft.Redis) -> tuple[Names, int]:
-    """Store all named code points, a block per transaction; return names and number of blocks."""
+    """Store all named code points in transactions; return names and number of transactions."""
     names: Names = {}
     blocks, seconds = 0, 0.0
     progress = Progress(sys.maxunicode + 1)
@@ -83,7 +83,7 @@ def category(point: str) -> str:
 
 
 def categories(r: undercroft.Redis) -> list[str]:
-    """Return the keys of the sets of code points."""
+    """Return the keys of the sets that contain code points by category."""
     return sorted(r.scan_iter("category:*", count=10_000))
 
 
@@ -100,7 +100,7 @@ def redis_cli(socket: Path, *commands: list[str]) -> None:
 
 
 def pace(r: undercroft.Redis, seconds: float) -> list[float]:
-    """Return how many names per second all workers look up, for each step of a period."""
+    """Return the total number of names that workers look up per second, for each interval."""
     found = []
     before, since = int(r.get("names") or 0), time.perf_counter()
     for _ in range(round(seconds / STEP)):
@@ -112,12 +112,12 @@ def pace(r: undercroft.Redis, seconds: float) -> list[float]:
 
 
 def state_of(pid: int) -> str:
-    """Return the letter of a process's state: R, S, T ..."""
+    """Return the letter of a process's state, such as R, S or T."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
 
 
 def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str]) -> str:
-    """Kill a worker while it holds locks according to `undercroft stat`; return what it held."""
+    """Kill a worker while `undercroft stat` shows that it holds locks; return those locks."""
     for attempt in range(1, 201):
         victim.send_signal(signal.SIGSTOP)
         wait_for(lambda: state_of(victim.pid) == "T", "SIGSTOP")
@@ -142,7 +142,7 @@ def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str])
 
 
 def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: int) -> bool:
-    """Check the store's structure, and every value against unicodedata."""
+    """Check the store's structure, and compare every value with unicodedata."""
     good = verdict("structure", True, output_of(binary, "check", "--store", store))
     wrong = turns_wrong = 0
     for number in range(r.exists(*[f"block:{at}" for at in range(len(names) // BLOCK + 1)])):
@@ -158,13 +158,14 @@ def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: in
     good &= verdict("torn writes", torn + turns_wrong == 0, f"{torn + turns_wrong} seen")
     total = int(r.get("names") or 0)
     each = [int(r.get(f"names:worker {number}") or 0) for number in range(1, WORKERS + 1)]
-    # The killed worker may have died between its two increments.
+    # A difference of one block is possible, because the worker may have died between its two
+    # increments.
     text = f"the shared counter is {total:,}, but the workers' counters add up to {sum(each):,}"
     return verdict("counters", total - sum(each) in (0, BLOCK), text) and good
 
 
 def check_collections(r: undercroft.Redis, names: Names) -> bool:
-    """Check every member of the sets and of the sorted set against unicodedata."""
+    """Compare every member of the sets and of the sorted set with unicodedata."""
     wrong = found = 0
     for key in categories(r):
         members = r.smembers(key)
@@ -178,7 +179,7 @@ def check_collections(r: undercroft.Redis, names: Names) -> bool:
 
 
 def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> dict[str, float]:
-    """Show the time of operations, in this process and over sockets; return the time of a GET."""
+    """Show the duration of operations, in this process and over sockets; return that of a GET."""
     with contextlib.ExitStack() as stack:
         clients: dict[str, timing.Client] = {"this process": r}
         if shutil.which("redis-server"):
@@ -208,7 +209,7 @@ def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) ->
 
 
 def run(binaries: Path, directory: Path) -> bool:
-    """Run the whole demo on a store in a directory; return whether everything was right."""
+    """Run the complete demo on a store in a directory; return whether every check passed."""
     store, socket, binary = directory / "store", directory / "socket", binaries / "undercroft"
     python = sys.executable
     with contextlib.ExitStack() as stack:
@@ -311,7 +312,7 @@ def main() -> int:
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     started = time.monotonic()
     try:
-        # A container's /tmp is often an overlay file system, on which a store is refused.
+        # A container's /tmp is often an overlay file system, which stores do not support.
         with tempfile.TemporaryDirectory(prefix="undercroft-demo-", dir="/dev/shm") as directory:
             good = run(binaries, Path(directory))
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/bench.sh TABLE [OPTION...]
-# Measures one table of bench/ on this machine, together with the installed peers.
-# QUICK=1 takes a short measurement; options go to bench/run.py (--only server ...).
+# Measures one table of bench/ on this machine, including the installed peers. QUICK=1 shortens the
+# measurement. Options are passed to bench/run.py (--only server ...).
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -19,7 +19,7 @@ if [[ $table == php ]]; then
     scripts/php-extension.sh build
 fi
 if [[ $table == cache ]]; then
-    # The peers are many crates that nothing else needs, so they are built separately.
+    # Build the peers separately, because they are many crates that nothing else needs.
     say "building target/release/undercroft-bench-cache"
     cargo build --release --locked --manifest-path bench/cache/Cargo.toml
 fi

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/build.sh [PROFILE]
-# Builds target/PROFILE/undercroft (default: release) with the demo's Rust process next to it, and a
-# .venv/bin/python that imports undercroft.
+# Builds target/PROFILE/undercroft (default: release), the demo's Rust process in the same
+# directory, and a .venv/bin/python that can import undercroft.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -2,8 +2,8 @@
 # Usage: scripts/c.sh [storm]
 # Installs the C library into target/test/c and tests it there: the exported symbols, every program
 # of clients/c/tests as C11, as C++17, with sanitizers and under valgrind, a storm of kill -9,
-# changes in the middle of reads, and the examples. UNDERCROFT_SEED repeats a storm. With `storm`,
-# it only runs the storm with ten times as many kills, and children that are forked under load.
+# changes during reads, and the examples. UNDERCROFT_SEED repeats a storm. With `storm`, it runs
+# only the storm, with ten times as many kills, and tests children that are forked under load.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -20,7 +20,7 @@ export PKG_CONFIG_SYSROOT_DIR=$place PKG_CONFIG_PATH=$place/usr/lib/pkgconfig
 export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
 export LD_LIBRARY_PATH=$place/usr/lib
 have pkg-config && read -ra flags <<<"$(pkg-config --cflags --libs undercroft)"
-# Use pkg-config's usual output if it is not installed.
+# If pkg-config is not installed, use its usual output.
 [[ ${flags[*]:-} ]] || flags=("-I$place/usr/include" "-L$place/usr/lib" -lundercroft)
 warnings=(-Wall -Wextra -Werror -pedantic -g -O1)
 c=(cc -std=c11 -D_GNU_SOURCE)
@@ -36,14 +36,14 @@ build() {
     "${compiler[@]}" "${warnings[@]}" "${@:4}" -o "$place/bin/$3" "$2" "${flags[@]}" -pthread
 }
 
-# try PROGRAM ARGUMENT...: runs a program on a fresh store, through the command in $by.
+# try PROGRAM ARGUMENT...: runs a program on a new store, with the command in $by.
 by=()
 try() {
     rm -f "$stores/store"
     "${by[@]}" "$place/bin/$1" "$stores/store" "${@:2}" || fail "$1 failed${by[0]:+, by ${by[0]}}"
 }
 
-# storm KILLS: three programs write and three read, and they are killed one after another.
+# storm KILLS: runs three writing and three reading programs, and kills them one after another.
 storm() {
     say "kill -9"
     build "${c[@]}" -- clients/c/tests/robustness/storm.c storm
@@ -53,8 +53,8 @@ storm() {
 
 fork_load() {
     say "children forked under load"
-    # Run without the address sanitizer: a fork during other threads' calls may copy its internal
-    # locks while they are held.
+    # Run without the address sanitizer: a fork during other threads' calls can copy its internal
+    # locks while they are locked.
     build "${c[@]}" -- clients/c/tests/robustness/fork_load.c fork_load
     try fork_load
 }
@@ -69,7 +69,7 @@ say "exported names"
 wanted=clients/c/tests/exports.txt
 library=$place/usr/lib/libundercroft.so
 exported() { nm "$@" | awk 'NF == 3 { print $3 }' | LC_ALL=C sort; }
-# The feature `races`, which release builds lack, adds two functions.
+# The feature `races` adds two functions, which release builds do not export.
 with_races=$place/exports.txt
 printf '%s\n' uc_test_change_reads uc_test_panic | cat "$wanted" - | LC_ALL=C sort >"$with_races"
 exported --dynamic --defined-only "$library" |
@@ -101,13 +101,14 @@ say "at the end of a thread and of the process"
 build "${c[@]}" -- clients/c/tests/robustness/ends.c ends
 try ends
 build "${c[@]}" -- clients/c/tests/robustness/ends.c ends-sanitized -fsanitize=address,undefined -fno-sanitize-recover=all
-# Memory that a thread allocates after its destructors have run is never freed.
+# Disable leak detection: memory that a thread allocates after its destructors have run is never
+# freed.
 ASAN_OPTIONS=detect_leaks=0 try ends-sanitized
 
 fork_load
 
 say "without memory"
-# Run without sanitizers, which need much address space themselves.
+# Run without sanitizers, which need much address space.
 build "${c[@]}" -- clients/c/tests/robustness/memory.c memory
 try memory
 
@@ -122,7 +123,7 @@ fi
 say "with the static library"
 exported --defined-only --extern-only "$place/usr/lib/libundercroft.a" |
     diff "$with_races" - || fail "the static library exports other names than $wanted"
-# Link a program that has its own Lua, allocators and Rust library.
+# Link a program with its own Lua, allocators and Rust library.
 echo 'int lua_newstate, luaL_openlibs, rust_eh_personality, mi_malloc, ZSTD_compress, LZ4_compress_default;' \
     >"$place/others.c"
 static=("${flags[@]/-lundercroft/-l:libundercroft.a}")
@@ -131,8 +132,9 @@ LD_LIBRARY_PATH='' try static
 
 if have valgrind; then
     say "under valgrind"
-    # valgrind runs one thread at a time, so tests whose threads poll for each other's progress
-    # would take minutes. A process stopped under valgrind may hold valgrind's own locks.
+    # Omit some tests: valgrind runs one thread at a time, so tests whose threads poll for each
+    # other's progress take minutes. A process that is stopped under valgrind may hold valgrind's
+    # own locks.
     by=(valgrind --quiet --error-exitcode=9 --leak-check=full "--show-leak-kinds=definite,indirect"
         "--errors-for-leak-kinds=definite,indirect")
     for test in strings feeds objects commands misuse messages limits removed waiting; do
@@ -147,7 +149,7 @@ storm "${UNDERCROFT_C_KILLS:-200}"
 
 say "changes during reads, writes that run twice"
 build "${c[@]}" -- clients/c/tests/robustness/second_try.c second_try
-# The panic is intended.
+# Suppress the backtrace, because the test panics on purpose.
 RUST_BACKTRACE=0 try second_try
 export UNDERCROFT_RERUN=1
 for test in "${tests[@]##*/}"; do
@@ -173,7 +175,7 @@ done
 rm -f "$stores/store"
 expect $'made:  <h1>Page 7</h1>\nfound: <h1>Page 7</h1>' "$place/bin/cache" "$stores/store" 7
 expect "$(printf 'done: job %d\n' {1..12})" sorted "$place/bin/jobs" "$stores/store"
-# The first program of the guide and of the header must be identical.
+# The first program of the guide must equal the first program of the header.
 awk '/^```$/ { exit } shown; /^```c$/ { shown = 1 }' docs/c.md >"$place/first.c"
 sed -n 's/^ \*     \(#include <stdio\.h>\)$/\1/; /^#include <stdio/,/^ \*     }$/ { s/^ \*     //; s/^ \*$//; p }' \
     clients/c/undercroft.h >"$place/header.c"
@@ -192,8 +194,8 @@ target/debug/undercroft exec --create --store "$stores/samples" RPUSH queue firs
 samples=0
 for sample in "$place"/samples/*.c; do
     sed -i "s|undercroft://[a-z]*|$stores/samples|" "$sample"
-    # A sample that is only part of a program becomes the end of a program with an open store and
-    # the names that samples assume.
+    # Complete a sample that is only part of a program with an open store and the names that samples
+    # assume.
     code=$(<"$sample")
     [[ $code == *$'\nint main('* ]] || cat >"$sample" <<SAMPLE
 #include <stdio.h>
@@ -223,7 +225,7 @@ if have go && have pkg-config; then
 else
     skip "the example in Go: go or pkg-config is not installed"
 fi
-# Only fetching may fail, if there is no network.
+# Only the download may fail, if the network is unavailable.
 if have npm && cp -R examples/node "$place/node" &&
     (cd "$place/node" && npm install --no-audit --no-fund --loglevel=error); then
     LIBRARY=$library expect \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the whole kill test, of which `make test` runs a part: every integration test whose name
-# begins with "crash" or "races", without any shortcuts.
+# Runs the complete kill test, of which `make test` runs a part: every integration test whose name
+# begins with "crash" or "races", without shortcuts.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -10,8 +10,8 @@ tests=(crates/*/tests/{crash,races}*)
 ((${#tests[@]})) || fail "found no kill tests: no file matches crates/*/tests/crash*"
 scripts/setup/environment.sh
 export UNDERCROFT_CRASH=full
-# Test one package at a time: fail points that one package's tests enable must not be compiled into
-# the code that another package's tests step through.
+# Test one package at a time: one package's fail points must not be compiled into the code that
+# another package's tests step through.
 mapfile -t crates < <(printf '%s\n' "${tests[@]%/tests/*}" | sort -u)
 for crate in "${crates[@]}"; do
     say "$crate"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the main use case on real input; see examples/demo.py for what it does. It announces each
-# step, and how long it takes on two cores.
+# Runs the main use case on real data, as described in examples/demo.py. It announces each step and
+# its expected duration on two cores.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

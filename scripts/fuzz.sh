@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes every target, or the one named by TARGET, for FUZZ_SECONDS each (default 60). If a C++
-# compiler is installed, libFuzzer runs the targets, guided by coverage, on stable Rust; otherwise
-# they get random inputs. Inputs that libFuzzer finds interesting are kept in target/fuzz/. A
-# failing input is saved in fuzz/seeds/, so that `make test` runs it from then on.
+# Fuzzes every target, or only TARGET, for FUZZ_SECONDS each (default 60). If a C++ compiler is
+# installed, libFuzzer runs the targets with coverage guidance on stable Rust. Otherwise they get
+# random inputs. target/fuzz/ stores the inputs that libFuzzer finds interesting. A failing input is
+# saved in fuzz/seeds/, so that `make test` runs it from then on.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -17,13 +17,13 @@ if ! have c++; then
         --package undercroft-fuzz --test brief -- --nocapture
 fi
 
-# The flags that cargo-fuzz passes for `--sanitizer none`, all of them stable. The address sanitizer
-# is unstable, and would find little in code without `unsafe`.
+# The flags that cargo-fuzz passes for `--sanitizer none`, all of which are stable. The address
+# sanitizer is unstable, and finds little in code without `unsafe`.
 flags='-Cpasses=sancov-module -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing'
 for option in level=4 inline-8bit-counters pc-table trace-compares; do
     flags+=" -Cllvm-args=-sanitizer-coverage-$option"
 done
-# Naming the host as the target keeps these flags out of build scripts.
+# Specify the host as the target, so that these flags do not apply to build scripts.
 host=$(rustc -vV | sed -n 's/^host: //p')
 # Disable LTO, which conflicts with the sections of the instrumentation.
 RUSTFLAGS=$flags CARGO_PROFILE_RELEASE_LTO=off cargo build --release --locked --target "$host" \

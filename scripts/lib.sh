@@ -1,5 +1,5 @@
-# Functions and settings shared by the scripts in this folder and below. The file is sourced, never
-# run.
+# Functions and settings that the scripts in this folder and its subfolders source. The file is
+# never run.
 # shellcheck shell=bash
 
 set -euo pipefail
@@ -7,11 +7,11 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-# The README promises target/release/undercroft and .venv/bin/python, so both places are independent
-# of the caller's environment.
+# The README promises target/release/undercroft and .venv/bin/python, so both paths must not depend
+# on the caller's environment.
 export CARGO_TARGET_DIR="$root/target"
 export VIRTUAL_ENV="$root/.venv"
-# PyO3 asks an interpreter for its version; it must be the one that the tests use.
+# PyO3 queries an interpreter's version, which must be the version that the tests use.
 export PYO3_PYTHON="$VIRTUAL_ENV/bin/python"
 
 say() { printf '== %s\n' "$*"; }
@@ -29,11 +29,12 @@ skip() {
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Compiles everything that the tests need into target/debug, unless `make test` has already done so.
+# Compiles everything that the tests need into target/debug, unless `make test` has already compiled
+# it.
 built() { [[ ${UNDERCROFT_BUILT:-} ]] || scripts/test.sh --build; }
 
-# Succeeds if the interpreter of .venv imports the package. Runs outside the repository, so that
-# none of its directories is mistaken for the package.
+# Succeeds if the interpreter in .venv can import the package. Runs outside the repository, so that
+# Python does not mistake one of its directories for the package.
 imports_undercroft() {
     (cd / && "$VIRTUAL_ENV/bin/python" -c 'import undercroft') >/dev/null 2>&1
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks format, lints and types without changing anything, and stops at the first finding.
+# Checks format, lints and types without changing any file, and stops at the first finding.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

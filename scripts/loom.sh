@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Explores the loom models of the memory layer: every interleaving of a few threads with a bounded
-# number of preemptions, and broken variants that loom must reject.
+# Explores the loom models of the memory layer, which are interleavings of a few threads with a
+# bounded number of preemptions, and broken variants that loom must reject.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 scripts/setup/environment.sh
-# The flag reaches every crate, so this build has its own directory.
+# The flag applies to every crate, so this build uses a separate directory.
 export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$root/target/loom"
 exec cargo test --release --locked --package undercroft-memory --lib models -- --show-output

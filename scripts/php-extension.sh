@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Usage: scripts/php-extension.sh [build | install | storm]
-# Builds the PHP extension by phpize into target/php/undercroft.so, against the static C library,
+# Builds the PHP extension with phpize into target/php/undercroft.so, against the static C library,
 # and tests it: its classes (.phpt), under valgrind, in PHP-FPM. `build` only builds it. `install`
-# also puts it where PHP looks for extensions, with its .ini file, below DESTDIR. `storm` only kills
-# many workers of PHP-FPM. BUILT names the directory of an existing build of the C library, and
-# BUILT_RACES that of one with its feature "races".
+# also installs it in PHP's extension directory below DESTDIR, with its .ini file. `storm` only
+# kills many PHP-FPM workers. BUILT specifies the directory of an existing build of the C library,
+# and BUILT_RACES that of a build with its feature "races".
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -31,7 +31,7 @@ rm -rf "$place/build/tests"
 cp -R clients/php/extension/. "$place/build/"
 (
     cd "$place/build"
-    # The configuration is kept until config.m4 changes.
+    # Configure again only if config.m4 has changed.
     if [[ ! -f Makefile || config.m4 -nt Makefile ]]; then
         phpize
         UNDERCROFT_LIBRARY=$built/libundercroft_c.a UNDERCROFT_INCLUDE=$root/clients/c \
@@ -44,7 +44,7 @@ cp -R clients/php/extension/. "$place/build/"
 }
 cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 ! have strip || strip --strip-debug "$place/undercroft.so"
-# storm KILLS: kills workers of PHP-FPM.
+# storm KILLS: kills PHP-FPM workers.
 storm() {
     if have nginx && compgen -c php-fpm >/dev/null; then
         say "in PHP-FPM with nginx, with workers killed"
@@ -64,8 +64,8 @@ case ${1:-} in
         ;;
     install)
         extensions=${DESTDIR:-}$(php-config --extension-dir)
-        # Debian has a directory for the .ini files of modules, which phpenmod links; elsewhere PHP
-        # reads a single directory.
+        # Debian has a directory for the .ini files of modules, which phpenmod links. Other systems'
+        # PHP reads a single directory.
         scanned=$(php-config --ini-dir 2>/dev/null || true)
         modules=/etc/php/$(php -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')/mods-available
         [[ ! -d $modules ]] || scanned=$modules
@@ -113,7 +113,7 @@ fi
 
 storm "${UNDERCROFT_PHP_KILLS:-60}"
 
-# Use the library with changes in the middle of reads, which scripts/c.sh builds as well.
+# Use the library that changes the store during reads, which scripts/c.sh builds as well.
 say "changes during reads, writes that run twice"
 races=${BUILT_RACES:-}
 if [[ ! $races ]]; then

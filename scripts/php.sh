@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Usage: scripts/php.sh [storm]
 # Tests the PHP extension and the PHP client. Tests that concern only PHP run once. The tests of
-# every command family run on a Redis server by RESP2 and RESP3, on `undercroft serve`, and with the
-# extension on a Redis server and on a store. Three of these runs use a locale that writes 1.5 as
-# 1,5.
-# UNDERCROFT_SEED repeats a random test. With `storm`, only these tests run: killed workers of
-# PHP-FPM, and children that are forked under load.
+# every command family run on a Redis server with RESP2 and RESP3, on `undercroft serve`, and with
+# the extension on a Redis server and on a store. Three of these runs use a locale that writes 1.5
+# as 1,5.
+# UNDERCROFT_SEED repeats a random test. With `storm`, only the storm tests run: killed PHP-FPM
+# workers, and children that are forked under load.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -28,13 +28,13 @@ fi
 extension=$root/target/php/undercroft.so
 
 cd clients/php
-# Keep the tests from writing to the caller's stores and servers.
+# Prevent the tests from writing to the caller's stores and servers.
 unset UNDERCROFT_STORE UNDERCROFT_EXTENSION UNDERCROFT_URL
 
 mkdir -p "$root/target/test"
-# suite NAME ENGINE OPTION...: runs a suite by phpunit with these options, and repeats what it
-# skipped. PHP loads the extension if UNDERCROFT_EXTENSION names its file, and then also opcache,
-# which loads the client's methods in another way.
+# suite NAME ENGINE OPTION...: runs a suite with phpunit and these options, and repeats which tests
+# it skipped. If UNDERCROFT_EXTENSION names the extension's file, PHP loads the extension and
+# opcache, which loads the client's methods in another way.
 suite() {
     local log=$root/target/test/phpunit.log
     say "PHP: $1 on $2"
@@ -47,8 +47,8 @@ suite() {
 }
 
 # abroad NAME COMMAND...: runs a suite in a program that has set the locale NAME. de_DE writes 1.5
-# as 1,5; tr_TR does too, and has a different capital for the letter i. If the locale cannot be
-# made, the suite runs without it.
+# as 1,5. tr_TR does too, and its capital letter for i differs. If the locale cannot be created, the
+# suite runs without it.
 locales=$root/target/test/locales
 abroad() {
     local name=$1
@@ -91,7 +91,7 @@ fi
 if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Component/Cache &&
     -d /usr/share/php/Illuminate/Queue ]]; then
     suite ecosystem served
-    # The embedded run omits php-cache's suites, which mostly wait and do not differ there.
+    # The embedded run omits php-cache's suites, which mostly wait and behave alike there.
     if [[ -f $extension ]]; then
         UNDERCROFT_EXTENSION=$extension suite ecosystem embedded --filter 'Laravel|Session|CachesTest'
         ! have redis-server || UNDERCROFT_EXTENSION=$extension suite ecosystem native --filter Session
@@ -101,7 +101,7 @@ else
         "php-illuminate-queue are not installed"
 fi
 
-# visit URL OPTION...: serves the guest book by PHP-FPM with its data at URL, and visits it in a
+# visit URL OPTION...: serves the guest book with PHP-FPM and its data at URL, and visits it in a
 # browser.
 visit() {
     local place port server

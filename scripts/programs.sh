@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: scripts/programs.sh [--only NAME] [--write]
 # Runs the programs of conformance/programs on redis-server, on `undercroft serve` and embedded,
-# each in the environment of its language. Missing or stale environments are made in
-# target/programs/. An environment that cannot be made is skipped with a message. Options go to
+# each in its language's environment. Missing or stale environments are created in target/programs/.
+# An environment that cannot be created is skipped with a message. Options are passed to
 # conformance/programs/run.py.
 
 # shellcheck source=scripts/lib.sh
@@ -18,8 +18,8 @@ programs=conformance/programs
 places=target/programs
 mkdir -p "$places" target/test
 
-# environment NAME MAKE FILE...: runs MAKE with the place to make an environment that these files
-# describe, unless it is up to date.
+# environment NAME MAKE FILE...: unless the environment that these files describe is up to date,
+# runs MAKE with its directory to create it.
 environment() {
     local name=$1 make=$2 place=$places/$1 log=target/test/programs-$1.log
     shift 2
@@ -61,13 +61,13 @@ make_java() {
 }
 
 version_ruby() { ruby --version; }
-# The system's packages are used: there is nothing to make, but their versions must match.
+# Use the system's packages. Nothing is created, but the versions must match.
 make_ruby() {
     ruby -e 'File.read(ARGV[0]).scan(/^gem "(.*)", "(.*)"/) { |name, version| gem name, version }' "$2"
 }
 
 # language NAME PROGRAMS TOOL...: succeeds if the tools that this language's programs need are
-# installed. Without them, even an existing environment is useless.
+# installed. Without these tools, even an existing environment is useless.
 language() {
     local name=$1 those=$2 tool
     for tool in "${@:3}"; do

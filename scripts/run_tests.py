@@ -1,6 +1,6 @@
-"""Run every test, several programs at a time, and report which tests ran and which were skipped.
+"""Runs every test, several programs at a time, and reports which tests ran and which were skipped.
 
-The output of each job is kept in ``target/test/``. The exit status is 0 only if all jobs passed.
+The output of each job is stored in ``target/test/``. The exit status is 0 only if all jobs passed.
 """
 
 import argparse
@@ -12,17 +12,17 @@ import time
 from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
 
-# The seconds available to `--quick`, in addition to compiling.
+# The seconds that `--quick` may use in addition to compiling.
 QUICK = 120
 
 
 def expected(job: Job, times: dict[str, float]) -> float:
-    """Return how many seconds a job is expected to take; a new one is assumed to be short."""
+    """Return the expected duration of a job in seconds. A new job is assumed to be short."""
     return times.get(job.title, 1.0)
 
 
 def quick(every: list[Job], times: dict[str, float], count: int) -> list[Job]:
-    """Return the jobs of changed sources, and as many others as fit into the time."""
+    """Return the jobs of changed sources, and as many other jobs as fit into the time."""
     changes = jobs.changed()
 
     def is_changed(job: Job) -> bool:

@@ -1,9 +1,9 @@
-"""Run storms, kill tests and random tests, one seed after another, while time remains.
+"""Runs storms, kill tests and random tests with one seed after another until the time is up.
 
-Each run prints its seed, and ``UNDERCROFT_SEED`` repeats it. The jobs take turns. The place where a
-soak stopped is kept in ``target/soak/state.json``, and the next soak continues from there. The
-first soak begins with a random job, or in CI with the first one. The exit status is 0 if no run
-failed.
+Each run prints its seed, and ``UNDERCROFT_SEED`` repeats it. The jobs alternate.
+``target/soak/state.json`` stores the position at which a soak stopped, and the next soak continues
+from there. The first soak begins with a random job, or in CI with the first job. The exit status is
+0 if no run failed.
 """
 
 import argparse
@@ -23,10 +23,10 @@ UNKNOWN = 120.0
 
 
 class Soak:
-    """The jobs of a soak in turn, and the time left."""
+    """The jobs that a soak runs in rotation, and the remaining time."""
 
     def __init__(self, every: list[Job], seconds: float) -> None:
-        """Continue where the last soak stopped."""
+        """Start at the position at which the last soak stopped."""
         self.end = time.monotonic() + seconds
         self.every = every
         self.started: Counter[str] = Counter()
@@ -37,7 +37,7 @@ class Soak:
         self.times: dict[str, float] = jobs.times() | state.get("times", {})
 
     def next(self) -> Job | None:
-        """Return the next job that fits into the time left, with a seed, or None."""
+        """Return the next job that fits into the remaining time, with a seed, or None."""
         left = self.end - time.monotonic()
         for _ in self.every:
             job = self.every[self.turn % len(self.every)]
@@ -53,7 +53,7 @@ class Soak:
         return self.started[job.title] > ended
 
     def keep(self) -> None:
-        """Save where this soak stopped, and how long the jobs took."""
+        """Save the position at which this soak stopped, and the durations of the jobs."""
         self.times |= {result.job.title: result.seconds for result in self.results}
         STATE.parent.mkdir(parents=True, exist_ok=True)
         state = {"turn": self.turn, "times": self.times}
@@ -61,7 +61,7 @@ class Soak:
 
 
 def main() -> int:
-    """Run a soak as the command line says."""
+    """Run a soak with the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="example: make soak MINUTES=60",

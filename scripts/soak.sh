@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/soak.sh [OPTION...]
-# Runs storms, kill tests and random tests for a while; options go to scripts/soak.py (see --help).
+# Runs storms, kill tests and random tests for a given time. Options are passed to scripts/soak.py
+# (see --help).
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: scripts/test.sh [OPTION...]
-# Runs all tests; options go to scripts/run_tests.py (see --help).
+# Runs all tests. Options are passed to scripts/run_tests.py (see --help).
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,9 +1,9 @@
-"""Run other people's programs on redis-server, on `undercroft serve`, and embedded.
+"""Runs third-party programs on redis-server, on `undercroft serve`, and embedded.
 
-`programs.toml` in this directory lists them. Each is a small file that does real work with a
-program, given a URL, and fails if any result is wrong. The table in docs/programs.md records the
-results. A run fails if its results differ from the page; --write updates the page. A program whose
-environment is missing is skipped, and its row stays.
+`programs.toml` in this directory lists the programs. Each is a small file that does real work with
+a package at a given URL, and fails if any result is wrong. The table in docs/programs.md records
+the results. A run fails if its results differ from the page; --write updates the page. A program
+whose environment is missing is skipped, and its table row is left unchanged.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / "target" / "programs"
-# Directories that programs in Python import from: the package, and `place`.
+# The directories from which Python programs import: the package, and `place`.
 PYTHON_PATH = (ROOT / "clients" / "python", HERE / "python")
 SERVER = ROOT / "target" / "debug" / "undercroft"
 PAGE = ROOT / "docs" / "programs.md"
@@ -36,11 +36,11 @@ HEAD = [
     "| program | what it does here | `undercroft serve` | in the process | how it is told |",
     "| --- | --- | --- | --- | --- |",
 ]
-# A container's /tmp is often an overlay file system, on which a store is refused.
+# A container's /tmp is often an overlay file system, which stores do not support.
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 REDIS, SERVE, EMBEDDED = KINDS = ("redis-server", "undercroft serve", "embedded")
 SECONDS = 60
-# The number of programs that run at the same time, each on its own servers.
+# The number of programs that run concurrently, each on separate servers.
 LANES = 2
 
 
@@ -54,7 +54,7 @@ class Program:
     packages: list[str]
     work: str
     told: str
-    # By kind: why the program does not work there, and why it is not run there.
+    # The reasons, by kind, why the program does not work there, and why it does not run there.
     fails: dict[str, str] = field(default_factory=dict)
     without: dict[str, str] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class Program:
         return [pinned(self.language, self.environment, package) for package in self.packages]
 
     def title(self) -> str:
-        """Return the program's name and version, and those of the packages that it depends on."""
+        """Return the names and versions of the program and of the packages on which it depends."""
         first, *others = self.versions()
         theirs = {"python": "redis-py", "node": "node-redis"}.get(self.language, "redis")
         names = [
@@ -94,11 +94,11 @@ class Program:
                 return ["java", "-cp", classes, file.stem, url]
 
     def is_here(self) -> bool:
-        """Return whether the environment is complete; its stamp is written last."""
+        """Return whether the environment is complete, as its stamp file shows."""
         return (ENVIRONMENTS / self.environment / "stamp").is_file()
 
 
-# The file in which a language pins its packages, and the pattern of a package's line in it.
+# The file in which a language pins its packages, and the pattern of a package's line in that file.
 PINS = {
     "python": ("python/requirements-{environment}.txt", r"^{package}==(\S+)$"),
     "node": ("node/package.json", r'"{package}": "([^"]+)"'),
@@ -120,7 +120,7 @@ def pinned(language: str, environment: str, package: str) -> str:
 
 
 def programs() -> list[Program]:
-    """Return all programs of the list."""
+    """Return all listed programs."""
     with (HERE / "programs.toml").open("rb") as file:
         return [Program(**entry) for entry in tomllib.load(file)["program"]]
 
@@ -166,7 +166,7 @@ class Server:
         return False
 
     def empty(self) -> bool:
-        """Remove all keys and scripts; return whether the server is alive."""
+        """Remove all keys and scripts; return whether the server is still running."""
         return self.answers("FLUSHALL", "+OK") and self.answers("SCRIPT FLUSH", "+OK")
 
     def stop(self) -> None:
@@ -187,7 +187,7 @@ def environment() -> dict[str, str]:
 
 @dataclass
 class Seen:
-    """The result of a program on one kind of place."""
+    """The result of a program on one kind of server or store."""
 
     right: bool
     cell: str
@@ -196,10 +196,10 @@ class Seen:
 
 
 class Lane:
-    """A server of each kind, on which programs run one after another."""
+    """One server of each kind, on which programs run one after another."""
 
     def __init__(self, stack: ExitStack) -> None:
-        """Start the servers, which are stopped at the end of the stack."""
+        """Start the servers, which stop when the exit stack closes."""
         self.directory = tempfile.mkdtemp(prefix="undercroft-programs-", dir=SCRATCH)
         stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
         self.servers = {}
@@ -208,7 +208,7 @@ class Lane:
             stack.callback(self.servers[kind].stop)
 
     def run(self, program: Program, kind: str) -> Seen:
-        """Run a program on a kind of place, which is empty before and after."""
+        """Run a program on one kind of server or store, which is emptied before and after."""
         if kind in program.without:
             return Seen(True, "-", f"{kind} -")
         store = Path(self.directory) / "embedded"
@@ -255,7 +255,7 @@ class Lane:
             except subprocess.TimeoutExpired:
                 output.write(f"ended after its limit of {SECONDS} s\n".encode())
             finally:
-                # Also kill processes that the program started and did not stop.
+                # Kill the processes that the program started and did not stop.
                 with suppress(ProcessLookupError):
                     os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
@@ -279,7 +279,7 @@ def row(program: Program, seen: dict[str, Seen]) -> str:
 
 
 def row_of(program: Program, lines: list[str]) -> str | None:
-    """Return a program's row on the page; its name precedes the version."""
+    """Return a program's row on the page, which starts with its name without a version."""
     start = re.compile(rf"\| {re.escape(program.name)} \d")
     return next((line for line in lines if start.match(line)), None)
 
@@ -291,7 +291,7 @@ def table(everything: list[Program], found: dict[str, str], before: list[str]) -
 
 
 def compare(everything: list[Program], found: dict[str, str], write: bool) -> list[str]:
-    """Write the page, or return the lines in which it differs."""
+    """Write the page, or return the lines that differ from it."""
     page = PAGE.read_text(encoding="utf-8")
     before = rows(page)
     lines = table(everything, found, before)
@@ -313,7 +313,7 @@ def compare(everything: list[Program], found: dict[str, str], write: bool) -> li
 
 
 def run_all(wanted: list[Program]) -> dict[str, dict[str, Seen]]:
-    """Run programs, several at a time; print and return their results."""
+    """Run programs, several at a time, and print and return their results."""
     waiting: queue.SimpleQueue[Program] = queue.SimpleQueue()
     for program in wanted:
         waiting.put(program)

@@ -1,4 +1,4 @@
-//! Compares the whole data set of two servers.
+//! Compares the complete data of two servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -8,10 +8,10 @@ use crate::command::{Command, quote};
 use crate::compare::{Rules, Verdict, compare};
 use crate::resp::Reply;
 
-/// The number of databases that both servers are configured with.
+/// The configured number of databases on both servers.
 const DATABASES: usize = 16;
 
-/// Commands asked about each key, before the command that reads its value.
+/// The commands sent for each key before the command that reads its value.
 const QUESTIONS: [&[&str]; 3] = [&["TYPE"], &["OBJECT", "ENCODING"], &["PEXPIRETIME"]];
 
 /// A description of one difference between the data sets.
@@ -75,8 +75,8 @@ pub fn audit(
     }
 }
 
-/// Returns the command that reads a whole value of a type. Types not listed here are read by DUMP,
-/// and their payloads are compared byte by byte.
+/// Returns the command that reads a complete value of a type. Types without an arm here are read
+/// with DUMP, and their payloads are compared byte by byte.
 pub(crate) fn reader(kind: &str, key: &[u8]) -> Command {
     let key = key.to_vec();
     match kind {

@@ -1,5 +1,5 @@
-//! A deliberately faulty server: a proxy to a real Redis that alters a few commands. The judge must
-//! find every one of these faults.
+//! A deliberately faulty server, which is a proxy to a real Redis that alters a few commands. The
+//! judge must detect each of these faults.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -18,12 +18,12 @@ pub struct Fault {
     pub name: &'static str,
     /// Rewrites the command or leaves it unchanged.
     rewrite: fn(&mut Command),
-    /// Replaces a piece of text in replies by another of equal length.
+    /// The text in replies that is replaced, and its replacement of equal length.
     reply: Option<(&'static [u8], &'static [u8])>,
 }
 
-/// One fault of every important kind: a wrong reply, wrong data despite a correct reply, a wrong
-/// expiry, a wrong error text, a lost connection.
+/// One fault of each important kind: a wrong reply, wrong data despite a correct reply, a wrong
+/// expiry, a wrong error text, and a lost connection.
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "GETEX PERSIST keeps the expiry",
@@ -77,8 +77,8 @@ pub const FAULTS: &[Fault] = &[
     },
 ];
 
-/// Keys live ten times as long as PX says. Random runs never wait, so only the test of real expiry
-/// can detect this.
+/// Makes keys exist ten times as long as PX specifies. Random runs never wait, so only the test of
+/// real expiry can detect this fault.
 pub const SLOW_CLOCK: Fault = Fault {
     name: "PX counts in hundredths of a second",
     rewrite: |c| {
@@ -89,7 +89,7 @@ pub const SLOW_CLOCK: Fault = Fault {
     reply: None,
 };
 
-/// Starts the proxy on a free port; it serves until the process ends.
+/// Starts the proxy on a free port, where it serves until the process ends.
 ///
 /// # Errors
 /// Returns an error if no port can be bound, or if `behind` is not a TCP address.
@@ -103,7 +103,7 @@ pub fn start(behind: &Address, fault: Fault) -> Result<Address> {
         for client in listener.incoming().flatten() {
             let behind = behind.clone();
             thread::spawn(move || {
-                // If the connection on either side breaks, both end, and no error is reported.
+                // If either connection breaks, both end without an error report.
                 let _ = serve(client, &behind, fault);
             });
         }

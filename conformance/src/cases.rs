@@ -1,4 +1,4 @@
-//! Written cases: commands and their expected replies, in text files.
+//! Reads and runs written cases, which are commands and their expected replies in text files.
 //!
 //! ```text
 //! == SET with NX leaves an existing key alone
@@ -11,10 +11,10 @@
 //! ```
 //!
 //! An unindented line is a command, parsed as redis-cli does. The indented lines after it are its
-//! reply in the [`notation`]. `2:` before a command sends it over a second connection. A `<` in
-//! place of a command sends nothing and only receives a reply.
+//! reply in the [`notation`]. `2:` before a command sends it over a second connection. A `<`
+//! instead of a command sends nothing and only receives a reply.
 //!
-//! Three words may replace a reply. `closed` expects the connection to end, and `silent` expects
+//! Three words can replace a reply. `closed` expects the connection to end, and `silent` expects
 //! that no reply is sent. `waits` expects the command to block its connection; CLIENT LIST must
 //! show that before the case continues.
 //!
@@ -35,13 +35,13 @@ use crate::resp::Reply;
 /// The time limit for a command to block its connection.
 const BLOCKED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Stands in place of a command: sends nothing and receives a reply.
+/// A line that replaces a command: it sends nothing and receives a reply.
 const RECEIVE: &str = "<";
 
 /// The time limit for a server to notice closed connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A file of cases, including its comments so that it can be written back.
+/// A file of cases, including its comments so that the file can be rewritten.
 #[derive(Debug)]
 pub struct CaseFile {
     path: PathBuf,
@@ -56,7 +56,7 @@ enum Item {
     Step(Step),
 }
 
-/// One command and its expected reply.
+/// One command and the reply that it must get.
 #[derive(Debug)]
 struct Step {
     line: usize,
@@ -69,7 +69,7 @@ struct Step {
 pub struct Report {
     /// The number of cases that ran.
     pub cases: usize,
-    /// One text per failed case: the place, the expected reply, and the actual reply.
+    /// One text for each failed case, with its location, the expected reply, and the actual reply.
     pub failures: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ pub fn own_directory() -> PathBuf {
 /// Reads all `*.case` files of a directory, sorted by name.
 ///
 /// # Errors
-/// Returns an error if a file is malformed, or if there is none.
+/// Returns an error if a file is malformed, or if the directory contains no case file.
 pub fn read_all(directory: &Path) -> Result<Vec<CaseFile>> {
     let listing =
         std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
@@ -142,7 +142,7 @@ impl CaseFile {
                     drop(players.take());
                     players = Some(Players::fresh(address)?);
                 }
-                // After a failure, the remaining steps of the case are meaningless.
+                // Skip the remaining steps of a failed case, because their results are meaningless.
                 Item::Step(_) if failed => {}
                 Item::Step(step) => {
                     let players = players.as_mut().context("a step before the first title")?;
@@ -159,8 +159,8 @@ impl CaseFile {
         Ok(())
     }
 
-    /// Writes the server's replies into the file wherever the expected ones are missing or differ.
-    /// Use only with a real Redis, and review the diff afterwards.
+    /// Writes the server's replies into the file if the expected replies are missing or differ. Use
+    /// this only with a real Redis, and review the diff afterwards.
     ///
     /// # Errors
     /// Returns an error if the server cannot be reached or the file cannot be written.
@@ -336,7 +336,7 @@ impl Players {
         }
         let client = self.clients.get_mut(&number).context("no connection")?;
         if step.expected == ["silent"] {
-            // A reply that arrives later fails the next command, which takes it for its own.
+            // If a reply arrives later, it fails the next command, which reads it as its own reply.
             client.send(&command)?;
             return Ok(Answer::Silent);
         }
@@ -349,7 +349,8 @@ impl Players {
             self.wait_until_blocked(&id)?;
             return Ok(Answer::Waits);
         }
-        // Writing to a closed connection may or may not fail; the read decides.
+        // Ignore a failed write: a write to a closed connection does not always fail, so the read
+        // decides.
         let sent = if line == RECEIVE {
             Ok(())
         } else {

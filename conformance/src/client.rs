@@ -16,7 +16,7 @@ use crate::resp::{self, Reply};
 /// The time without a reply after which a server counts as hung.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A batch below this size, in bytes, fits into any socket buffer and is sent in one write.
+/// A batch smaller than this number of bytes fits into any socket buffer and is sent in one write.
 const SAFE_WRITE: usize = 32 * 1024;
 
 /// The address on which a server listens.
@@ -31,7 +31,7 @@ pub enum Address {
 impl FromStr for Address {
     type Err = std::convert::Infallible;
 
-    /// Parses a text with a slash as a path, and any other text as `host:port`.
+    /// Parses text with a slash as a path, and any other text as `host:port`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.strip_prefix("redis://").unwrap_or(text);
         if let Some(path) = text.strip_prefix("unix://") {
@@ -101,7 +101,7 @@ impl Socket {
     /// Returns a second handle for the same connection.
     ///
     /// # Errors
-    /// Returns an error if no file descriptor is left.
+    /// Returns an error if the process has no free file descriptor.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Socket::Tcp(s) => Socket::Tcp(s.try_clone()?),
@@ -109,7 +109,7 @@ impl Socket {
         })
     }
 
-    /// Closes the sending half of the connection; reading remains possible.
+    /// Closes the sending half of the connection; receiving remains possible.
     ///
     /// # Errors
     /// Returns an error if the peer has already closed the connection.
@@ -146,7 +146,7 @@ impl Write for Socket {
 /// A connection that sends commands and reads replies in order.
 #[derive(Debug)]
 pub struct Client {
-    // A connection uses only one descriptor, because some tests open thousands of clients.
+    // A client uses only one descriptor, because some tests open thousands of clients.
     socket: BufReader<Socket>,
 }
 
@@ -160,7 +160,7 @@ impl Client {
         Ok(Client { socket })
     }
 
-    /// Sends one command, given as words, and waits for its reply.
+    /// Sends one command, passed as words, and waits for its reply.
     ///
     /// # Errors
     /// Returns an error if the connection breaks or the reply is not RESP.
@@ -195,14 +195,14 @@ impl Client {
         resp::read_reply(&mut self.socket)
     }
 
-    /// Sends all commands at once and reads one reply for each.
+    /// Sends all commands in one batch and reads one reply for each.
     ///
     /// A second thread writes large batches while this thread reads. Otherwise a server that stops
-    /// reading until its replies are read would cause a deadlock.
+    /// reading until its replies are read causes a deadlock.
     ///
     /// # Errors
-    /// Returns an error if the connection breaks or a reply is not RESP. The replies before it are
-    /// then lost.
+    /// Returns an error if the connection breaks or a reply is not RESP. The replies before the
+    /// error are then lost.
     pub fn pipeline(&mut self, commands: &[Command]) -> io::Result<Vec<Reply>> {
         let mut bytes = Vec::new();
         for command in commands {
@@ -219,7 +219,8 @@ impl Client {
             let sent = sending
                 .join()
                 .unwrap_or_else(|_| Err(io::Error::other("the sending thread panicked")));
-            // Prefer the read error: it explains more than the broken pipe that it causes.
+            // Return the read error first, because it explains more than the broken pipe that it
+            // causes.
             let replies = replies?;
             sent?;
             Ok(replies)

@@ -1,4 +1,4 @@
-//! A command as a list of byte strings, and its spelling as a redis-cli line.
+//! A command as a list of byte strings, and its notation as a redis-cli line.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use anyhow::{Context, Result, bail};
 pub struct Command(pub Vec<Vec<u8>>);
 
 impl Command {
-    /// Makes a command from text arguments: `Command::of(["SET", "k", "v"])`.
+    /// Creates a command from text arguments: `Command::of(["SET", "k", "v"])`.
     pub fn of<A: AsRef<[u8]>>(args: impl IntoIterator<Item = A>) -> Self {
         Command(args.into_iter().map(|a| a.as_ref().to_vec()).collect())
     }
 
-    /// Parses a line as redis-cli does; in addition, `"x"*100` stands for repeated bytes.
+    /// Parses a line as redis-cli does. In addition, `"x"*100` represents repeated bytes.
     ///
     /// # Errors
-    /// Returns an error for unbalanced quotes or an escape that redis-cli does not know.
+    /// Returns an error for unbalanced quotes or an escape that redis-cli does not support.
     pub fn parse(line: &str) -> Result<Self> {
         Ok(Command(split_line(line)?))
     }
 
-    /// Returns the upper-case text of argument `i`, empty if there is none.
+    /// Returns argument `i` in upper case, or an empty string if the command has no such argument.
     pub fn word(&self, i: usize) -> String {
         let arg = self.0.get(i).map(Vec::as_slice).unwrap_or_default();
         String::from_utf8_lossy(arg).to_uppercase()
@@ -46,9 +46,9 @@ impl fmt::Display for Command {
     }
 }
 
-/// Returns the bytes as a redis-cli word. Harmless words stay bare unless `always` is set; others
-/// are double-quoted with `\xHH` escapes. A value that is one run of 200 or more equal bytes is
-/// written as `"x"*200`.
+/// Returns the bytes as a redis-cli word. Harmless words stay unquoted unless `always` is set. All
+/// other words are double-quoted with `\xHH` escapes. A value that consists of at least 200 equal
+/// bytes is written as `"x"*200`.
 pub fn quote(bytes: &[u8], always: bool) -> String {
     if bytes.len() >= 200 && bytes.iter().all(|b| *b == bytes[0]) {
         return format!("{}*{}", quote(&bytes[..1], true), bytes.len());
@@ -77,7 +77,7 @@ pub fn quote(bytes: &[u8], always: bool) -> String {
 /// Splits a line into words, the inverse of [`quote`].
 ///
 /// # Errors
-/// Returns an error for unbalanced quotes or an escape that redis-cli does not know.
+/// Returns an error for unbalanced quotes or an escape that redis-cli does not support.
 pub fn split_line(line: &str) -> Result<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line.trim_matches([' ', '\t']);
@@ -89,7 +89,7 @@ pub fn split_line(line: &str) -> Result<Vec<Vec<u8>>> {
     Ok(words)
 }
 
-/// Takes one word, quoted or bare, from the start of the text.
+/// Splits one word, quoted or bare, off the start of the text.
 pub(crate) fn split_word(text: &str) -> Result<(Vec<u8>, &str)> {
     if !text.starts_with('"') {
         let end = text.find([' ', '\t']).unwrap_or(text.len());

@@ -1,21 +1,21 @@
 //! Decides whether two replies to one command count as equal.
 //!
 //! Replies must match byte for byte, except where Redis itself defines no order or no fixed value.
-//! The exceptions depend on the command alone, so a replayed list of lines is judged like the
-//! original run. Errors are always compared as text.
+//! The exceptions depend only on the command, so replayed lines are judged like the original run.
+//! Errors are always compared as text.
 
 use crate::command::Command;
 use crate::resp::Reply;
 
 /// The tolerated difference between clock readings, in seconds. Generated expiry times are 1000 s
-/// apart, so a wrong one is still far outside this tolerance.
+/// apart, so a wrong time exceeds this tolerance by far.
 const CLOCK_SLACK: i64 = 10;
 
-/// Options that say what must be equal.
+/// Options that specify which properties must be equal.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// Requires DUMP to return the same bytes. Otherwise, it suffices that the judge can RESTORE
-    /// both payloads to the same value.
+    /// Requires DUMP to return the same bytes. Otherwise, the judge must be able to RESTORE both
+    /// payloads to the same value.
     pub dump_bytes: bool,
     /// Requires OBJECT ENCODING to be equal.
     pub encodings: bool,
@@ -35,30 +35,31 @@ impl Default for Rules {
 enum Rule {
     /// The replies must be equal byte for byte.
     Exact,
-    /// Only the types must match: clocks, ids, sizes in bytes.
+    /// Only the types must match, as for clocks, ids and sizes in bytes.
     Type,
-    /// The elements may come in any order.
+    /// The elements may be in any order.
     Unordered,
-    /// Fields with their values may come in any order.
+    /// Pairs of fields and values may be in any order.
     Pairs,
     /// The numbers of elements must match, and either both replies or neither must be null.
     Length,
     /// The integers may differ by at most this many units.
     Near(i64),
-    /// Both replies must be a key, or both null.
+    /// Both replies must be a key, or both must be null.
     AnyKey,
-    /// Two payloads, which [`Verdict::Payloads`] decides.
+    /// Both replies are DUMP payloads, which [`Verdict::Payloads`] compares.
     Dump,
-    /// The map of HELLO without the connection id.
+    /// The maps of HELLO must match, except for the connection id.
     Hello,
-    /// The first six elements of each entry, with flags in any order.
+    /// The first six elements of each COMMAND INFO entry must match, with flags in any order.
     CommandInfo,
-    /// Lines of `name=value`, of which only fields that the connection itself determines are
+    /// The replies are lines of `name=value`. Only fields that the connection itself determines are
     /// compared.
     ClientLine,
-    /// Only `redis_version` and the lines of the keyspace section are compared.
+    /// Only `redis_version` and the keyspace section's lines are compared.
     Info,
-    /// Maps of XINFO and rows of XPENDING, ignoring clocks and the node counts of trees.
+    /// Maps of XINFO and rows of XPENDING must match, except for clocks and the node counts of
+    /// trees.
     Stream,
 }
 
@@ -67,9 +68,9 @@ enum Rule {
 pub enum Verdict {
     /// The replies are equal under the rule.
     Same,
-    /// The replies differ; the text says why if that is not obvious.
+    /// The replies differ. The text explains the difference if it is not obvious.
     Different(String),
-    /// Two different DUMP payloads, which the judge must restore to decide.
+    /// Two different DUMP payloads, which the judge must restore for a decision.
     Payloads(Vec<u8>, Vec<u8>),
 }
 
@@ -86,7 +87,7 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         ("DUMP", _) if !rules.dump_bytes => Rule::Dump,
         ("HELLO", _) => Rule::Hello,
         ("TIME" | "LASTSAVE", _) => Rule::Type,
-        // Iterations from cursor 0 go through `full_scan`, which sorts. An arbitrary cursor may
+        // `full_scan` handles iterations from cursor 0 and sorts their items. Any other cursor may
         // return anything.
         ("SCAN", "0") => Rule::Exact,
         ("SCAN", _) => Rule::Type,
@@ -98,7 +99,7 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         ("COMMAND", "COUNT" | "LIST" | "DOCS") => Rule::Type,
         ("COMMAND", "INFO") if argc > 2 => Rule::CommandInfo,
         ("COMMAND", "INFO" | "") => Rule::Type,
-        // A glob also matches parameters that only one server has.
+        // A glob also matches parameters that exist on only one server.
         ("CONFIG", "GET") if command.0[2..].iter().any(|a| a.contains(&b'*')) => Rule::Type,
         ("INFO", _) => Rule::Info,
         ("XINFO", _) => Rule::Stream,
@@ -190,10 +191,10 @@ fn without_id(reply: &Reply) -> Vec<(String, &Reply)> {
     pairs.filter(|(name, _)| name != "id").collect()
 }
 
-/// Returns a reply about streams or pending entries with clocks, time spans and the node counts of
-/// trees masked.
+/// Masks clocks, time spans and the node counts of trees in a reply about streams or pending
+/// entries.
 fn without_clocks(reply: &Reply) -> Reply {
-    /// Values above this are present-day times in milliseconds.
+    /// Numbers above this are present-day times in milliseconds.
     const CLOCK: i64 = 1_000_000_000_000;
     const ANY: [&[u8]; 3] = [b"radix-tree-keys", b"radix-tree-nodes", b"idle"];
     let (items, is_map) = match reply {
@@ -244,8 +245,8 @@ fn command_heads(reply: &Reply) -> Vec<Option<Vec<String>>> {
 }
 
 /// Returns the field names of CLIENT INFO, with those values that do not depend on addresses,
-/// clocks and buffers. For CLIENT LIST it returns only names, since the other connections differ
-/// per server.
+/// clocks and buffers. For CLIENT LIST it returns only the names, because the remaining connections
+/// differ between servers.
 fn client_fields(reply: &Reply) -> Vec<String> {
     let all = text(reply);
     let lines: Vec<&str> = all.lines().collect();

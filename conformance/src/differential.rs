@@ -1,4 +1,4 @@
-//! The differential tester: sends one stream of commands to two servers.
+//! The differential tester, which sends one stream of commands to two servers.
 
 use std::fmt;
 use std::io;
@@ -21,11 +21,11 @@ pub struct Plan {
     pub commands: usize,
     /// The seed of the generator.
     pub seed: u64,
-    /// The number of commands sent at once; the data sets are compared after each batch.
+    /// The number of commands in a batch. The data is compared after each batch.
     pub batch: usize,
-    /// The command families to draw from.
+    /// The command families from which commands are drawn.
     pub families: Vec<Family>,
-    /// The rules that say what must be equal.
+    /// The rules that specify which properties must be equal.
     pub rules: Rules,
 }
 
@@ -40,7 +40,7 @@ pub enum Difference {
         judge: Reply,
         /// The subject's reply.
         subject: Reply,
-        /// An explanation, where the replies alone do not show the difference.
+        /// An explanation, if the replies alone do not show the difference.
         why: String,
     },
     /// The data sets differ after a batch.
@@ -72,7 +72,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A failed run, shrunk to few commands.
+/// A failed run, reduced to a few commands.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The seed of the run.
@@ -119,10 +119,10 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Sends the plan's commands to both servers and compares them, finishing any sequence that the
-/// last command belongs to. `progress` receives the number of commands judged so far.
+/// Sends the plan's commands to both servers and compares them, finishing any sequence to which the
+/// last command belongs. `progress` receives the number of commands compared so far.
 ///
-/// Returns `None` if everything was equal.
+/// Returns `None` if all replies and data were equal.
 ///
 /// # Errors
 /// Returns an error if the judge fails: its connection breaks or it does not start.
@@ -140,8 +140,8 @@ pub fn run(
         starts.push(sent.len());
         let size = plan.batch.min(plan.commands - sent.len());
         let first = sent.len();
-        // Do not compare the data between commands that belong together: Redis' SORT depends on
-        // what was read last.
+        // Do not compare the data between commands that belong together, because Redis' SORT
+        // depends on the last value read.
         while sent.len() < first + size || generator.is_amid() {
             sent.push(generator.command());
         }
@@ -169,11 +169,12 @@ pub fn run(
     Ok(None)
 }
 
-/// The pseudo command that sends its remaining words over a second connection: `2: SET key value`.
+/// The first word of a pseudo command, whose remaining words are sent over a second connection: `2:
+/// SET key value`.
 pub const SECOND: &str = "2:";
 
-/// Two empty servers with three connections each: one for the commands, one for commands of a
-/// second client, and one to read the data.
+/// Connections to two servers that are empty at the start. For each server, one connection sends
+/// the commands, another acts as a second client, and a third reads the data.
 #[derive(Debug)]
 pub struct Session {
     judge: Client,
@@ -207,16 +208,16 @@ impl Session {
         })
     }
 
-    /// Sends the commands to both servers; compares each reply, then the data.
+    /// Sends the commands to both servers, and compares each reply and finally the data.
     ///
     /// # Errors
-    /// Returns an error if the judge's connection breaks; a broken connection of the subject is a
+    /// Returns an error if the judge's connection breaks. A broken connection of the subject is a
     /// difference.
     pub fn play(&mut self, commands: &[Command]) -> Result<Option<Difference>> {
         let mut rest = commands;
         while !rest.is_empty() {
-            // An iteration sends several commands, so it cannot be pipelined; neither can commands
-            // of the second connection.
+            // Do not pipeline iterations, which send several commands, or commands of the second
+            // connection.
             let alone = |command: &Command| is_scan(command) || is_second(command);
             let run = rest.iter().position(alone).unwrap_or(rest.len());
             let (now, later) = rest.split_at(run);
@@ -287,8 +288,8 @@ impl Session {
         self.judge_one(&words, judged.remove(0), subject.remove(0))
     }
 
-    /// Judges the replies to the next command of the first connection. A reply to EXEC is judged by
-    /// the queued commands.
+    /// Compares the replies to the next command of the first connection. A reply to EXEC is
+    /// compared according to the queued commands.
     fn judge_in_turn(
         &mut self,
         command: &Command,
@@ -304,7 +305,7 @@ impl Session {
                     && a.len() == queued.len()
                 {
                     for (command, (a, b)) in queued.iter().zip(a.iter().zip(b)) {
-                        // Only a complete iteration has a defined result.
+                        // Skip it, because only a complete iteration has a defined result.
                         if is_scan(command) {
                             continue;
                         }
@@ -347,8 +348,8 @@ impl Session {
         }))
     }
 
-    /// Returns the value that the judge restores from a payload, and the command that read it. Uses
-    /// a database that the generators never use.
+    /// Returns the value that the judge restores from a payload, and the command that reads it.
+    /// Uses a database that the generators never use.
     fn restored(&mut self, payload: &[u8]) -> Result<(Command, Reply)> {
         let restore = ["RESTORE", "p", "0"].map(|word| word.as_bytes().to_vec());
         let replies = self.judge_auditor.pipeline(&[
@@ -362,7 +363,7 @@ impl Session {
             .judge_auditor
             .pipeline(&[read.clone(), Command::of(["DEL", "p"])])?
             .swap_remove(0);
-        // If RESTORE fails, its error stands for the value, which equals no other value.
+        // If RESTORE fails, its error replaces the value and equals no other value.
         let restored = if replies[1].is_error() {
             replies[1].clone()
         } else {
@@ -401,11 +402,11 @@ fn cursor_place(command: &Command) -> Option<usize> {
     }
 }
 
-/// Iterates until the cursor returns to 0, and returns all items found, sorted and without
-/// duplicates. An error is returned unchanged.
+/// Iterates until the cursor is 0 again, and returns all items, sorted and without duplicates. An
+/// error is returned unchanged.
 fn full_scan(client: &mut Client, command: &Command) -> io::Result<Reply> {
     let place = cursor_place(command).unwrap_or(1);
-    // HSCAN and ZSCAN return two items per element: a field and its value, or a member and its
+    // HSCAN and ZSCAN return two items for each element: a field and its value, or a member and its
     // score.
     let width = match command.word(0).as_str() {
         "HSCAN" | "ZSCAN" => 2,
@@ -413,7 +414,7 @@ fn full_scan(client: &mut Client, command: &Command) -> io::Result<Reply> {
     };
     let mut next = command.clone();
     let mut keys: Vec<Vec<Reply>> = Vec::new();
-    // A cursor that never returns to 0 is a fault, too.
+    // Limit the number of steps, because a cursor that never returns to 0 is a fault.
     for _ in 0..1_000_000 {
         client.send(&next)?;
         let reply = client.receive()?;

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::client::{Address, Client, PATIENCE};
 use crate::resp::Reply;
 
-/// Every way to give a key a short time to live.
+/// All ways to give a key a short time to live.
 const WAYS: [&[&str]; 6] = [
     &["SET", "short", "v", "PX", "150"],
     &["PSETEX", "short", "150", "v"],
@@ -17,9 +17,9 @@ const WAYS: [&[&str]; 6] = [
     &["EXPIRE", "short", "1"],
 ];
 
-/// Expires a key once per way of setting its time to live. The key must be alive while PTTL says
-/// so, then gone for every command, and never come back. Each way waits up to one second on the
-/// server's own clock (PTTL).
+/// Expires a key once for each way of setting its time to live. The key must exist as long as PTTL
+/// reports so, then be missing for every command, and never reappear. Each way waits for up to one
+/// second, measured by the server's own clock (PTTL).
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual reply, or that the connection broke.

@@ -1,6 +1,6 @@
-//! Expected replies of the case files: human-readable RESP.
+//! The notation of expected replies in case files, a human-readable form of RESP.
 //!
-//! Each element takes one line, and the elements of an aggregate follow it:
+//! Each element occupies one line, and the elements of an aggregate follow it:
 //!
 //! ```text
 //! +OK            simple string        :5       integer       $"a\x00b"  bulk string
@@ -18,11 +18,11 @@ use crate::resp::Reply;
 /// A pattern that a reply must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
-    /// Matches exactly this reply.
+    /// Matches only this reply.
     Is(Reply),
     /// Matches an error that begins with this text.
     ErrorStart(Vec<u8>),
-    /// Matches an integer in this range, both ends included.
+    /// Matches an integer in this range, including both bounds.
     Between(i64, i64),
     /// Matches any bulk or verbatim string.
     AnyBulk,
@@ -73,10 +73,10 @@ impl Pattern {
     }
 }
 
-/// Parses one whole pattern from the lines of an expected reply.
+/// Parses one complete pattern from the lines of an expected reply.
 ///
 /// # Errors
-/// Returns an error if a line is not valid notation, or if there are too few or too many lines.
+/// Returns an error if a line is not valid notation, or if the number of lines is wrong.
 pub fn parse(lines: &[&str]) -> Result<Pattern> {
     let mut rest = lines.iter();
     let pattern = next(&mut rest)?;
@@ -128,7 +128,7 @@ fn next(lines: &mut std::slice::Iter<'_, &str>) -> Result<Pattern> {
     }
 }
 
-/// Decodes the text of a line, where escapes stand for bytes that a line cannot contain.
+/// Decodes a line's text, in which escapes represent bytes that a line cannot contain.
 fn bare(text: &str) -> Result<Vec<u8>> {
     let (word, _) = split_word(&format!("\"{}\"", text.replace('"', "\\\"")))?;
     Ok(word)

@@ -1,18 +1,19 @@
-//! RESP2 and RESP3 replies, read from any buffered source.
+//! Reads RESP2 and RESP3 replies from any buffered source.
 //!
-//! The types stay close to the wire: doubles and big numbers remain text, and RESP2's two nulls
-//! stay distinct from RESP3's. Comparing two replies thus compares what was sent.
+//! The types are close to the wire format: doubles and big numbers remain text, and RESP2's two
+//! nulls remain distinct from RESP3's null. Comparing two replies therefore compares the
+//! transmitted data.
 
 use std::io::{self, BufRead, Read, Write};
 
 use crate::command::quote;
 
-/// The longest accepted bulk string, in bytes: Redis' own limit.
+/// The maximum length of an accepted bulk string in bytes, which is Redis' own limit.
 const MAX_BULK: i64 = 512 * 1024 * 1024;
-/// The deepest accepted nesting, far above that of any Redis reply.
+/// The maximum accepted nesting depth, far above that of any Redis reply.
 const MAX_DEPTH: usize = 32;
 
-/// One reply as it was on the wire.
+/// One reply as it was transmitted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reply {
     /// A simple string: `+OK`
@@ -45,17 +46,17 @@ pub enum Reply {
     Set(Vec<Reply>),
     /// A push message: `>2 ...`
     Push(Vec<Reply>),
-    /// A map, `%1 ...`, with keys and values alternating.
+    /// A map, `%1 ...`, with alternating keys and values.
     Map(Vec<Reply>),
 }
 
 impl Reply {
-    /// Returns whether this is an error of either kind.
+    /// Returns whether this reply is an error of either kind.
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_) | Reply::BulkError(_))
     }
 
-    /// Returns whether this is one of the three nulls.
+    /// Returns whether this reply is one of the three nulls.
     pub fn is_null(&self) -> bool {
         matches!(self, Reply::NullBulk | Reply::NullArray | Reply::Null)
     }
@@ -64,13 +65,14 @@ impl Reply {
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Reply::Simple(b) | Reply::Bulk(b) => Some(b),
-            // Skip the first four bytes, which name the format: "txt:".
+            // Skip the first four bytes, which are the name of the format: "txt:".
             Reply::Verbatim(b) => b.get(4..),
             _ => None,
         }
     }
 
-    /// Returns the elements of any aggregate; for a map, keys and values alternate.
+    /// Returns the elements of any aggregate. The elements of a map are alternating keys and
+    /// values.
     pub fn items(&self) -> Option<&[Reply]> {
         match self {
             Reply::Array(v) | Reply::Set(v) | Reply::Push(v) | Reply::Map(v) => Some(v),
@@ -108,8 +110,8 @@ impl Reply {
     fn write_lines(&self, depth: usize, out: &mut Vec<String>) {
         let marker = self.marker();
         let text = match self {
-            // These types cannot contain control bytes on the wire; other bytes are shown escaped,
-            // without the quotes.
+            // Show these types escaped but without quotes, because they cannot contain control
+            // bytes.
             Reply::Simple(b) | Reply::Error(b) | Reply::Double(b) | Reply::BigNumber(b) => {
                 let quoted = quote(b, true);
                 let bare = quoted[1..quoted.len() - 1].replace("\\\"", "\"");
@@ -142,7 +144,7 @@ impl std::fmt::Display for Reply {
                 text.push(' ');
             }
             text.push_str(line.trim_start());
-            // The beginning of a long value is enough to identify it.
+            // Shorten the text, because the beginning of a long value identifies it.
             if text.len() > 400 {
                 let head: String = text.chars().take(300).collect();
                 return write!(f, "{head}... (shortened)");
@@ -156,11 +158,11 @@ fn malformed(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// Reads one whole reply, blocking until it has arrived.
+/// Reads one complete reply, blocking until it has arrived.
 ///
 /// # Errors
-/// Returns `UnexpectedEof` if the peer closed the connection, and `InvalidData` with the bytes
-/// received if they are not RESP. Other errors come from the source.
+/// Returns `UnexpectedEof` if the peer closed the connection, and `InvalidData` with the received
+/// bytes if they are not RESP. Other errors come from the source.
 pub fn read_reply(from: &mut impl BufRead) -> io::Result<Reply> {
     read_nested(from, 0)
 }
@@ -208,7 +210,8 @@ fn read_nested(from: &mut impl BufRead, depth: usize) -> io::Result<Reply> {
 
 fn read_line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    // A line is a type byte and a number or a message, so a megabyte cannot be a valid line.
+    // Limit the length: a line is a type byte and a number or a message, so a megabyte cannot be a
+    // valid line.
     from.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -1,8 +1,9 @@
 //! Starts and stops servers: a real Redis, and `undercroft serve`.
 //!
-//! Each server has a temporary directory and its own port on loopback. It is killed through its
-//! process handle when dropped, and by the kernel if the thread that started it ends otherwise.
-//! Limits keep a server from using up the machine's memory, unless a test lifts them.
+//! Each server has a temporary directory and its own port on the loopback interface. Dropping the
+//! server kills it through its process handle, and the kernel kills it if the thread that started
+//! it ends in another way. Limits prevent a server from using up the machine's memory, unless a
+//! test lifts them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -26,32 +27,32 @@ const STORE: &str = "store";
 /// The kind of server to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Debian's `redis-server`, or the program named by `REDIS_SERVER`.
+    /// Debian's `redis-server`, or the program in `REDIS_SERVER`.
     Redis,
     /// `undercroft serve`; see [`undercroft_binary`].
     Undercroft,
 }
 
-/// Settings that both kinds understand.
+/// Settings that both kinds support.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The maximum number of simultaneous connections.
     pub maxclients: u32,
-    /// The password of the default user, if one is required.
+    /// The password of the default user, or `None` for no password.
     pub password: Option<String>,
-    /// The limit of the server's private memory in bytes, if any; its mapped store is not counted.
-    /// Random scripts may build texts without bound, and Redis' `maxmemory` does not count the
-    /// memory of a script.
+    /// The limit of the server's private memory in bytes, or `None` for no limit. The mapped store
+    /// is not counted. Random scripts can build arbitrarily long strings, and Redis' `maxmemory`
+    /// does not count the memory of a script.
     pub memory_max: Option<u64>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        // Exceeds the 10,000 idle connections of the torture test.
+        // More than the 10,000 idle connections of the torture test.
         Settings {
             maxclients: 12_000,
             password: None,
-            // Several times what the tests need.
+            // Several times the memory that the tests need.
             memory_max: Some(4 << 30),
         }
     }
@@ -69,13 +70,13 @@ pub struct Server {
 
 /// A server that is restarted if it has crashed.
 pub trait Peer {
-    /// Returns the address of the live server, restarting it if it has died.
+    /// Returns the address of the running server, restarting the server if it has died.
     ///
     /// # Errors
     /// Returns an error if the server cannot be started.
     fn address(&mut self) -> Result<Address>;
 
-    /// Returns the server's last output, if known, such as the panic that ended it.
+    /// Returns the server's last output, if known, such as the panic that terminated it.
     fn last_words(&self) -> Option<String> {
         None
     }
@@ -107,7 +108,7 @@ impl Server {
     /// Returns an error if the program does not exist, exits early (the error contains the end of
     /// its log), or does not answer within 30 seconds.
     pub fn start(kind: Kind, settings: Settings) -> Result<Self> {
-        // Another process may take the free port between probe and bind.
+        // Retry, because another process can bind the free port in the meantime.
         let mut last = None;
         for _ in 0..3 {
             match Self::start_at(spare_port()?, kind, &settings) {
@@ -160,7 +161,8 @@ impl Server {
                 );
             }
             if let Ok(mut client) = Client::connect(&self.address) {
-                // If another process took the port first, its server answers instead.
+                // Check the process id: if another process bound the port first, its server answers
+                // instead.
                 match self.process_at(&mut client) {
                     Ok(Some(process)) if process == self.pid() => return Ok(()),
                     Ok(Some(process)) => bail!("process {process} already has the chosen port"),
@@ -178,7 +180,7 @@ impl Server {
         }
     }
 
-    /// Returns the id of the process at the other end of a connection, if the server tells it.
+    /// Returns the id of the process at the other end of a connection, if the server reports it.
     fn process_at(&self, client: &mut Client) -> Result<Option<u32>> {
         if let Some(password) = &self.settings.password {
             client.call(["AUTH", password.as_str()])?;
@@ -203,7 +205,7 @@ impl Server {
         &self.address
     }
 
-    /// Returns the path of the store file; a Redis has none.
+    /// Returns the path of the store file, which a Redis server does not have.
     pub fn store(&self) -> PathBuf {
         self.directory.path().join(STORE)
     }
@@ -216,14 +218,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // No data is worth keeping, so kill the server without a shutdown. Use its process handle,
-        // never its name.
+        // Kill the server without a shutdown, because its data is not needed. Use the process
+        // handle, never the process name.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Creates a directory for the log and the store; undercroft's is in shared memory, as a store
+/// Creates a directory for the log and the store. For undercroft it is in shared memory, as a store
 /// requires.
 fn directory_for(kind: Kind) -> Result<TempDir> {
     let mut builder = tempfile::Builder::new();
@@ -237,8 +239,8 @@ fn directory_for(kind: Kind) -> Result<TempDir> {
     })
 }
 
-/// Returns a process that the kernel kills with the thread that starts it, so a killed run leaves
-/// no server.
+/// Returns a process that the kernel kills when the thread that starts it ends, so that a killed
+/// run leaves no server running.
 fn mortal(program: impl AsRef<OsStr>) -> Process {
     let mut process = Process::new("setpriv");
     process.args(["--pdeathsig", "KILL", "--"]).arg(program);
@@ -262,7 +264,7 @@ fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
         .args(["--save", "", "--appendonly", "no", "--databases", "16"])
         .args(["--maxclients", &settings.maxclients.to_string()])
         .args(["--enable-debug-command", "yes"])
-        // Redis does not limit replies by default, but undercroft always does.
+        // Set the limit that undercroft always has; Redis does not limit replies by default.
         .args([
             "--client-output-buffer-limit",
             "normal 67108864 33554432 10",
@@ -288,7 +290,7 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
         .args(["--maxclients", &settings.maxclients.to_string()])
         .arg("--config")
         .arg(&config)
-        // Keep the user's configuration away from the tests.
+        // Exclude the user's configuration from the tests.
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("RUST_BACKTRACE", "1")
@@ -299,9 +301,9 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
     Ok(process)
 }
 
-/// Returns the `undercroft` program to judge. This is `UNDERCROFT_BIN`, or else the newer of
-/// `release/undercroft` and `debug/undercroft` in this build's target directory, if it knows
-/// `serve`. Returns `None` if neither exists.
+/// Returns the `undercroft` program under test. This is `UNDERCROFT_BIN` if set, otherwise the
+/// newer of `release/undercroft` and `debug/undercroft` in this build's target directory that
+/// supports `serve`. Returns `None` if neither exists.
 pub fn undercroft_binary() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("UNDERCROFT_BIN") {
         // Make the path absolute, because the server starts in another directory.
@@ -309,7 +311,8 @@ pub fn undercroft_binary() -> Option<PathBuf> {
     }
     let test_program = std::env::current_exe().ok()?;
     let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
-    // Tests run from target/debug/deps, `conform` from target/debug.
+    // Search the ancestors, because tests run from target/debug/deps and `conform` from
+    // target/debug.
     for target in test_program.ancestors().skip(1).take(4) {
         for profile in ["release", "debug"] {
             let path = target.join(profile).join("undercroft");
@@ -328,11 +331,11 @@ pub fn undercroft_binary() -> Option<PathBuf> {
     knows_serve.then_some(newest)
 }
 
-/// Starts `undercroft serve`, or prints why the test is skipped and returns `None`.
+/// Starts `undercroft serve`, or prints the reason for skipping the test and returns `None`.
 ///
 /// # Errors
-/// Returns an error if the binary exists but does not start. A missing binary is an error if
-/// `UNDERCROFT_REQUIRED` is set, as `make test` does.
+/// Returns an error if the binary exists but does not start. If `UNDERCROFT_REQUIRED` is set, as by
+/// `make test`, a missing binary is an error.
 pub fn start_undercroft(settings: Settings) -> Result<Option<Server>> {
     if undercroft_binary().is_none() {
         if std::env::var_os("UNDERCROFT_REQUIRED").is_some() {
@@ -350,21 +353,21 @@ fn spare_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Raises the soft limit of open descriptors to the hard limit and returns it; servers started
-/// later inherit it.
+/// Raises the soft limit of open descriptors to the hard limit and returns it. Servers started
+/// later inherit the limit.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // If raising is refused, the old limit stays in effect and is returned.
+    // If the system refuses, the old limit remains in effect and is returned.
     let _ = setrlimit(Resource::Nofile, wanted);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Returns a process's private memory in bytes: its allocations without the mapped store. Returns
-/// `None` if the system does not report it.
+/// Returns a process's private memory in bytes, which includes its allocations but not the mapped
+/// store. Returns `None` if the system does not report it.
 pub fn private_memory(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|l| l.starts_with("RssAnon:"))?;

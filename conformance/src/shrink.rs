@@ -7,13 +7,13 @@ use crate::compare::Rules;
 use crate::differential::{Difference, Session};
 use crate::servers::Peer;
 
-/// The number of lists to try before settling for the best one so far.
+/// The maximum number of lists to try; the result is then the shortest list so far.
 const TRIES: usize = 1500;
 
 /// Shrinks a failing run, emptying the servers for each attempt.
 ///
-/// It first finds the fewest final batches that still fail (`starts` holds the start of each
-/// batch). Then it applies delta debugging to the commands, and finally shortens their arguments.
+/// It first finds the fewest final batches that still fail (`starts` contains the start of each
+/// batch). It then applies delta debugging to the commands, and finally shortens their arguments.
 /// If no difference reappears, it returns the last batch and `None`.
 ///
 /// # Errors
@@ -68,13 +68,13 @@ impl Tester<'_> {
         Ok(fails)
     }
 
-    /// Delta debugging: drops ever smaller pieces as long as the list still fails.
+    /// Applies delta debugging: drops ever smaller pieces as long as the list still fails.
     fn fewer_commands(&mut self, mut list: Vec<Command>) -> Result<Vec<Command>> {
         let mut pieces = 2;
         while list.len() > 1 && self.tries < TRIES {
             let size = list.len().div_ceil(pieces);
             let mut dropped = false;
-            // Start from the end, so that commands after the difference are dropped first.
+            // Start from the end, so that the commands after the difference are dropped first.
             let mut end = list.len();
             while end > 0 && self.tries < TRIES {
                 let start = end.saturating_sub(size);
@@ -98,12 +98,12 @@ impl Tester<'_> {
         Ok(list)
     }
 
-    /// Halves long arguments as long as the list still fails, except numbers and scripts.
+    /// Halves long arguments, except numbers and scripts, as long as the list still fails.
     fn shorter_arguments(&mut self, mut list: Vec<Command>) -> Result<Vec<Command>> {
         for place in 0..list.len() {
             for arg in 1..list[place].0.len() {
-                // A shortened number is a different number, such as a nearer expiry time. Likewise,
-                // a shortened script is a different script.
+                // A shortened number is a different number, such as a nearer expiry time. A
+                // shortened script is likewise a different script.
                 let other = list[place].0[arg].iter().all(u8::is_ascii_digit)
                     || arg == 1 && list[place].word(0) == "EVAL";
                 while !other && list[place].0[arg].len() > 8 && self.tries < TRIES {

@@ -65,8 +65,8 @@ fn a_faulty_server_fails() {
             .find(|f| f.name == name)
             .expect("the fault exists");
         let proxy = canary::start(redis.address(), *fault).expect("the proxy starts");
-        // Start with the last files: the string cases detect a fault by a reply, while others may
-        // wait a minute for an event that the fault suppresses.
+        // Start with the last files: the string cases detect a fault by a reply, while other cases
+        // may wait a minute for an event that the fault suppresses.
         let files = read_all(&directory()).expect("the case files read");
         let mut report = Report::default();
         let noticed = files.iter().rev().any(|file| {

@@ -1,4 +1,4 @@
-//! CLIENT LIST reports the memory of a connection as a real Redis does.
+//! Tests that CLIENT LIST reports the memory of a connection as a real Redis does.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// The time limit for a server to read what was sent to it.
+/// The time limit for a server to read the bytes sent to it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Fields = BTreeMap<String, String>;
 
-/// Returns the field names of a line in order, and the values by name.
+/// Returns the field names of a line in order, and a map from names to values.
 fn parse(line: &str) -> (Vec<String>, Fields) {
     let pairs: Vec<(&str, &str)> = line
         .split_whitespace()
@@ -61,12 +61,12 @@ fn named(address: &Address, name: &str) -> Client {
     client
 }
 
-/// Returns what must be the same on every server: the field names, and values that the protocol
-/// determines.
+/// Returns the properties that must be equal on every server: the field names, and values that the
+/// protocol determines.
 fn told(address: &Address) -> Vec<(String, Vec<String>)> {
     let mut told = Vec::new();
     let mut note = |what: &str, values: Vec<String>| told.push((what.to_owned(), values));
-    // The connection that waited for the server's start may remain in the list for a moment.
+    // The connection that waited for the server's start may remain in the list briefly.
     let mut client = named(address, "asks");
     let (names, _) = parse(
         text(&mut client, &["CLIENT", "LIST"])
@@ -74,7 +74,7 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
             .next()
             .expect("a line"),
     );
-    // Redis 7.2 added these last two fields.
+    // Exclude these two fields, which Redis 7.2 added.
     let older = |name: &String| !["lib-name", "lib-ver"].contains(&name.as_str());
     note("fields", names.into_iter().filter(older).collect());
 
@@ -109,7 +109,8 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
         );
     }
 
-    // Send part of a command. Redis has already removed its complete words from the buffer.
+    // Send the beginning of a command. Redis has already removed its complete words from the
+    // buffer.
     let mut partly = named(address, "partly");
     let part = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000\r\nabc";
     partly.send_raw(part).expect("it reads");
@@ -131,7 +132,7 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
         "{fields:?}"
     );
 
-    // Send more than the kernel's socket buffers hold.
+    // Send more bytes than the kernel's socket buffers can contain.
     let mut reads_nothing = named(address, "reads-nothing");
     reads_nothing
         .call(["SUBSCRIBE", "channel"])

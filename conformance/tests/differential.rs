@@ -7,7 +7,7 @@ use undercroft_conformance::expiry::keys_expire;
 use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Returns the seed of this run: `UNDERCROFT_SEED`, or a new one.
+/// Returns the seed of this run: `UNDERCROFT_SEED`, or a random one.
 fn seed() -> u64 {
     let named = std::env::var("UNDERCROFT_SEED").ok();
     let seed = named.map_or_else(
@@ -45,8 +45,8 @@ fn two_real_servers_agree() {
 fn every_fault_is_found_and_shrunk() {
     let mut judge = redis();
     let mut plan = plan(50_000);
-    // With all families together, the few commands that expose a fault of strings would be too
-    // rare.
+    // Use few families, because the few commands that expose a fault of strings would be too rare
+    // among all families.
     let few = ["strings", "keys", "expire", "server"];
     plan.families.retain(|family| few.contains(&family.name));
     for fault in canary::FAULTS {
@@ -82,8 +82,8 @@ fn undercroft_agrees_with_redis() {
     }
 }
 
-/// DUMP of sets and hashes follows an order that differs between servers, and DUMP of lists depends
-/// on their history. Other runs compare their restored values instead.
+/// The payload order of sets and hashes differs between servers, and the payload of a list depends
+/// on its history. Other runs compare the restored values of these types instead.
 #[test]
 fn payloads_equal_redis_own_bytes() {
     let Some(mut ours) = start_undercroft(Settings::default()).expect("undercroft starts") else {

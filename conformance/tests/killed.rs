@@ -1,12 +1,12 @@
-//! A killed run leaves no server running, neither a real Redis nor undercroft's. Neither server
-//! uses more memory than the run allows.
+//! Tests that a killed run leaves no server running, neither a real Redis nor undercroft, and that
+//! neither server uses more memory than the run permits.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Only a hanging test takes longer.
+/// The time limit, which only a hanging test exceeds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the ids and names of the child processes of `parent`.
@@ -20,7 +20,7 @@ fn children(parent: u32) -> Vec<(u32, String)> {
     .collect()
 }
 
-/// Returns the name, state and parent of a process, or `None` if it is gone.
+/// Returns the name, state and parent of a process, or `None` if it no longer exists.
 fn process(id: u32) -> Option<(String, char, u32)> {
     let line = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (head, tail) = line.rsplit_once(')')?;
@@ -47,7 +47,7 @@ fn memory_max(id: u32) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// A run that does not end by itself.
+/// A run that continues until it is killed.
 struct Run(Child);
 
 impl Run {
@@ -60,8 +60,8 @@ impl Run {
         Run(run.expect("conform starts"))
     }
 
-    /// Waits for the run's servers with these names and with bounded memory; returns their ids and
-    /// directories.
+    /// Waits until the run's servers with these names have bounded memory, and returns their ids
+    /// and directories.
     fn servers(&mut self, names: [&str; 2]) -> Vec<(u32, PathBuf)> {
         let mut servers = Vec::new();
         wait_until("two servers of bounded memory", || {
@@ -70,7 +70,8 @@ impl Run {
             servers = children(self.0.id());
             servers.retain(|(id, _)| memory_max(*id).is_some_and(|most| most <= 4 << 30));
             servers.retain(|(id, _)| directory(*id).is_some());
-            // Before it executes the server program, the process has the name of its launcher.
+            // Exclude launchers: before it executes the server program, the process has its
+            // launcher's name.
             servers.sort_by(|left, right| left.1.cmp(&right.1));
             servers.iter().map(|(_, name)| name.as_str()).eq(names)
         });
@@ -81,7 +82,7 @@ impl Run {
     }
 }
 
-/// Returns the directory made for a server, once it exists.
+/// Returns the directory created for a server, if it exists.
 fn directory(id: u32) -> Option<PathBuf> {
     let directory = fs::read_link(format!("/proc/{id}/cwd")).ok()?;
     let name = directory.file_name()?.to_str()?;
@@ -98,7 +99,7 @@ impl Drop for Run {
 fn ends_with_its_servers(against: &[&str], names: [&str; 2]) {
     let mut run = Run::start(against);
     let servers = run.servers(names);
-    // After SIGKILL, none of the run's own code executes any more.
+    // After SIGKILL, the run executes no code, so it cannot stop the servers itself.
     drop(run);
     for (id, directory) in servers {
         wait_until("the end of a server", || {

@@ -1,5 +1,5 @@
-//! INFO, CONFIG GET and CLIENT LIST report live figures: whatever changes on a real Redis under
-//! load also changes on undercroft, unless this file says why not.
+//! Tests that INFO, CONFIG GET and CLIENT LIST report live figures: each figure that changes on a
+//! real Redis under load also changes on undercroft, unless this file explains why not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use undercroft_conformance::command::Command;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Figures that stay constant on undercroft, with the reason.
+/// Figures that remain constant on undercroft, with the reason.
 const CONSTANT: &[(&str, &str)] = &[
     (
         "allocator_rss_bytes",
@@ -53,10 +53,10 @@ const CONSTANT: &[(&str, &str)] = &[
 
 /// The minimum duration of the scenario.
 const LEAST: Duration = Duration::from_millis(2100);
-/// The duration after which the scenario ends with what it has observed.
+/// The duration after which the scenario ends, whatever it has observed.
 const MOST: Duration = Duration::from_secs(60);
 
-/// The values that each field has had.
+/// The values that each field has had so far.
 type Seen = BTreeMap<String, BTreeSet<String>>;
 
 fn note(seen: &mut Seen, name: &str, value: &str) {
@@ -99,7 +99,7 @@ impl Scene {
         self.client.call(words).expect("a reply")
     }
 
-    /// Records the server's current figures.
+    /// Records the server's current figures in `seen`.
     fn look(&mut self, seen: &mut Seen) {
         for line in text(&self.run(&["INFO", "everything"])).lines() {
             let Some((name, value)) = line.split_once(':') else {
@@ -127,7 +127,7 @@ impl Scene {
         }
     }
 
-    /// Brings the server into many states, and records its figures in each.
+    /// Puts the server into many states, and records its figures in each state.
     fn play(&mut self) -> Seen {
         let mut seen = Seen::new();
         let start = Instant::now();
@@ -157,7 +157,7 @@ impl Scene {
         self.run(&["CLIENT", "SETNAME", "looker"]);
         self.look(&mut seen);
 
-        // Send a command that is not complete.
+        // Send an incomplete command.
         let begun = format!(
             "*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$2000000\r\n{}",
             "v".repeat(1_000_000)
@@ -178,7 +178,7 @@ impl Scene {
             .call(["SET", "queued", &value])
             .expect("a reply");
         let list = |scene: &mut Scene| text(&scene.run(&["CLIENT", "LIST"]));
-        // Wait until the server has seen everything.
+        // Wait until CLIENT LIST shows that the server has processed all input.
         let has_all = |list: &str| {
             list.contains("flags=b")
                 && list.lines().any(|line| field(line, "omem") > 100_000)
@@ -193,7 +193,7 @@ impl Scene {
         self.run(&["SCRIPT", "FLUSH"]);
         self.run(&["CONFIG", "SET", "maxmemory-samples", "5"]);
         self.look(&mut seen);
-        // Some figures count whole seconds, so the scenario is long enough for each to change. The
+        // Some figures count full seconds, so the scenario is long enough for each to change. The
         // kernel may attribute a short run to user time alone, so continue until it has counted
         // some system time.
         let is_over = |seen: &Seen| {
@@ -206,7 +206,7 @@ impl Scene {
     }
 }
 
-/// Returns a figure from a line of CLIENT LIST.
+/// Returns the value of a field in a line of CLIENT LIST.
 fn field(line: &str, name: &str) -> u64 {
     let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
     let found = pairs.find(|(other, _)| *other == name);

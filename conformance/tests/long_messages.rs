@@ -1,9 +1,10 @@
-//! Messages too long for the store's ring reach subscribers on sockets, as with a real Redis.
+//! Tests that messages too long for the store's ring reach subscribers on sockets, as with a real
+//! Redis.
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Longer than a quarter of the default ring, and below Redis' limit for the pending output of a
+/// A length above a quarter of the default ring, and below Redis' limit for the pending output of a
 /// subscriber.
 const LENGTH: usize = 9 << 20;
 

@@ -1,11 +1,11 @@
-//! MONITOR shows the same lines as a real Redis.
+//! Tests that MONITOR shows the same lines as a real Redis.
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Commands that one connection runs while another one monitors; each has one reply.
+/// Commands that one connection runs while another monitors them; each has one reply.
 const COMMANDS: &str = r#"
     SET k v
     get k
@@ -92,8 +92,8 @@ fn shown(address: &Address) -> Vec<String> {
     lines
 }
 
-/// Returns the database and the words of a line, after checking that the time and the address are
-/// there.
+/// Returns the database and the words of a line, after checking that the line has a time and an
+/// address.
 fn without_chance(line: &str) -> String {
     let (time, rest) = line.split_once(" [").expect("a time");
     let (seconds, fraction) = time.split_once('.').expect("a fraction");

@@ -1,4 +1,4 @@
-//! A server keeps answering after the file of its store is removed.
+//! Tests that a server continues to answer after its store's file is removed.
 
 use undercroft_conformance::client::Client;
 use undercroft_conformance::resp::Reply;
@@ -9,7 +9,7 @@ fn subscribers_of_a_removed_store_are_disconnected() {
     let Some(server) = start_undercroft(Settings::default()).expect("undercroft starts") else {
         return;
     };
-    // Put some subscribers on each of the server's threads.
+    // Open enough subscribers to use each of the server's threads.
     let mut subscribers: Vec<Client> = Vec::new();
     for command in ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"].repeat(3) {
         let mut client = Client::connect(server.address()).expect("it listens");
@@ -22,8 +22,7 @@ fn subscribers_of_a_removed_store_are_disconnected() {
         let told = client.receive();
         assert!(told.is_err(), "{told:?}");
     }
-    // A connection without state in the old store continues, in the store that the path refers to
-    // now.
+    // A connection without state in the old store continues in the store that now has the path.
     let reply = other.call(["PUBLISH", "c", "text"]).expect("a reply");
     assert!(matches!(reply, Reply::Integer(0)), "{reply:?}");
     let reply = other.call(["SUBSCRIBE", "c"]).expect("a reply");

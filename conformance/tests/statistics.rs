@@ -1,4 +1,4 @@
-//! INFO counts commands and errors as a real Redis does.
+//! Tests that INFO counts commands and errors as a real Redis does.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Commands sent one by one and in one batch; each has one reply.
+/// Commands that are sent one by one and in one batch; each has one reply.
 const COMMANDS: &str = r##"
     CONFIG RESETSTAT
     SET k v
@@ -99,7 +99,7 @@ fn text(client: &mut Client, section: &str) -> String {
     String::from_utf8(reply.bytes().expect("a text").to_vec()).expect("text")
 }
 
-/// Returns the counters without times, by field and, within a field, by name.
+/// Returns the counters without times, by section field and by name within a field.
 fn counted(client: &mut Client) -> BTreeMap<String, String> {
     let sections = ["commandstats", "errorstats", "stats"].map(|section| text(client, section));
     let fields = sections.iter().flat_map(|section| section.lines());
@@ -165,8 +165,8 @@ fn commands_and_errors_are_counted_as_in_redis() {
     }
 }
 
-/// The reported times are those of the calls: their sum does not exceed the test's duration, and
-/// each percentile is one of them.
+/// The sum of the reported times does not exceed the test's duration, and each percentile is one of
+/// the calls' times.
 #[test]
 fn reported_times_are_those_of_the_calls() {
     let Some(server) = start_undercroft(Settings::default()).expect("undercroft starts") else {

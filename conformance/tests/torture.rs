@@ -19,7 +19,7 @@ fn target(server: &Server) -> Target {
     }
 }
 
-/// Returns both kinds of server with these settings; undercroft's is missing if it is not built.
+/// Returns both kinds of server with these settings, without undercroft if it is not built.
 fn subjects(settings: &Settings) -> Vec<Server> {
     let redis = Server::start(Kind::Redis, settings.clone()).expect("redis-server starts");
     let ours = start_undercroft(settings.clone()).expect("undercroft starts");
@@ -67,7 +67,7 @@ fn one_client_too_many_gets_an_error() {
 }
 
 #[test]
-fn limits_are_small_before_the_password() {
+fn limits_are_small_before_authentication() {
     let settings = Settings {
         password: Some("secret".to_owned()),
         ..Settings::default()

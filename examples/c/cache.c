@@ -1,5 +1,5 @@
 /*
- * A cache shared by all processes of a machine: what one process computes, the others find.
+ * A cache shared by all processes of a machine: each process finds what any process has computed.
  *
  * cc cache.c $(pkg-config --cflags --libs undercroft) && ./a.out undercroft://pages 7
  */
@@ -15,13 +15,15 @@ static void fail(const char *what)
     exit(1);
 }
 
-/* Stands for an expensive computation. */
+/* Simulates an expensive computation. */
 static size_t render(const char *page, char *text, size_t room)
 {
     return (size_t)snprintf(text, room, "<h1>Page %s</h1>", page);
 }
 
-/* Returns the page's text from the store, or renders it. The caller frees the text with free(). */
+/*
+ * Returns the page's text from the store, or renders it. The caller must free the text with free().
+ */
 static char *find_page(uc_store *store, const char *page, size_t *length, int *is_new)
 {
     uc_set_options options = UC_SET_OPTIONS_INIT;
@@ -29,8 +31,8 @@ static char *find_page(uc_store *store, const char *page, size_t *length, int *i
     size_t key_length = (size_t)snprintf(key, sizeof key, "page:%s", page), room = 0;
     int status;
     /*
-     * The first call finds the length; further calls follow only if another process changes the
-     * page meanwhile.
+     * The first call finds the length. Further calls follow only if another process changes the
+     * page in the meantime.
      */
     while ((status = uc_get(store, key, key_length, text, room, length)) == UC_TOO_SMALL) {
         room = *length;

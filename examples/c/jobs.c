@@ -1,5 +1,5 @@
 /*
- * Workers take jobs from a queue, and a program watches their results in its event loop.
+ * Workers process jobs from a queue, and a program watches their results in its event loop.
  *
  * cc jobs.c $(pkg-config --cflags --libs undercroft) && ./a.out undercroft://jobs
  */
@@ -22,7 +22,7 @@ static void check(int status, const char *what)
     }
 }
 
-/* Takes jobs until an empty one says that it is the last. A child may use the inherited store. */
+/* Processes jobs until an empty job marks the end. A child can use the inherited store. */
 static void work(uc_store *store)
 {
     uc_bytes words[3];
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         }
     }
 
-    /* Push all jobs in one call, followed by an empty one for each worker. */
+    /* Push all jobs in one call, followed by an empty job for each worker. */
     for (i = 0; i < JOBS + WORKERS; i++) {
         words[i][0] = uc_text("RPUSH");
         words[i][1] = uc_text("jobs");

@@ -1,14 +1,14 @@
-"""Draws the picture and the table at the end of the demo: a death, the survivors, the speed."""
+"""Draws the picture and the table at the end of the demo: the kill, the survivors, the speed."""
 
 import sys
 from dataclasses import dataclass
 
 from .screen import heading, line
 
-# Block characters from an eighth of a line to a full one.
+# Block characters for heights from one eighth of a line to a full line.
 STEPS = " " + "".join(map(chr, range(0x2581, 0x2589)))
 FULL, CROSS = "\u2588", "\u2715"
-WIDTH = 40  # columns of the longest bar
+WIDTH = 40  # the length of the longest bar in columns
 
 
 @dataclass
@@ -40,14 +40,14 @@ def _encodes(text: str) -> bool:
 
 
 def _course(values: list[float], most: float) -> str:
-    """Return a column for each value, scaled to the largest one."""
+    """Return one column for each value, scaled to the largest value."""
     steps = STEPS if _encodes(STEPS) else " .:-=+*%#"
     last = len(steps) - 1
     return "".join(steps[max(1, min(last, round(value / most * last)))] for value in values)
 
 
 def _bar(value: float, most: float) -> str:
-    """Return a bar for a value, scaled to the largest one and never empty."""
+    """Return a bar for a value, scaled to the largest value and never empty."""
     full = FULL if _encodes(FULL) else "#"
     return full * max(1, round(value / most * WIDTH))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def running(*command: str | Path, log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Run a process until the block ends; keep its output for ``result``."""
+    """Run a process during the block, and store its output for ``result``."""
     with contextlib.ExitStack() as stack:
         errors = stack.enter_context(log.open("w")) if log else None
         process = subprocess.Popen(
@@ -32,7 +32,7 @@ def running(*command: str | Path, log: Path | None = None) -> Iterator[subproces
 
 
 def result(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Return the JSON that a process prints at its end."""
+    """Return the JSON that a process prints before it exits."""
     output, _ = process.communicate(timeout=20)
     if process.returncode:
         raise RuntimeError(f"{process.args!r} ended with status {process.returncode}")

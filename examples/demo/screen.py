@@ -1,4 +1,4 @@
-"""Output that reads well on a terminal and in a log."""
+"""Formats output for a terminal or a log."""
 
 import os
 import shutil
@@ -14,17 +14,17 @@ def _styled(text: str, code: str) -> str:
 
 
 def heading(text: str) -> None:
-    """Begin a part of the output."""
+    """Print the heading of a section."""
     print(f"\n{_styled(text, '1')}", flush=True)
 
 
 def line(name: str, text: str) -> None:
-    """Show a fact next to its name, with the names in a column."""
+    """Print a fact with its name, aligned in a column."""
     print(f"  {name:<16} {text}", flush=True)
 
 
 def verdict(name: str, good: bool, text: str) -> bool:
-    """Show a fact that is right or wrong, and return which."""
+    """Print a fact and whether it is correct; return whether it is."""
     word = _styled("ok", "32") if good else _styled("WRONG", "31")
     line(name, f"{word}: {text}")
     return good
@@ -34,7 +34,7 @@ class Progress:
     """A progress bar that is drawn on a terminal and omitted in a log."""
 
     def __init__(self, total: int) -> None:
-        """Start at zero."""
+        """Create a bar at zero."""
         self.total = total
         self.shown = 0.0
 
@@ -55,7 +55,7 @@ class Progress:
 
 
 def table(rows: list[list[str]]) -> None:
-    """Show rows, the first of which is the heading; numbers are right-aligned."""
+    """Print rows, the first of which is the heading. Numbers are right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for number, row in enumerate(rows):
         cells = [row[0].ljust(widths[0])]

@@ -1,4 +1,4 @@
-"""An unmodified redis-py client, which needs only a socket and knows nothing of Undercroft."""
+"""An unmodified redis-py client, which only connects to a socket, without any Undercroft code."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def main() -> None:
     views = torn = 0
     while not r.exists("stop") and os.getppid() == parent:
         results = r.mget(random.choice(blocks))
-        # One MSET writes a block, so all of its results are from the same turn.
+        # One MSET writes a block, so all of its results must be from the same turn.
         torn += len({result and result.split(" ")[0] for result in results}) > 1
         views += 1
         r.incr("views")

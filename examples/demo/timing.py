@@ -1,4 +1,4 @@
-"""Measures the time of operations, in this process and over a socket."""
+"""Measures the duration of operations, in this process and over a socket."""
 
 import random
 import statistics
@@ -31,7 +31,7 @@ def _operations(client: Client, keys: list[str]) -> dict[str, Callable[[int], ob
 
 
 def _round(operation: Callable[[int], object]) -> float:
-    """Return the average time of a call in microseconds, over a short period."""
+    """Return the average duration of a call in microseconds, measured over a short period."""
     calls, start = 0, time.perf_counter()
     while (taken := time.perf_counter() - start) < SECONDS:
         for at in range(calls, calls + 20):
@@ -41,9 +41,10 @@ def _round(operation: Callable[[int], object]) -> float:
 
 
 def measure(clients: dict[str, Client], names: dict[str, str]) -> dict[str, dict[str, float]]:
-    """Return the median time of each operation with each client, in microseconds.
+    """Return the median duration of each operation with each client, in microseconds.
 
-    The clients take turns, so that other load on the machine affects all of them alike.
+    The measurements of the clients alternate, so that other load on the machine affects all clients
+    alike.
     """
     keys = random.sample(list(names), 10_000)
     sides = {}

@@ -12,12 +12,12 @@ from generate import opening_of
 from werkzeug.wrappers import Response
 
 TITLE_MOST, NAME_MOST, TEXT_MOST = 120, 40, 10_000
-# A moderator's actions, with the button labels to do and to undo each.
+# A moderator's actions, each with the button labels that apply and undo it.
 ACTIONS = {"pinned": ("Pin", "Unpin"), "locked": ("Lock", "Unlock"), "solved": ("Solve", "Reopen")}
 
 
 def create_app(store: str = "undercroft://forum") -> Flask:
-    """Return the application for a store; each process that creates one maps the store itself."""
+    """Return the application for a store, which each process maps when it calls this function."""
     app = Flask(__name__)
     forum = Forum(undercroft.Redis.from_url(store, decode_responses=True))
     app.jinja_env.globals |= {"boards": BOARDS, "link": link, "ago": ago, "actions": ACTIONS}
@@ -25,7 +25,7 @@ def create_app(store: str = "undercroft://forum") -> Flask:
 
     @app.before_request
     def refuse_other_sites() -> None:
-        """Reject forms sent from another site, which could act in a reader's name."""
+        """Reject forms sent from another site, which could act in a user's name."""
         origin = request.headers.get("Origin")
         if request.method == "POST" and origin and urlsplit(origin).netloc != request.host:
             abort(403, "This form belongs to another site.")
@@ -110,19 +110,19 @@ def create_app(store: str = "undercroft://forum") -> Flask:
 
 
 def board_of(name: str) -> Board:
-    """Return the board with a name, or end the request."""
+    """Return the board with the given name, or end the request with an error."""
     board = next((board for board in BOARDS if board.name == name), None)
     return board or abort(404, "There is no such board.")
 
 
 def whole_number(fields: Mapping[str, str], name: str, default: int) -> int:
-    """Return a number from an address, or the default if it is not a number."""
+    """Return the number in a URL's query, or the default if it is not a number."""
     text = fields.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
 
 
 def text_of(field: str, most: int) -> str:
-    """Return the text that a visitor entered in a form field, or end the request."""
+    """Return a visitor's text in a form field, or end the request with an error."""
     text = request.form.get(field, "").strip()
     if not text or len(text) > most:
         abort(400, f"Expected {field} of 1 to {most:,} characters, got {len(text):,}.")
@@ -147,7 +147,7 @@ def link(board: Board, view: View | None = None, page: int = 1) -> str:
 
 
 def ago(thread: Thread) -> str:
-    """Return how long ago a thread was last written to."""
+    """Return the time since a thread's last post, as text."""
     seconds = max(0, int(time.time() - thread.time))
     for size, unit in ((31_536_000, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
         count = seconds // size

@@ -1,7 +1,7 @@
-"""The forum's boards: how the store keeps them, and the operations on them.
+"""The forum's boards, their representation in the store, and the operations on them.
 
-- ``board:<name>`` is a feed of the numbers of the board's threads, the one with the newest post
-  first, each with three attributes. Any page of any view is one range.
+- ``board:<name>`` is a feed of the numbers of the board's threads, each with three attributes. The
+  thread with the newest post is first. Any page of any view is one range.
 - ``thread:<number>`` is a hash: title, author, number of replies, time of the newest post.
 - ``posts:<number>`` is a list of the posts written since the forum was filled.
 - ``numbers`` counts the threads of all boards.
@@ -44,7 +44,7 @@ BOARDS = (
 
 @dataclass(frozen=True)
 class View:
-    """The threads of a board that a reader wants to see."""
+    """A selection of a board's threads."""
 
     only: frozenset[str] = frozenset()
 
@@ -52,7 +52,7 @@ class View:
 
     @classmethod
     def of(cls, words: Iterable[str]) -> "View":
-        """Return the view for the words in an address, ignoring unknown words."""
+        """Return the view for the words in a URL, ignoring unknown words."""
         only = {word for word in words if word in cls.KNOWN}
         if {"solved", "unsolved"} <= only:
             only.remove("unsolved")
@@ -60,19 +60,19 @@ class View:
 
     @property
     def seen(self) -> Seen:
-        """Whether visible or hidden threads are shown."""
+        """Whether the view shows visible or hidden threads."""
         return "hidden" if "hidden" in self.only else "visible"
 
     @property
     def where(self) -> str | None:
-        """The filter: a condition for each mark, empty where the mark does not matter."""
+        """The filter, with a condition for each mark that is empty if the mark does not matter."""
         parts = ["1" if mark in self.only else "" for mark in MARKS]
         if "unsolved" in self.only:
             parts[2] = "0"
         return ":".join(parts) if any(parts) else None
 
     def words(self) -> list[str]:
-        """Return the words that stand for this view, in a fixed order."""
+        """Return the words that represent this view, in a fixed order."""
         return [word for word in self.KNOWN if word in self.only]
 
     def toggled(self, word: str) -> "View":
@@ -115,7 +115,7 @@ class Page:
     threads: list[Thread]
     # Pinned threads, shown above the first page of a board.
     pinned: list[Thread]
-    # The total time in seconds that the store took.
+    # The total duration of the store's operations in seconds.
     took: float
 
 
@@ -206,7 +206,7 @@ class Forum:
             position = feed.position(value, seen=seen)
             if position is not None:
                 items = feed.range(position, 1, seen=seen, attributes=True)
-                # Another reply may have moved the thread in between.
+                # Check the item, because another reply may have moved the thread in the meantime.
                 if items and items[0][0] == value:
                     (thread,) = self._threads(items, hidden=seen == "hidden")
                     posts = self.r.lrange(f"posts:{number}", 0, -1)
@@ -246,7 +246,7 @@ class Forum:
             raise MissingError
 
     def hide(self, board: Board, number: int, hide: bool) -> None:
-        """Hide a thread, or show it again. Later threads move up, or make room for it."""
+        """Hide or show a thread. The threads after it move up or down."""
         feed = self.feed(board)
         (feed.hide if hide else feed.show)(value_of(number))
 

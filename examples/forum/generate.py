@@ -1,4 +1,4 @@
-"""Fills the forum with any number of threads, the same ones for the same seed."""
+"""Fills the forum with any number of threads, which depend only on the seed."""
 
 import itertools
 import time
@@ -46,12 +46,12 @@ def titles() -> list[str]:
 
 
 def opening_of(number: int) -> str:
-    """Return the first post of a generated thread, which is not stored."""
+    """Return the first post of a generated thread, which is not in the store."""
     return OPENINGS[number % len(OPENINGS)]
 
 
 def fill_board(forum: Forum, board: Board, count: int, seed: int) -> None:
-    """Add threads to a board, the newest first, and hide a few as a moderator does."""
+    """Add threads to a board, newest first, and hide a few as a moderator does."""
     chance = np.random.default_rng([seed, BOARDS.index(board)])
     now, all_titles, feed = time.time(), titles(), forum.feed(board)
     last = int(forum.r.incrby("numbers", count))
@@ -59,7 +59,7 @@ def fill_board(forum: Forum, board: Board, count: int, seed: int) -> None:
     for start in range(first, last + 1, CHUNK):
         numbers = np.arange(start, min(start + CHUNK, last + 1))
         many = len(numbers)
-        # Spread the threads over ten years.
+        # Distribute the threads over ten years.
         times = now - 120 - 3_650 * DAY * ((numbers - first) / count) ** 1.5
         replies = np.minimum(chance.pareto(0.9, many), 4_000)
         with forum.r.pipeline(transaction=False) as pipe:
@@ -79,14 +79,14 @@ def fill_board(forum: Forum, board: Board, count: int, seed: int) -> None:
         shares = (min(0.01, 4 / count), 0.02, 0.4)
         marks = np.stack([chance.random(many) < share for share in shares], axis=1)
         values = np.char.zfill(numbers.astype(f"S{DIGITS}"), DIGITS)
-        # Append to the existing threads: the first one is the newest.
+        # Append after the existing threads, because the newest thread is first.
         feed.add_many(-1, values, marks)
         hidden = values[chance.random(many) < 0.001].tolist()
         feed.hide(*hidden, bytes(values[-1]))
 
 
 def fill(forum: Forum, threads: int, seed: int = 1) -> None:
-    """Create the boards, with this many threads in the largest one."""
+    """Create the boards, with ``threads`` threads in the largest board."""
     forum.create()
     for board in BOARDS:
         fill_board(forum, board, max(1, int(threads * board.share)), seed)

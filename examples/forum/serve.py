@@ -1,4 +1,4 @@
-"""Serves the forum, and fills it first if it is empty.
+"""Serves the forum, which it first fills if it is empty.
 
 example: python examples/forum/serve.py --threads 1000000 --port 8000
 """
@@ -14,7 +14,7 @@ from werkzeug.serving import run_simple
 
 
 def main() -> None:
-    """Run the command line."""
+    """Parse the command line and serve the forum."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -39,8 +39,8 @@ def main() -> None:
             count = sum(forum.feed(board).count(seen="all") for board in BOARDS)
             print(f"{count:,} threads in {time.perf_counter() - since:.0f} s", flush=True)
     app = create_app(arguments.store)
-    # One process is enough to try it out. In production, use any WSGI server with one process per
-    # core: the processes share the store.
+    # One process is enough for a trial. In production, use any WSGI server with one process per
+    # core; the processes share the store.
     run_simple(arguments.host, arguments.port, app, threaded=True)
 
 

@@ -1,4 +1,4 @@
-// Undercroft from Go, with nothing but cgo.
+// Uses Undercroft from Go, with cgo only.
 //
 //	PKG_CONFIG_PATH=/usr/local/lib/pkgconfig go run . undercroft://demo
 package main
@@ -19,10 +19,10 @@ import (
 	"unsafe"
 )
 
-// Store is an open store, which all goroutines may use.
+// Store is an open store, which all goroutines can use concurrently.
 type Store struct{ handle *C.uc_store }
 
-// call runs a call of the library. The library keeps the error text per thread, so the goroutine
+// call calls a library function. The library stores the error text per thread, so the goroutine
 // stays on its thread until the text is copied.
 func call(work func() C.int) (C.int, error) {
 	runtime.LockOSThread()
@@ -36,7 +36,7 @@ func call(work func() C.int) (C.int, error) {
 
 func pointer(bytes []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(bytes)) }
 
-// Open opens a store, or creates it.
+// Open opens a store, creating it if it does not exist.
 func Open(url string) (*Store, error) {
 	name := C.CString(url)
 	defer C.free(unsafe.Pointer(name))
@@ -56,7 +56,7 @@ func (store *Store) Set(key, value []byte) error {
 	return err
 }
 
-// Get returns the string that a key holds, or nil if the key does not exist.
+// Get returns the string value of a key, or nil if the key does not exist.
 func (store *Store) Get(key []byte) ([]byte, error) {
 	buffer := make([]byte, 64)
 	for {
@@ -75,7 +75,7 @@ func (store *Store) Get(key []byte) ([]byte, error) {
 	}
 }
 
-// Incr adds to the integer that a key holds.
+// Incr adds a number to the integer value of a key.
 func (store *Store) Incr(key []byte, by int64) (int64, error) {
 	var sum C.int64_t
 	_, err := call(func() C.int {

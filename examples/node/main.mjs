@@ -1,4 +1,4 @@
-// Undercroft from Node, with nothing but koffi.
+// Uses Undercroft from Node, with koffi only.
 //
 //     npm install && LIBRARY=/usr/local/lib/libundercroft.so node main.mjs undercroft://demo
 

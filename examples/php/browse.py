@@ -1,4 +1,4 @@
-"""Visit the guest book in a headless Chromium, as ``browse.py URL``; fail on a wrong page."""
+"""Visits the guest book in a headless Chromium, as ``browse.py URL``; fails on a wrong page."""
 
 import sys
 import tempfile
@@ -42,7 +42,7 @@ def main() -> None:
     """Visit the site as two different visitors."""
     site = sys.argv[1]
     wait_for(site)
-    # Some of a browser's processes may still write after it has exited.
+    # Ignore errors, because some of a browser's processes may still write after it has exited.
     with profile() as first, profile() as second:
         ada, bob = Browser(Path(first)), Browser(Path(second))
         try:
@@ -62,7 +62,8 @@ def main() -> None:
             ada.go(site)
             assert ada.texts("#entries li")[0] == "somebody third"
             assert ada.texts("#writers li") == ["Ada <3: 2", "somebody: 1"]
-            # This program itself made the first visit, to see whether the site is up.
+            # The count includes the first visit, with which this program checked whether the site
+            # answers.
             assert int(ada.text("#visits")) >= 6
         finally:
             ada.close()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: serve.sh PLACE PORT URL [EXTENSION]
-# Serves the guest book by PHP-FPM and nginx on a local port, with its data at URL. The servers
+# Serves the guest book with PHP-FPM and nginx on a local port, with its data at URL. The servers
 # write to the directory PLACE. The script runs until it is interrupted.
 
 set -euo pipefail
@@ -11,7 +11,7 @@ if (($# < 3)); then
 fi
 place=$1 port=$2 url=$3 extension=${4:-}
 here=$(cd "$(dirname "$0")" && pwd)
-# If none is installed, compgen fails silently.
+# compgen fails without output if no PHP-FPM is installed.
 fpm=$(compgen -c php-fpm | sort | tail -n 1) || fpm=
 for program in "${fpm:-php-fpm}" nginx; do
     if ! command -v "$program" >/dev/null; then

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * A guest book with a session per visitor, a counter, a cached page, and a list of entries.
- * UNDERCROFT_URL says whether the data is in a store or on a server.
+ * A guest book with a session for each visitor, a counter, a cached page, and a list of entries.
+ * UNDERCROFT_URL specifies whether the data is in a store or on a server.
  */
 require __DIR__ . '/../../clients/php/autoload.php';
 
@@ -16,7 +16,7 @@ session_set_save_handler(new Handler($client), true);
 session_start(['cookie_httponly' => true, 'cookie_samesite' => 'Lax', 'use_strict_mode' => true]);
 $_SESSION['token'] ??= bin2hex(random_bytes(16));
 
-/** Returns the entries as HTML, rendered again after each new entry. */
+/** Returns the entries as HTML, which is rendered anew after each new entry. */
 function entries(Client $client): string
 {
     $page = $client->get('page');
@@ -42,7 +42,7 @@ if ($_SERVER['REQUEST_METHOD'] === 'POST') {
     if ($text !== '') {
         $entry = json_encode(['name' => $_SESSION['name'], 'text' => $text], JSON_THROW_ON_ERROR
             | JSON_INVALID_UTF8_SUBSTITUTE);
-        // One transaction, so that no reader finds the new entry together with the old page.
+        // Use one transaction, so that no reader finds the new entry together with the old page.
         $client->transaction(fn ($queue) => $queue->lPush('entries', $entry)->lTrim('entries', 0, 999)->del('page')
             ->zIncrBy('writers', 1, $_SESSION['name']));
     }

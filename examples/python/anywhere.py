@@ -1,6 +1,6 @@
-"""One program for a store in shared memory and for any server that speaks the Redis protocol.
+"""One program for a store in shared memory and for any server with the Redis protocol.
 
-Only the URL decides which of them it uses:
+The URL alone decides where the data is:
 
     python anywhere.py undercroft://board
     python anywhere.py redis://localhost:6379/0
@@ -14,7 +14,7 @@ import undercroft
 
 
 def main(url: str) -> None:
-    """Keep a score board, and print it."""
+    """Update a score board, and print it."""
     with undercroft.Redis.from_url(url, decode_responses=True) as r:
         r.delete("scores", "visits")
         with r.pipeline() as pipe:

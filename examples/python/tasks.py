@@ -1,11 +1,11 @@
-"""Tasks for a Celery worker; two variables name the queue and the place of the results.
+"""Tasks for a Celery worker. Two variables name the queue and the result store.
 
     undercroft serve --store undercroft://queue --port 6379 &
     celery --app tasks worker &
     python tasks.py
 
-Queues are in a store that is served, because workers wait for them by the Redis protocol. Results
-are in a store in shared memory, which programs and workers open themselves.
+The queues are in a served store, because workers wait for them with the Redis protocol. Results are
+in a store in shared memory, which programs and workers open themselves.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A type-checked program: mypy --strict knows the arguments and result of each call.
+"""A type-checked program: mypy --strict verifies the arguments and result of each call.
 
 python typed.py undercroft://links
 mypy --strict typed.py
@@ -17,7 +17,7 @@ import undercroft.asyncio
 
 @dataclass(frozen=True)
 class Link:
-    """A short name for an address."""
+    """A short name for a URL."""
 
     name: str
     address: str
@@ -27,24 +27,24 @@ class Links:
     """Links in a store or on a server."""
 
     def __init__(self, client: undercroft.Redis) -> None:
-        """Store links through this client."""
+        """Store the links with the given client."""
         self._client = client
 
     @classmethod
     @contextmanager
     def at(cls, url: str) -> Iterator["Links"]:
-        """Yield the links at a URL."""
+        """Yield the links stored at a URL."""
         with undercroft.Redis.from_url(url) as client:
             assert_type(client, undercroft.Redis)
             yield cls(client)
 
     def add(self, link: Link) -> bool:
-        """Add a link; return whether its name was free."""
+        """Add a link; return whether its name was unused."""
         added = self._client.set(f"link:{link.name}", link.address, nx=True, ex=3600)
         return bool(added)
 
     def follow(self, name: str) -> str | None:
-        """Return a link's address, and count the request."""
+        """Return a link's URL, and count the request."""
         address = self._client.get(f"link:{name}")
         assert_type(address, bytes | str | None)
         if address is None:
@@ -58,7 +58,7 @@ class Links:
 
 
 def text(value: bytes | str) -> str:
-    """Return a value as text, decoding the bytes of a client that does not decode."""
+    """Return a value as text, decoding it if the client has not."""
     return value if isinstance(value, str) else value.decode()
 
 

@@ -1,7 +1,7 @@
-"""Several worker processes share a cache and counters, without a server between them.
+"""Several worker processes share a cache and counters without a server.
 
-Each worker takes pages from a list, looks every page up in the store, "renders" missing pages, and
-counts its work:
+Each worker processes a list of pages, looks every page up in the store, "renders" missing pages,
+and counts its work:
 
     python workers.py undercroft://pages
 """
@@ -17,7 +17,7 @@ PAGES = [f"/page/{number % 50}" for number in range(1000)]
 
 
 def render(page: str) -> str:
-    """Return a page's HTML, as a stand-in for an expensive rendering."""
+    """Return a page's HTML, which simulates an expensive rendering."""
     return f"<h1>{page}</h1>" * 100
 
 
@@ -29,7 +29,8 @@ def work(url: str) -> None:
             html = r.get(page)
             if html is None:
                 html = render(page)
-                # The first worker fills the cache; the page expires after a minute.
+                # The first worker that needs the page stores it in the cache, where it expires
+                # after a minute.
                 r.set(page, html, ex=60, nx=True)
                 r.incr("misses")
             assert html == render(page)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the C library in PREFIX (default /usr/local): header, shared and static library,
-# pkg-config file. DESTDIR is put in front of every path, for packages. BUILT names the directory of
-# an existing build.
+# pkg-config file. DESTDIR is prepended to every path, for packages. BUILT specifies the directory
+# of an existing build.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"
@@ -24,8 +24,8 @@ soname=libundercroft.so.$((abi >> 16))
 to=${DESTDIR:-}$prefix
 install -d "$to/include" "$to/lib/pkgconfig"
 install -m 644 "$header" "$to/include/undercroft.h"
-# Join everything into one object that exposes only the interface's names, because a program may
-# have its own Lua or Rust code.
+# Join all objects into one that exposes only the interface's names, because a program may have its
+# own Lua or Rust code.
 for tool in ld objcopy ar; do
     have "$tool" || fail "the static library needs $tool; type: apt-get install binutils"
 done
@@ -33,13 +33,14 @@ joined=$(mktemp)
 trap 'rm -f "$joined"' EXIT
 mapfile -t names <clients/c/tests/exports.txt
 ld -r "${names[@]/#/--undefined=}" -o "$joined" "$built/libundercroft_c.a"
-# The removed sections contain code for other compilations, which is useless in a joined object.
+# The removed sections contain intermediate code for link-time optimization, which is useless in a
+# joined object.
 objcopy --wildcard --keep-global-symbol='uc_*' --remove-section=.llvmbc --remove-section=.llvmcmd "$joined"
 rm -f "$to/lib/libundercroft.a"
 ar rcs "$to/lib/libundercroft.a" "$joined"
 chmod 644 "$to/lib/libundercroft.a"
 install -m 755 "$built/libundercroft_c.so" "$to/lib/$soname.$((abi & 0xffff))"
-# Of the debug information, keep only the names of functions.
+# Strip the debug information except for function names.
 ! have strip || strip --strip-debug "$to/lib/libundercroft.a" "$to/lib/$soname.$((abi & 0xffff))"
 ln -sf "$soname.$((abi & 0xffff))" "$to/lib/$soname"
 ln -sf "$soname" "$to/lib/libundercroft.so"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a wheel for this machine, without fail points and debug assertions, and tries it in an
+# Builds a wheel for this machine, without fail points and debug assertions, and tests it in an
 # empty environment. `make dist` builds a wheel for other machines.
 
 # shellcheck source=scripts/lib.sh

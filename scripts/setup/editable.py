@@ -1,8 +1,8 @@
-"""Install the Python package into this interpreter's environment, with a module built by cargo.
+"""Installs the Python package into this interpreter's environment, with a module built by cargo.
 
 ``editable.py MODULE`` does what ``maturin develop`` does, but compiles nothing. One run of cargo
-can thus build the native module together with everything else. The package's other files stay in
-``clients/python``, and changes there take effect at once.
+can therefore build the native module together with everything else. The package's other files stay
+in ``clients/python``, and changes there take effect immediately.
 """
 
 import argparse
@@ -19,7 +19,7 @@ CLIENT = ROOT / "clients/python"
 
 
 def put_module(module: Path) -> None:
-    """Put the module into the package; processes that have loaded the previous one keep it."""
+    """Copy the module to the package. Processes that have loaded the previous module keep it."""
     place = CLIENT / "undercroft/_native.abi3.so"
     draft = place.with_suffix(f".{os.getpid()}")
     shutil.copy2(module, draft)
@@ -27,7 +27,7 @@ def put_module(module: Path) -> None:
 
 
 def wheel(directory: Path) -> Path:
-    """Make a wheel with the package's metadata and a path to its files."""
+    """Create a wheel with the package's metadata and a path to its files."""
     maturin = Path(sys.executable).with_name("maturin")
     metadata = directory / "metadata"
     write = [maturin, "pep517", "write-dist-info", "--metadata-directory", metadata]
@@ -48,7 +48,7 @@ def wheel(directory: Path) -> Path:
 
 
 def main() -> int:
-    """Install the module that the command line names."""
+    """Install the module that is named on the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="example: scripts/setup/editable.py target/release/libundercroft_python.so",

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: scripts/setup/environment.sh [REQUIREMENTS...]
-# Checks the essential tools, and makes .venv/ with the pinned Python packages of
-# scripts/setup/requirements-build.txt and of the given files. Returns quickly if everything is in
-# place.
+# Checks the essential tools, and creates .venv/ with the pinned Python packages of
+# scripts/setup/requirements-build.txt and of the given files. If the environment is up to date, it
+# returns quickly.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"
@@ -20,7 +20,7 @@ make_venv() { "$python" -m venv --clear .venv >target/test/venv.log 2>&1; }
 if [[ ! -x .venv/bin/python ]] || ! .venv/bin/python -c '' 2>/dev/null; then
     say "making .venv with $("$python" --version)"
     mkdir -p target/test
-    # Debian puts the pip that a new environment needs in a separate package.
+    # Debian has a separate package for the pip that a new environment needs.
     if ! make_venv && ! { ((EUID == 0)) && have apt-get && {
         apt-get update --quiet && DEBIAN_FRONTEND=noninteractive \
             apt-get install --yes --quiet --no-install-recommends python3-venv

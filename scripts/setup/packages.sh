@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: scripts/setup/packages.sh GROUP
 # Ensures that the Debian packages of a group are installed. As root, it installs missing packages.
-# Otherwise, or if apt-get fails, it prints what to type and returns normally; tests that need the
-# packages are then skipped with a message.
+# Otherwise, or if apt-get fails, it prints the command to type and returns normally. Tests that
+# need the packages are then skipped with a message.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"
@@ -67,8 +67,8 @@ if ((EUID != 0)); then
     exit 0
 fi
 
-# Debian starts a server when its package is installed. The tests start their own servers on free
-# ports, so services are denied during the installation.
+# Deny service starts during the installation: Debian starts a server when its package is installed,
+# but the tests start their own servers on free ports.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
     trap 'rm -f "$policy"' EXIT
@@ -83,13 +83,13 @@ install() {
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends \
         "${missing[@]}" </dev/null >>"$log" 2>&1
 }
-# Update the package lists only if the installation fails with the existing ones.
+# Update the package lists only if the installation fails with the existing lists.
 if ! install && ! { apt-get update --quiet </dev/null >>"$log" 2>&1 && install; }; then
     skip "everything that needs ${missing[*]}: apt-get failed, see $log"
     exit 0
 fi
 
-# A server installed here must not start at boot, either.
+# Disable the services of servers that are installed here, so that they do not start at boot.
 for package in "${missing[@]}"; do
     case $package in
         redis-server) service=redis-server ;;

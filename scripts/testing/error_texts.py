@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""List the texts that users read: errors, help, log lines, reasons of lints, skipped tests.
+"""Lists the texts that users read: errors, help, log lines, reasons of lints, skipped tests.
 
-Every text is one line with its file, line number and position (the call that gets it), so that all
-of them can be read as one page, in one style.
+Every text is one line with its file, line number and position (the call that receives it), so that
+all of them can be read as one page in a uniform style.
 """
 
 import argparse
@@ -21,7 +21,7 @@ EXAMPLES = """examples:
   scripts/testing/error_texts.py --only '^raise'      only those that Python raises
 """
 
-# Comments, string literals and brackets of each language; everything else is skipped.
+# The comments, string literals and brackets of each language. All other code is skipped.
 STRING = r'"(?:[^"\\]|\\.)*"'
 SINGLE = r"'(?:[^'\\]|\\.)*'"
 BLOCK = r"/\*.*?\*/"
@@ -35,9 +35,9 @@ TOKENS = {
 }
 BRACKETS = r"[(\[{]|[)\]}]|;"
 COMMENT = ("//", "/*", "#")
-# The name in front of a bracket or a literal: `format!(`, `new \RuntimeException(`, `die "..."`.
+# The name that precedes a bracket or a literal: `format!(`, `new \RuntimeException(`, `die "..."`.
 NAME = re.compile(r"([\w\\:.>-]+!?)\s*$")
-# Calls whose literals are texts even if they are short.
+# The calls whose literals count as texts even if they are short.
 RAISING = re.compile(
     r"""(?x) ^(?:raise|throw|error|die|fail|skip|warn|log|expect|reason|help|description|epilog)\b
     | (?:panic|unreachable|bail|anyhow|e?println?|assert\w*|unimplemented)!$
@@ -49,7 +49,7 @@ SENTENCE = re.compile(r"[A-Za-z]{2,}[,:;]? [a-z{%$'`\"]\S* +\S*[a-z{%$]")
 
 @dataclass(frozen=True)
 class Text:
-    """One text and where it is."""
+    """One text and its location."""
 
     file: str
     line: int
@@ -57,12 +57,12 @@ class Text:
     text: str
 
     def __str__(self) -> str:
-        """Return the line of the list."""
+        """Return the text's line in the list."""
         return f"{self.file}:{self.line}: [{self.position}] {self.text}"
 
 
 def is_text(position: str, text: str) -> bool:
-    """Return whether a literal is read by people, as far as its words and position tell."""
+    """Return whether a literal's words and position suggest that people read it."""
     return bool(SENTENCE.search(text) or (RAISING.search(position) and " " in text.strip()))
 
 
@@ -112,7 +112,7 @@ def of_others(file: str, source: str, language: str) -> Iterator[Text]:
     for found in tokens.finditer(source):
         token = found[0]
         between = source[after : found.start()]
-        # Literals in a row, or joined by an operator, are one text.
+        # Adjacent literals, or literals joined by an operator, form one text.
         if parts and between.strip(" \n\t.") == "" and token[-1] in "\"'":
             parts.append(re.sub(r"^\w*#*[\"']|[\"']#*$", "", token))
         elif not token.startswith(COMMENT):
@@ -136,7 +136,7 @@ def of_others(file: str, source: str, language: str) -> Iterator[Text]:
 
 
 def texts(paths: list[str], tests: bool) -> Iterator[Text]:
-    """Yield all texts of the files below these paths that git knows."""
+    """Yield all texts of the files below these paths that git tracks."""
     command = ["git", "ls-files", "--", *paths]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for file in listed.splitlines():

@@ -1,4 +1,4 @@
-"""The jobs of `make test` and `make soak`: programs that exit with 0 if their tests passed."""
+"""The jobs of `make test` and `make soak`, which are programs that exit with 0 if they pass."""
 
 import json
 import os
@@ -14,22 +14,22 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PYTHON = str(ROOT / ".venv/bin/python")
 PYTHON_TESTS = "clients/python/tests"
-# The whole workspace is compiled once, and every job uses the results in target/debug. The features
-# are the union of what the jobs need: fail points and interrupted reads are compiled in, but
-# inactive unless a test arms them.
+# The entire workspace is compiled once, and every job uses the results in target/debug. The
+# features are the union of what the jobs need: fail points and interrupted reads are compiled in,
+# but inactive unless a test activates them.
 FEATURES = "undercroft/full,undercroft-c/races,undercroft-python/races"
 TARGETS = ["--workspace", "--lib", "--bins", "--tests"]
 BUILD = ["cargo", "build", *TARGETS, "--locked", "--features", FEATURES]
 
-# Packages whose tests are not repeated with the first run of every write rolled back (rule W10),
-# because they are below the engine or open no store.
+# Packages whose tests are not repeated with a rollback of each write's first run (W10), because
+# they are below the engine or open no store.
 NOT_RERUN_PACKAGES = (
     "undercroft-bench",
     "undercroft-memory",
     "undercroft-testkit",
     "undercroft-tidy",
 )
-# Tests that a repeated run breaks: they count runs or steps, or check local variables.
+# Tests that fail if writes run twice, because they count runs or steps, or check local variables.
 NOT_RERUN = (
     "the_work_of_",
     "death_at_every_undo_log_step",
@@ -51,8 +51,8 @@ RERUN_IN_PYTHON = (
     "robustness/interrupted",
 )
 
-# Rust test programs of the soak: those that draw from a seed or depend on timing. CI has time for
-# about half of the soak, and always runs the first ones.
+# The Rust test programs of the soak, which depend on a seed or on timing. CI has time for about
+# half of the soak, and always runs the first programs.
 SOAK = (
     "undercroft-engine/crash_steps",
     "undercroft-testkit/crash_instructions",
@@ -85,11 +85,11 @@ SOAK_IN_PYTHON = (
     "robustness/taking",
     "robustness/taking_pipelines",
 )
-# The number of jobs among which the Python client's tests are divided.
+# The number of jobs into which the Python client's tests are divided.
 PARTS = 4
 
-# The seconds of each job on two cores, as measured by `--write-times`. Long jobs start first, and
-# `--quick` and the soak choose jobs that fit into their time.
+# The duration of each job in seconds on two cores, as measured by `--write-times`. Long jobs start
+# first, and `--quick` and the soak choose jobs that fit into their time.
 TIMES = Path(__file__).parent / "times.json"
 
 
@@ -108,7 +108,7 @@ class Job:
 
     @property
     def title(self) -> str:
-        """Return the job's stage and name, which are unique."""
+        """Return the job's stage and name, which together are unique."""
         return self.stage if self.name == self.stage else f"{self.stage} {self.name}"
 
     @property
@@ -129,7 +129,7 @@ def compiled() -> list[dict[str, Any]]:
 
 
 def programs(messages: Iterable[dict[str, Any]]) -> list[Job]:
-    """Return one job per Rust test program."""
+    """Return one job for each Rust test program."""
     found = []
     for message in messages:
         manifest = Path(message["manifest_path"])
@@ -144,7 +144,7 @@ def programs(messages: Iterable[dict[str, Any]]) -> list[Job]:
 
 
 def reruns(rust: Iterable[Job]) -> list[Job]:
-    """Return the Rust test programs to repeat with the first run of each write rolled back."""
+    """Return the Rust test programs to repeat with a rollback of each write's first run (W10)."""
     skipped = [f"--skip={test}" for test in NOT_RERUN]
     return [
         replace(
@@ -159,12 +159,12 @@ def reruns(rust: Iterable[Job]) -> list[Job]:
 
 
 def script(stage: str, *sources: str) -> Job:
-    """Return the job of a script that has the name of its stage."""
+    """Return the job that runs the script named after its stage."""
     return Job(stage, stage, [f"scripts/{stage}.sh"], sources=sources)
 
 
 def file_of(test: str) -> str:
-    """Return the file of a Python client test, given its folder and subject."""
+    """Return the path of a Python client test, given its folder and subject."""
     folder, subject = test.split("/")
     return f"{PYTHON_TESTS}/{folder}/test_{subject}.py"
 
@@ -183,7 +183,7 @@ def python() -> list[Job]:
         str(ROOT / "scripts/testing/stubs.allow"),
     ]
     stubs = [*stubtest, "undercroft"]
-    # Divide the files, so that these tests do not outlast the other jobs by far.
+    # Divide the files among jobs, so that these tests do not finish long after the other jobs.
     found = sorted((ROOT / PYTHON_TESTS).rglob("test_*.py"))
     files = [str(file.relative_to(ROOT)) for file in found]
     parts = [files[first::PARTS] for first in range(PARTS)]
@@ -193,7 +193,7 @@ def python() -> list[Job]:
             for number, part in enumerate(parts, 1)
         ),
         Job("reruns", "python", again, variables={"UNDERCROFT_RERUN": "1"}, sources=(client,)),
-        # Run outside the repository's root, whose mypy settings are for checking sources.
+        # Run outside the repository's root, whose mypy settings apply to the check of sources.
         Job("stubs", "stubs", stubs, ROOT / "target/test", {"MYPYPATH": ""}, (client,)),
         Job(
             "readme",
@@ -223,7 +223,7 @@ def every(messages: Iterable[dict[str, Any]]) -> list[Job]:
 
 
 def soak(messages: Iterable[dict[str, Any]]) -> list[Job]:
-    """Return all jobs of `make soak`, each in a longer form than in `make test`."""
+    """Return all jobs of `make soak`, each of which runs longer than in `make test`."""
     long = {"UNDERCROFT_CRASH": "soak"}
     scripts = (("packaging/wheel.sh",), ("sanitize.sh",), ("c.sh", "storm"), ("php.sh", "storm"))
     tests = [
@@ -249,10 +249,10 @@ def commit() -> str:
 
 
 def seeded(job: Job, turn: int = 0) -> Job:
-    """Return a job with a seed, unless the caller's environment sets one.
+    """Return a job with a seed, unless the caller's environment sets a seed.
 
-    The seed is random. In CI, the commit, the job and its turn determine it, so that a failure
-    repeats. Tests that draw their own seed print it, but an abort loses that output.
+    The seed is random. In CI, the commit, the job and its turn determine the seed, so that a
+    failure is repeatable. Tests that choose a seed print it, but an abort loses that output.
     """
     if "UNDERCROFT_SEED" in os.environ:
         return job
@@ -262,12 +262,12 @@ def seeded(job: Job, turn: int = 0) -> Job:
 
 
 def named(some: list[Job], text: str) -> list[Job]:
-    """Return the jobs of the stage with this name, or else those whose title contains the text."""
+    """Return the jobs of the stage with this name, otherwise the jobs whose title contains it."""
     return [job for job in some if job.stage == text] or [job for job in some if text in job.title]
 
 
 def changed() -> set[str]:
-    """Return the files that differ from the last commit or, if none does, that commit's files."""
+    """Return the files that differ from the last commit, or if none differs, its files."""
 
     def output(*words: str) -> set[str]:
         git = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -279,18 +279,18 @@ def changed() -> set[str]:
 
 
 def times() -> dict[str, float]:
-    """Return the recorded seconds of all jobs except the shortest."""
+    """Return the recorded durations in seconds of all jobs except the shortest."""
     measured: dict[str, float] = json.loads(TIMES.read_text(encoding="utf-8"))
     return measured
 
 
 def write_times(measured: dict[str, float]) -> None:
-    """Record the seconds of the measured jobs, and keep those of the others."""
+    """Record the durations of the measured jobs in seconds, and preserve those of other jobs."""
     known = times() | {title: round(seconds) for title, seconds in measured.items()}
     known = {title: seconds for title, seconds in known.items() if seconds > 0}
     TIMES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Runs jobs, several at a time, and keeps their output."""
+"""Runs jobs, several at a time, and stores their output."""
 
 import os
 import shutil
@@ -31,14 +31,15 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Return whether the whole job passed."""
+        """Return whether all of the job's tests passed."""
         return self.status == 0
 
 
 class _Screen:
-    """Prints one line per finished job and, on a terminal, a last line with the running jobs.
+    """Prints one line for each finished job and, on a terminal, a last line with the running jobs.
 
-    The line contains the job's seed if the job failed, or always if there is no total.
+    The line contains the job's seed if the job failed. If the total number of jobs is unknown, it
+    always contains the seed.
     """
 
     def __init__(self, total: int | None) -> None:
@@ -72,10 +73,10 @@ class _Screen:
 
 
 class Lanes:
-    """Runs a fixed number of jobs at the same time."""
+    """Runs a fixed number of jobs concurrently."""
 
     def __init__(self, next_job: Callable[[], Job | None], count: int, total: int | None) -> None:
-        """Start the next job when a lane is free, until it is None; the total is only displayed."""
+        """Run jobs from ``next_job`` until it returns None; ``total`` is only displayed."""
         self._next = next_job
         self._count = count
         self._screen = _Screen(total)
@@ -85,7 +86,7 @@ class Lanes:
         self.results: list[Result] = []
 
     def run(self) -> None:
-        """Run until all jobs have finished, or until an interrupt, which stops the running ones."""
+        """Run until all jobs have finished, or until an interrupt, which stops the running jobs."""
         threads = [threading.Thread(target=self._lane) for _ in range(self._count)]
         for thread in threads:
             thread.start()

@@ -7,8 +7,8 @@ source "$(dirname "$0")/../lib.sh"
 
 requirements=scripts/setup/requirements-oldest.txt
 venv=target/redis-oldest
-# The environment is recreated if the requirements or the Python version change, or if its Python is
-# gone.
+# Recreate the environment if the requirements or the Python version have changed, or if its Python
+# no longer exists.
 stamp() { cat "$requirements" && .venv/bin/python --version; }
 if ! cmp --silent <(stamp) "$venv/stamp" || ! "$venv/bin/python" -c '' 2>/dev/null; then
     say "installing $requirements"
@@ -18,7 +18,7 @@ if ! cmp --silent <(stamp) "$venv/stamp" || ! "$venv/bin/python" -c '' 2>/dev/nu
     stamp >"$venv/stamp"
 fi
 
-# The native module was built into the package's directory.
+# Use the native module that was built into the package's directory.
 export PYTHONPATH="$root/clients/python"
 cd clients/python/tests
 exec "$root/$venv/bin/python" -m pytest -q -p no:cacheprovider \

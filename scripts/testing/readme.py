@@ -1,13 +1,13 @@
-"""Run the samples of Markdown files twice and compare their output.
+"""Runs the samples of Markdown files twice and compares their output.
 
-Without arguments, the samples of every page in the repository are run; arguments name pages. All
-samples of a run share their stores, as they do for a reader who tries one page after another. Each
-sample runs twice, because readers do that too, and must print what the page says both times.
+Without arguments, the samples of every page in the repository run; arguments name pages. All
+samples of a run share their stores, as for a reader who tries one page after another. Each sample
+runs twice, because readers do that too, and must print the page's output both times.
 
 A fenced block marked ``python`` is a program. A block marked ``text`` that follows it is its exact
-output; a program without one prints nothing. A block marked ``python fragment`` is part of a larger
-program and does not run. In a block marked ``console``, the lines that begin with ``$`` are
-commands, each followed by its output. The stores that programs and commands name are files in a
+output. A program without such a block prints nothing. A block marked ``python fragment`` is part of
+a larger program and does not run. In a block marked ``console``, the lines that begin with ``$``
+are commands, each followed by its output. The stores that programs and commands name are files in a
 temporary directory.
 """
 
@@ -22,19 +22,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# Only white space may separate a program from its output.
+# Only white space may be between a program and its output.
 BLOCK = re.compile(
     r"^```python\n(?P<program>.*?)^```\n(?:\s*^```text\n(?P<output>.*?)^```\n)?"
     r"|^```console\n(?P<session>.*?)^```\n",
     re.MULTILINE | re.DOTALL,
 )
 STORE = re.compile(r"undercroft://([a-z]+)")
-# A container's /tmp is often an overlay file system, on which a store is refused.
+# A container's /tmp is often an overlay file system, which stores do not support.
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 class Sample(NamedTuple):
-    """A runnable block of a page."""
+    """A block of a page that can be run."""
 
     page: Path
     line: int
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
     def run(self, directory: str) -> list[str]:
         """Run the sample on the stores in a directory, and return its output."""
         environment = os.environ | {
-            # Find the `undercroft` command that belongs to this interpreter's package first.
+            # Find the `undercroft` command of this interpreter's package first.
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "UNDERCROFT_STORE": f"{directory}/default",
         }
@@ -92,7 +92,7 @@ def lines_of(command: list[str], directory: str, environment: dict[str, str]) ->
 
 
 def wrong_of(samples: list[Sample]) -> int:
-    """Run all samples, then all of them again; return how many print something unexpected."""
+    """Run all samples twice in order; return how many print unexpected output."""
     wrong: set[str] = set()
     with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         for time in ("first", "second"):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from .jobs import PYTHON, ROOT
 from .lanes import Result
 
-# Lines in which a test reports how much it did.
+# Lines in which a test reports how much it tested.
 COUNTED = re.compile(
     r"^(?:tidy|fuzz|crash|storm|damage|differential|cancellation|loom|second tries|C|PHP|programs)"
     r": .*",
@@ -15,7 +15,7 @@ COUNTED = re.compile(
 SKIPPED = re.compile(r"^skipped: .*", re.MULTILINE)
 RUST = re.compile(r"^test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
 PYTEST = re.compile(r"^=* ?(.*\b(?:passed|failed)\b.* in [\d.:() hms]+?) ?=*$", re.MULTILINE)
-# The start of the text about a failure.
+# The beginning of a failure's description.
 FAILURE = re.compile(
     r"^(?:failures:$|=+ (?:FAILURES|ERRORS) =+$|There (?:was|were) \d+ (?:failure|error)|error: )",
     re.MULTILINE,
@@ -24,14 +24,14 @@ LAST_LINES = 60
 
 
 def _words_of(text: str) -> str:
-    """Return the part of a log that describes the failure, or its last lines."""
+    """Return the lines of a log that describe the failure, or its last lines."""
     begins = FAILURE.search(text)
     lines = text[begins.start() if begins else 0 :].splitlines()
     return "\n".join(lines if begins and len(lines) < 4 * LAST_LINES else lines[-LAST_LINES:])
 
 
 def show(results: list[Result], seconds: float, compiling: float) -> None:
-    """Print each stage's duration, amount of tests and skipped parts, and why jobs failed."""
+    """Print each stage's duration, number of tests and skipped tests, and why jobs failed."""
     print(f"\n== summary, after {seconds:.0f} s")
     stages: dict[str, list[Result]] = defaultdict(list)
     for result in results:
@@ -46,7 +46,7 @@ def show(results: list[Result], seconds: float, compiling: float) -> None:
         )
     passed, failed, ignored = 0, 0, 0
     skipped = set()
-    # A soak runs a job several times, and keeps only its latest output.
+    # Read each log once, because a soak runs a job several times and stores only its latest output.
     for result in {result.job.title: result for result in results}.values():
         text = result.job.log.read_text(encoding="utf-8", errors="replace")
         for line in COUNTED.findall(text):

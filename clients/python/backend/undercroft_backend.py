@@ -1,14 +1,14 @@
 """Maturin's build backend, which compiles a checkout once for all environments.
 
-One wheel serves CPython 3.11 and later. A wheel that is built in a git checkout is kept in
-``target/wheels/``. The next ``pip install`` from the same sources uses it instead of compiling
-again. ``make dist`` and the tests keep their wheels there too. ``target/`` may be removed at any
-time.
+One wheel serves CPython 3.11 and later. A wheel that is built in a git checkout is cached in
+``target/wheels/``. The next ``pip install`` from the same sources uses the cached wheel instead of
+compiling again. ``make dist`` and the tests cache their wheels there too. ``target/`` can be
+removed at any time.
 
-Maturin downloads a whole Rust toolchain if it finds no cargo. This backend does so only with
-``UNDERCROFT_FETCH_RUST=1``. Otherwise it fails and says what is missing.
+Maturin downloads an entire Rust toolchain if it finds no cargo. This backend allows that only with
+``UNDERCROFT_FETCH_RUST=1``. Otherwise it fails and reports what is missing.
 
-Run as a program, ``undercroft_backend.py WHEEL`` keeps a wheel that was built in another way.
+As a program, ``undercroft_backend.py WHEEL`` caches a wheel that was built in another way.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-# All inputs of a wheel.
+# All files from which a wheel is built.
 SOURCES = ["Cargo.toml", "Cargo.lock", "crates", "clients/python"]
 # Prefixes of environment variables that affect the build.
 VARIABLES = ("CARGO_BUILD_", "CARGO_ENCODED_RUSTFLAGS", "CARGO_PROFILE_", "MATURIN_", "RUSTFLAGS")
@@ -45,7 +45,7 @@ Settings = Mapping[str, Any] | None
 
 
 def kept(config_settings: Settings = None) -> Path | None:
-    """Return the path at which the wheel of these sources is kept, or None if it is unknown."""
+    """Return the path at which the wheel of these sources is cached, or None if it is unknown."""
     is_abi3 = sys.implementation.name == "cpython" and not sysconfig.get_config_var(
         "Py_GIL_DISABLED"
     )
@@ -72,13 +72,13 @@ def kept(config_settings: Settings = None) -> Path | None:
 
 
 def found(config_settings: Settings = None) -> Path | None:
-    """Return the wheel of these sources, or None if none was kept."""
+    """Return the cached wheel of these sources, or None."""
     place = kept(config_settings)
     return next(place.glob("*.whl"), None) if place is not None else None
 
 
 def keep(wheel: Path, config_settings: Settings = None) -> None:
-    """Keep a wheel of these sources, replacing those of other sources."""
+    """Cache a wheel of these sources, removing the wheels of other sources."""
     place = kept(config_settings)
     if place is None or place.exists():
         return
@@ -94,33 +94,34 @@ def keep(wheel: Path, config_settings: Settings = None) -> None:
         try:
             whole.rename(place)
         except OSError:
-            # A concurrent build may have kept the same wheel first.
+            # Ignore the error if a concurrent build has cached the same wheel first.
             if not place.exists():
                 raise
 
 
 def need_cargo() -> None:
-    """Fail if cargo is missing and must not be downloaded."""
+    """Fail if cargo is missing and downloading Rust is not permitted."""
     may_fetch = os.environ.get("UNDERCROFT_FETCH_RUST") == "1"
     if shutil.which("cargo") is None and not may_fetch:
         sys.exit(NO_CARGO)
 
 
 def maturin() -> Any:
-    """Return maturin's own backend, which is installed only when needed."""
+    """Return maturin's build backend, which is installed only if it is needed."""
     return importlib.import_module("maturin")
 
 
 def requirements() -> list[str]:
     """Return the packages that a build by maturin needs."""
     need_cargo()
-    # Maturin is not installed yet, so it cannot be asked. It downloads Rust with puccinialin.
+    # List the packages here, because maturin is not installed yet. It downloads Rust with
+    # puccinialin.
     fetched = ["puccinialin"] if shutil.which("cargo") is None else []
     return ["maturin>=1.9,<2", *fetched]
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Return the packages that building a wheel needs, or none if the wheel was kept."""
+    """Return the packages that building a wheel needs, or none if the wheel is cached."""
     return [] if found(config_settings) else requirements()
 
 
@@ -159,7 +160,7 @@ def prepare_metadata_for_build_editable(
 def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Put a wheel into a directory and return its name."""
+    """Write a wheel to a directory and return its name."""
     wheel = found(config_settings)
     if wheel is not None:
         print(f"using {wheel}, which was built from these sources")
@@ -174,13 +175,13 @@ def build_wheel(
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Put the wheel of an editable installation into a directory and return its name."""
+    """Write the wheel of an editable installation to a directory and return its name."""
     need_cargo()
     return str(maturin().build_editable(wheel_directory, config_settings, metadata_directory))
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """Put a source distribution into a directory and return its name."""
+    """Write a source distribution to a directory and return its name."""
     need_cargo()
     return str(maturin().build_sdist(sdist_directory, config_settings))
 

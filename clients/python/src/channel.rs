@@ -1,8 +1,8 @@
-//! Channels: bounded queues of messages between processes.
+//! Channels, which are bounded queues of messages between processes.
 //!
 //! Each message is one item of a list. The item's first byte is its kind: plain bytes, text, or any
-//! other value as encoded by `undercroft.channel`. An item can also name an object in the store,
-//! which only the consumer that holds the message may take.
+//! other value as encoded by `undercroft.channel`. An item can also be the name of an object in the
+//! store, which only the consumer that holds the message may remove.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -40,29 +40,30 @@ create_exception!(
     "The client has left a removed store: items that were put there must be put again."
 );
 
-/// Tags of plain bytes, of text and of the name of an object. Any other item is itself an encoded
-/// object.
+/// The first byte of an item that is plain bytes, text, or the name of an object. Any other item is
+/// an encoded object.
 const BYTES: u8 = b'b';
 const TEXT: u8 = b's';
 const NAME: u8 = b'r';
-/// The magic number of an encoded object and its kind byte for pickles, which are only read by
-/// channels opened with `pickles`.
+/// The magic number of an encoded object, and the kind byte of a pickle. Only channels opened with
+/// `pickles` read pickles.
 const OBJECT: &[u8] = b"\xc1UO";
 const PICKLE: u8 = b'p';
-/// Values of at least this many bytes are stored as separate objects, and the items name them.
+/// Values of at least this many bytes are stored as separate objects, and their items contain the
+/// objects' names.
 const INLINE_MAX: usize = 32 << 10;
-/// Interval at which a waiting consumer checks for dead consumers that still hold messages.
+/// The interval at which a waiting consumer checks for dead consumers that still hold messages.
 const RECALL: Duration = Duration::from_secs(1);
-/// How long to poll before sleeping, and how many checks to make before each yield of the
+/// The maximum time to poll before sleeping, and the number of checks before each yield of the
 /// processor.
 const WINDOW: Duration = Duration::from_micros(50);
 const LOOKS: u32 = 4;
 /// A producer on a full channel first sleeps until this fraction of the capacity is free, so that
-/// not every consumed message wakes it. After `LULL` it settles for room for one message, because
-/// the consumers may be waiting for the producer and leave the remaining messages unread.
+/// not every consumed message wakes it. After `LULL` it accepts room for one message, because the
+/// consumers may wait for the producer and leave the remaining messages unread.
 const FREE_PART: u64 = 4;
 const LULL: Duration = Duration::from_millis(2);
-/// Number of waits that skip polling after a poll that found nothing: the initial value and the
+/// The number of waits without polling after a poll that found nothing: the initial value and the
 /// maximum of the backoff.
 const RESTS: (u32, u32) = (1, 64);
 
@@ -83,7 +84,7 @@ pub(crate) struct ChannelLink {
 #[derive(Default)]
 struct Held {
     count: usize,
-    /// How many stores the client had left when these messages were received.
+    /// The number of removed stores that the client had left when it received these messages.
     removals: u64,
 }
 
@@ -94,8 +95,8 @@ struct Eagerness {
 }
 
 impl Eagerness {
-    /// Polls for up to [`WINDOW`] and returns whether the condition became true. Returns false at
-    /// once during the backoff after a poll that found nothing.
+    /// Polls for up to [`WINDOW`] and returns whether the condition became true. Returns false
+    /// without polling during the backoff after a poll that found nothing.
     fn look(&self, mut is_there: impl FnMut() -> bool) -> bool {
         let rests = self.rests.load(Ordering::Relaxed);
         if rests > 0 {
@@ -123,7 +124,7 @@ impl Eagerness {
     }
 }
 
-/// How long a call waits.
+/// The maximum time that a call waits.
 enum Patience {
     /// Does not wait.
     None,
@@ -138,7 +139,7 @@ impl Patience {
             None => Ok(Patience::Ever),
             Some(seconds) if seconds >= 0.0 => {
                 let span = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-                // A deadline beyond the clock's range means to wait forever.
+                // A deadline beyond the clock's range means an unlimited wait.
                 Ok(match Instant::now().checked_add(span) {
                     Some(until) => Patience::Until(until),
                     None => Patience::Ever,
@@ -150,7 +151,7 @@ impl Patience {
         }
     }
 
-    /// Returns the remaining time, or None if it is used up.
+    /// Returns the remaining time, or None if no time remains.
     fn left(&self) -> Option<Duration> {
         match self {
             Patience::None => None,
@@ -173,8 +174,8 @@ impl ChannelLink {
     }
 
     /// Makes a call, and retries it once if the store's file was removed and the client leaves that
-    /// store. If messages of the old store were held, the call raises an error instead: those
-    /// messages are lost.
+    /// store. If the consumer held messages of the old store, the call raises an error instead,
+    /// because those messages are lost.
     fn call<R>(
         &self,
         py: Python<'_>,
@@ -221,8 +222,8 @@ impl ChannelLink {
         }
     }
 
-    /// Records how many stores the client has left. Returns whether messages of an earlier store
-    /// were held.
+    /// Records the number of stores that the client has left. Returns whether the consumer held
+    /// messages of an earlier store.
     fn ends_holds(&self, py: Python<'_>, removals: u64) -> bool {
         self.held.with(py, |held| {
             let ends = held.count > 0 && held.removals != removals;
@@ -264,7 +265,7 @@ impl ChannelLink {
         }
     }
 
-    /// Adds items in order, waiting for room. Returns how many were added before the timeout.
+    /// Adds items in order, waiting for room. Returns the number added before the timeout.
     fn send(
         &self,
         py: Python<'_>,
@@ -288,7 +289,7 @@ impl ChannelLink {
     ) -> PyResult<usize> {
         let database = self.client.get().database(py);
         let mut sent = 0;
-        // After a timeout, try once more before giving up.
+        // After a timeout, tries once more before returning.
         let mut is_last = false;
         let mut is_first = true;
         while sent < items.len() {
@@ -334,7 +335,7 @@ impl ChannelLink {
         }
     }
 
-    /// Calls `receive` until it returns items, waiting for the first.
+    /// Calls `receive` until it returns items, waiting for the first item.
     fn receive<R>(
         &self,
         py: Python<'_>,
@@ -377,8 +378,8 @@ impl ChannelLink {
         }
     }
 
-    /// Takes one message and holds it. Returns None if the message is a pickle and the channel does
-    /// not read pickles.
+    /// Holds one message and returns it. Returns None if the message is a pickle and the channel
+    /// does not read pickles.
     fn hold<'py>(
         &self,
         py: Python<'py>,
@@ -400,13 +401,13 @@ impl ChannelLink {
         let pair = PyTuple::new(py, pair);
         let entry = pair.as_ref().map(|pair| pair.clone().into_any());
         keep(taken, entry.map_err(|error| error.clone_ref(py)), || {
-            // The original exception is raised, so an error of the undo is ignored.
+            // Ignore an error of the undo, because the original exception is raised.
             let _ = self.end(py, &consumer, items.get(0), true);
         })?;
         pair.map(Some)
     }
 
-    /// Ends a hold, deferring signals until it is done.
+    /// Ends a hold, deferring signals until the hold has ended.
     fn end(&self, py: Python<'_>, consumer: &[u8], item: &[u8], goes_back: bool) -> PyResult<bool> {
         let _deferred = defer_signals();
         unlimited_patience(|| self.end_once(py, consumer, item, goes_back))
@@ -429,7 +430,7 @@ impl ChannelLink {
         Ok(ended)
     }
 
-    /// Puts items back at the front, deferring signals until it is done.
+    /// Puts items back at the front, deferring signals until all items are back.
     fn put_back(&self, py: Python<'_>, items: &[&[u8]]) -> PyResult<()> {
         let client = self.client.get();
         let shared = client.enter(py)?;
@@ -438,7 +439,7 @@ impl ChannelLink {
         if items.is_empty() {
             return Ok(());
         }
-        // A push to the left end puts the last item first, so push the items in reverse.
+        // Push the items in reverse, because a push to the left end puts the last item first.
         let turned: SmallVec<[&[u8]; 16]> = items.iter().rev().copied().collect();
         let _deferred = defer_signals();
         unlimited_patience(|| store.list_push(database, key, End::Left, &turned))
@@ -446,7 +447,7 @@ impl ChannelLink {
             .map_err(|error| self.raise(py, store, 0, error))
     }
 
-    /// Gives back one entry of an interrupted call's `taken` list.
+    /// Returns the messages of one entry of an interrupted call's `taken` list to the channel.
     fn give_back_one(&self, py: Python<'_>, entry: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(item) = entry.cast::<PyBytes>() {
             return self.put_back(py, &[item.as_bytes()]);
@@ -471,9 +472,9 @@ impl ChannelLink {
     }
 }
 
-/// Appends what a call took out of a channel to its `taken` list, for `give_back`. The entry is an
-/// item, a list of items, or a consumer's name with the item that the consumer holds. If memory
-/// runs out, `undo` gives the messages back.
+/// Records in `taken` what a call removed from a channel, for `give_back`. The entry is an item, a
+/// list of items, or a consumer's name with the item that the consumer holds. If memory runs out,
+/// `undo` returns the messages to the channel.
 fn keep<'py>(
     taken: &Bound<'py, PyList>,
     entry: PyResult<Bound<'py, PyAny>>,
@@ -484,7 +485,7 @@ fn keep<'py>(
         .inspect_err(|_| undo())
 }
 
-/// Returns the value of an item that is bytes or text, or else the item's raw bytes.
+/// Returns the value of an item that is bytes or text, otherwise the item's raw bytes.
 fn value<'py>(py: Python<'py>, item: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match item.split_first() {
         Some((&BYTES, bytes)) => {
@@ -535,7 +536,7 @@ impl ChannelLink {
         }
     }
 
-    /// Put a value that is short bytes or text. Return False, putting nothing, for any other value.
+    /// Put a value that is short bytes or text. Return False for any other value, which is not put.
     #[pyo3(signature = (value, block=true, timeout=None))]
     fn put(&self, value: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<bool> {
         let Some(item) = item(value) else {
@@ -545,11 +546,11 @@ impl ChannelLink {
         Ok(true)
     }
 
-    /// Return how often the client has left a removed store.
+    /// Return the number of removed stores that the client has left.
     ///
     /// Read this count before storing objects, and pass it as `within` when putting their names.
-    /// The put raises `MovedError` if the client has left the store that has the objects. The
-    /// caller then stores the objects again.
+    /// The put raises `MovedError` if the client has left the store with the objects. The caller
+    /// then stores the objects again.
     fn removals(&self, py: Python<'_>) -> u64 {
         self.client.get().removals(py)
     }
@@ -569,7 +570,7 @@ impl ChannelLink {
 
     /// Put several encoded items in order.
     ///
-    /// Return how many were put before the timeout or before the channel was closed.
+    /// Return the number that were put before the timeout or before the channel was closed.
     #[pyo3(signature = (items, block, timeout, within=None))]
     fn put_items(
         &self,
@@ -596,17 +597,17 @@ impl ChannelLink {
         item(value).map(|item| PyBytes::new(value.py(), &item))
     }
 
-    /// Return the value of an item that is bytes or text, or else the item itself.
+    /// Return the value of an item that is bytes or text, otherwise the item itself.
     #[staticmethod]
     fn unpack<'py>(item: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyAny>> {
         value(item.py(), item.as_bytes())
     }
 
-    /// Take a message.
+    /// Remove a message.
     ///
-    /// Return its value if the message is bytes or text, or else its item. If the message names an
-    /// object, return a pair as `hold` does. Return None, leaving the message in the channel, if it
-    /// is a pickle and the channel does not read pickles.
+    /// Return its value if the message is bytes or text, otherwise its item. If the message is the
+    /// name of an object, return a pair as `hold` does. Return None if the message is a pickle and
+    /// the channel does not read pickles; the message stays in the channel.
     #[pyo3(signature = (taken, block=true, timeout=None))]
     fn get<'py>(
         &self,
@@ -626,7 +627,7 @@ impl ChannelLink {
             Received::Some => {
                 let item = items.get(0);
                 keep(taken, Ok(PyBytes::new(py, item).into_any()), || {
-                    // The original exception is raised, so an error of the undo is ignored.
+                    // Ignore an error of the undo, because the original exception is raised.
                     let _ = self.put_back(py, &[item]);
                 })?;
                 value(py, item).map(Some)
@@ -635,9 +636,9 @@ impl ChannelLink {
         }
     }
 
-    /// Take from one to `count` messages, waiting for the first, and return them as a list.
+    /// Remove up to `count` messages, waiting for the first, and return them as a list.
     ///
-    /// If the first message names an object or is a pickle, return what `get` returns.
+    /// If the first message is a pickle or the name of an object, return what `get` returns.
     fn get_items<'py>(
         &self,
         taken: &Bound<'py, PyList>,
@@ -661,21 +662,21 @@ impl ChannelLink {
                     let raw = items.iter().map(|item| PyBytes::new(py, item));
                     let raw = PyList::new(py, raw.collect::<Vec<_>>()).map(Bound::into_any);
                     keep(taken, raw, || {
-                        // The original exception is raised, so an error of the undo is ignored.
+                        // Ignore an error of the undo, because the original exception is raised.
                         let _ = self.put_back(py, &items.iter().collect::<Vec<_>>());
                     })?;
                     let values = items.iter().map(|item| value(py, item));
                     let values = values.collect::<PyResult<Vec<_>>>()?;
                     return Ok(Some(PyList::new(py, values)?.into_any()));
                 }
-                // Retry with only the messages before the refused one.
+                // Retry with only the messages before the rejected one.
                 Received::Refused(place @ 1..) => count = place as u64,
                 _ => return Ok(self.hold(py, taken, &patience)?.map(Bound::into_any)),
             }
         }
     }
 
-    /// Take a message and hold it.
+    /// Hold a message.
     ///
     /// Return the name of this consumer and the item. Return None, as `get` does, for a pickle that
     /// the channel does not read.
@@ -689,7 +690,7 @@ impl ChannelLink {
         self.hold(taken.py(), taken, &Patience::of(block, timeout)?)
     }
 
-    /// End a consumer's hold of a message, removing the message or putting it back.
+    /// End a consumer's hold of a message, removing the message or returning it to the channel.
     ///
     /// Return whether the message was held. If `taken` is given, its entry is replaced by the item.
     #[pyo3(signature = (consumer, item, goes_back, taken=None))]
@@ -708,7 +709,7 @@ impl ChannelLink {
         Ok(ended)
     }
 
-    /// Give back the messages on an interrupted call's `taken` list, last first.
+    /// Return the messages on an interrupted call's `taken` list to the channel, last first.
     ///
     /// Errors are reported as unraisable exceptions.
     fn give_back(&self, taken: &Bound<'_, PyList>) {
@@ -728,7 +729,7 @@ impl ChannelLink {
         })
     }
 
-    /// Put back the messages that dead consumers hold. Return how many.
+    /// Return the messages that dead consumers hold to the channel. Return their number.
     fn recall(&self, py: Python<'_>) -> PyResult<u64> {
         self.call(py, |shared| {
             let (store, database) = (&shared.store, self.client.get().database(py));
@@ -739,7 +740,7 @@ impl ChannelLink {
 }
 
 impl ChannelLink {
-    /// Returns what a waiting task looks for: room to put a message, or an item to take.
+    /// Returns the condition that a waiting task checks: room for a message, or an available item.
     pub(crate) fn look(&self, for_room: bool) -> Look {
         match for_room {
             true => Look::Room(self.most),

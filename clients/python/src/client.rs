@@ -34,31 +34,33 @@ pub(crate) struct Client {
     /// Whether redis-py's methods run instead of the hot methods, because the program set its own
     /// response callbacks.
     shaped: AtomicBool,
-    /// The callback of an event loop's client, which is called when a call leaves work undone.
+    /// The callback of a client that belongs to an event loop. It is called when a call leaves work
+    /// unfinished.
     left: GilCell<Option<Py<PyAny>>>,
-    /// The response callbacks, which turn replies into results.
+    /// The response callbacks, which convert replies to results.
     callbacks: GilCell<Option<Py<PyAny>>>,
 }
 
-/// The open store, and the number of calls that are using it.
+/// The open store, and the number of calls that use it.
 struct Opened {
     shared: Option<Arc<OpenStore>>,
     users: usize,
     /// Replaced stores that calls may still be using.
     retired: Vec<Arc<OpenStore>>,
-    /// How often the client left a store whose file was removed or replaced.
+    /// The number of times that the client left a store whose file was removed or replaced.
     removals: u64,
-    /// Whether the client's calls are made in an event loop.
+    /// Whether the client belongs to an event loop, so that its calls must not wait long for locks.
     hurries: bool,
 }
 
-/// State that the client keeps between commands.
+/// State that the client retains between commands.
 struct State {
     database: usize,
-    /// None while a command uses the session.
+    /// The client's session, or None while a command uses it.
     session: Option<Box<Session>>,
-    /// Seeds a second session, which a command needs if it starts while another command has the
-    /// client's session: a thread that waits for a lock lets other threads run.
+    /// The identity for a second session. A command needs one if it starts while another command
+    /// uses the client's session, because a thread that waits for a lock allows other threads to
+    /// run.
     known: Known,
 }
 
@@ -82,8 +84,8 @@ impl State {
         }
     }
 
-    /// Returns a session with the client's database and identity but no transaction and no watched
-    /// keys.
+    /// Returns a session with the client's database and identity, but without a transaction and
+    /// without watched keys.
     fn another(&self) -> Session {
         let mut session = Session::new(1, self.known.user.clone(), self.known.created);
         session.database = self.database as u32;
@@ -134,8 +136,8 @@ impl DerefMut for SessionGuard<'_, '_> {
 impl Drop for SessionGuard<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // A panic may have left the session inconsistent, so it is discarded and the next command
-        // starts a new one.
+        // Discard the session, which a panic may have left inconsistent. The next command starts a
+        // new session.
         if std::thread::panicking() {
             return;
         }
@@ -197,7 +199,7 @@ impl Opened {
         }
     }
 
-    /// Whether there are retired stores that no call uses.
+    /// Whether any retired store can be closed because no call uses it.
     #[inline(always)]
     fn has_unused(&self) -> bool {
         self.users == 0 && !self.retired.is_empty()
@@ -234,8 +236,8 @@ impl Client {
         })
     }
 
-    /// Limits the calling thread's lock waits if the client belongs to an event loop. Work that
-    /// does not begin with [`enter`](Self::enter) calls this function instead.
+    /// Limits the calling thread's lock waits if the client belongs to an event loop. For work that
+    /// does not begin with [`enter`](Self::enter).
     pub(crate) fn hasten(&self, py: Python<'_>) -> Option<PatienceLimited> {
         let hurries = self.open.with(py, |open| open.hurries) && !is_beside();
         hurries.then(hasten)
@@ -248,7 +250,7 @@ impl Client {
         }
     }
 
-    /// Tells the event loop about work that a hurried call left undone, if there is any.
+    /// Reports work that a hurried call left unfinished, if any, to the event loop.
     pub(crate) fn tell_left(&self, py: Python<'_>, shared: &Arc<OpenStore>) {
         if !shared.store.has_backlog() {
             return;
@@ -256,7 +258,7 @@ impl Client {
         let Some(left) = self.left(py) else {
             return;
         };
-        // The call's own exception may be set already, so keep it across the callback.
+        // Save the call's own exception, if one is set, while the callback runs.
         let raised = PyErr::take(py);
         let told = left.call1(py, (Backlog(shared.clone()),));
         if let Err(error) = told {
@@ -267,7 +269,7 @@ impl Client {
         }
     }
 
-    /// Returns a reference to the store that outlives the call, reopening the store if it was
+    /// Returns a reference that keeps the store open after the call, reopening the store if it was
     /// closed.
     pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<Arc<OpenStore>> {
         let _open = self.enter(py)?;
@@ -305,7 +307,7 @@ impl Client {
     #[cold]
     #[inline(never)]
     fn close_unused(&self, py: Python<'_>) {
-        // Another thread may have begun a call since the first check.
+        // Check again, because another thread may have begun a call since the first check.
         let unused = |open: &mut Opened| match open.has_unused() {
             true => std::mem::take(&mut open.retired),
             false => Vec::new(),
@@ -318,7 +320,7 @@ impl Client {
         self.asks(py, |session| self.place.leaves(open, session))
     }
 
-    /// Whether to retry a refused command in the store that the client's store name refers to now.
+    /// Whether to retry a rejected command in the store that now has the client's store name.
     pub(crate) fn runs_again(&self, py: Python<'_>, open: &OpenStore, words: &[&[u8]]) -> bool {
         open.store.is_lost() && self.asks(py, |session| self.place.runs_again(open, session, words))
     }
@@ -338,7 +340,7 @@ impl Client {
         }
     }
 
-    /// Whether to retry a failed call: the client leaves its store now, or has left one since
+    /// Whether to retry a failed call: the client leaves its store now, or has left a store since
     /// `removals` returned `since`.
     #[cold]
     pub(crate) fn is_left(&self, py: Python<'_>, since: u64, error: &PyErr) -> bool {
@@ -351,12 +353,12 @@ impl Client {
         removals != since || shared.is_some_and(|shared| self.leaves(py, &shared))
     }
 
-    /// Returns how often the client has left a store whose file was removed or replaced.
+    /// Returns the number of times that the client left a store whose file was removed or replaced.
     pub(crate) fn removals(&self, py: Python<'_>) -> u64 {
         self.open.with(py, |open| open.removals)
     }
 
-    /// Whether [`runs_again`](Self::runs_again) may allow a retry of a refused command once its
+    /// Whether [`runs_again`](Self::runs_again) may permit a retry of a rejected command after its
     /// session is returned.
     #[cold]
     pub(crate) fn may_run_again(&self, open: &OpenStore, words: &[&[u8]]) -> bool {
@@ -380,8 +382,8 @@ impl Client {
         self.state.with(py, ask)
     }
 
-    /// Opens the store that the client's store name refers to now, because the file of the current
-    /// store was removed. Keeps the current store if the client holds anything in it, such as pins,
+    /// Opens the store that now has the client's store name, because the file of the current store
+    /// was removed. Stays with the current store if the client owns anything in it, such as pins,
     /// objects or subscriptions. Calls in progress finish in the old store.
     #[cold]
     fn replace(&self, py: Python<'_>, lost: *const OpenStore) -> PyResult<*const OpenStore> {
@@ -401,13 +403,13 @@ impl Client {
         self.left.with(py, cloned)
     }
 
-    /// Whether the client's calls are made in an event loop.
+    /// Whether the client belongs to an event loop, so that its calls must not wait long for locks.
     pub(crate) fn hurries(&self, py: Python<'_>) -> bool {
         self.open.with(py, |open| open.hurries)
     }
 
-    /// Whether the connection state is that of a new connection: no transaction, no watched key,
-    /// and no setting that affects later commands.
+    /// Whether the connection state equals that of a new connection: no transaction, no watched
+    /// key, and no setting that affects later commands.
     pub(crate) fn is_idle(&self, py: Python<'_>) -> bool {
         let is_idle = |state: &mut State| match &state.session {
             Some(session) => session.is_idle(),
@@ -416,7 +418,7 @@ impl Client {
         self.state.with(py, is_idle)
     }
 
-    /// Whether redis-py's methods run instead of the hot methods.
+    /// Whether redis-py's methods run instead of the native hot methods.
     #[inline(always)]
     pub(crate) fn is_shaped(&self) -> bool {
         self.shaped.load(Ordering::Relaxed)
@@ -442,7 +444,7 @@ impl Client {
         }
     }
 
-    /// Returns another client of the same store with its own connection state.
+    /// Returns another client of the same store with a separate connection state.
     pub(crate) fn link(&self, py: Python<'_>) -> PyResult<Client> {
         let (shared, hurries) = {
             let _use = self.enter(py)?;
@@ -462,8 +464,8 @@ impl Client {
         })
     }
 
-    /// Returns the response callbacks by command: redis-py's dictionary, or one that the program
-    /// set.
+    /// Returns the response callbacks by command: redis-py's dictionary, or a dictionary that the
+    /// program set.
     pub(crate) fn callbacks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         let cloned = |callbacks: &mut Option<Py<PyAny>>| {
             callbacks.as_ref().map(|callbacks| callbacks.clone_ref(py))
@@ -473,7 +475,7 @@ impl Client {
     }
 }
 
-/// Issues a warning, which raises if the program turns warnings into errors.
+/// Issues a warning, and returns an error if the program turns warnings into errors.
 fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let text = CString::new(text)?;
     PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 2)
@@ -561,7 +563,7 @@ impl Client {
         })
     }
 
-    /// The response callbacks by command, which turn replies into results.
+    /// The response callbacks by command, which convert replies to results.
     #[getter]
     fn get_response_callbacks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         self.callbacks(py)
@@ -575,8 +577,8 @@ impl Client {
 
     /// Run a command with redis-py's options for its reply.
     ///
-    /// Return the result and False. If only Python code can make the result, return the reply and
-    /// True. Elements that the command takes out of the store are recorded in the list `taken`.
+    /// Return the result and False. If only Python code can compute the result, return the reply
+    /// and True. Elements that the command removes from the store are recorded in the list `taken`.
     #[pyo3(signature = (words, options, taken=None))]
     fn _execute<'py>(
         &self,
@@ -587,13 +589,13 @@ impl Client {
         execute::run(self, words, options, taken)
     }
 
-    /// Give back the elements on the `taken` list of an interrupted call.
+    /// Restore the elements on the `taken` list of an interrupted call.
     ///
     /// For a typed call, `words` are its command and its arguments.
     #[pyo3(signature = (taken, *words))]
     fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &Bound<'_, PyTuple>) {
         let given = words.iter_borrowed().filter(|word| !word.is_none());
-        // The call itself has already encoded these arguments, so encoding cannot fail.
+        // The call has already encoded these arguments, so encoding cannot fail.
         let words: Vec<_> = given.flat_map(|word| encode(&self.codec, word)).collect();
         let words: Vec<&[u8]> = words.iter().map(Argument::bytes).collect();
         self.give_back_all(py, taken, &words);
@@ -601,10 +603,10 @@ impl Client {
 
     /// Run commands and return their replies, with exceptions for error replies.
     ///
-    /// Each command is a tuple of its arguments and its reply options. If `replies` already has the
-    /// replies to the first commands, run only the remaining commands and append their replies.
-    /// After `Locked`, call this method again or call `_discard`. Elements that the commands take
-    /// out of the store are recorded in the list `taken`.
+    /// Each command is a tuple of its arguments and its reply options. If `replies` already
+    /// contains the replies to the first commands, run only the remaining commands and append their
+    /// replies. After `Locked`, call this method again or call `_discard`. Elements that the
+    /// commands remove from the store are recorded in the list `taken`.
     #[pyo3(signature = (commands, replies=None, taken=None))]
     fn _execute_many<'py>(
         &self,
@@ -619,7 +621,7 @@ impl Client {
     /// Return a range of a feed in one buffer of rows.
     ///
     /// Each row is a value of `size` bytes followed by its attributes, whose widths in bytes are
-    /// `columns`. Return None if the feed's items do not have this form.
+    /// `columns`. Return None if the feed's items have a different form.
     #[expect(
         clippy::too_many_arguments,
         reason = "the parameters mirror the Python signature"
@@ -676,10 +678,10 @@ impl Client {
         changed.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
-    /// Make the next of these changes in each read, after the read has run and before it is
-    /// validated.
+    /// Make the next of these changes in each read, after the read has run and before its
+    /// validation.
     ///
-    /// Stop when no change is left. Return how many changes were made before this call.
+    /// Stop after the last change. Return the number of changes made before this call.
     #[cfg(feature = "races")]
     fn _interrupt(&self, py: Python<'_>, changes: Vec<crate::race::Change>) -> PyResult<u64> {
         let shared = self.enter(py)?;
@@ -687,21 +689,21 @@ impl Client {
         set.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
-    /// Turn off the hot methods, so that redis-py's methods shape all results.
+    /// Disable the native hot methods, so that redis-py's methods convert all results.
     fn _shape(&self) {
         self.shaped.store(true, Ordering::Relaxed);
     }
 
     /// Limit every lock wait to about 1 ms from now on.
     ///
-    /// A call that meets a held lock raises `Locked` with nothing changed and may be retried. A
-    /// call that leaves work undone passes a `Backlog` to `left`.
+    /// A call that finds a lock held raises `Locked`, has changed nothing and may be retried. A
+    /// call that leaves work unfinished passes a `Backlog` to `left`.
     fn _hurry(&self, py: Python<'_>, left: Py<PyAny>) {
         self.open.with(py, |open| open.hurries = true);
         self.left.with(py, |known| *known = Some(left));
     }
 
-    /// Return how many seconds a call that is not hurried waits for a lock.
+    /// Return the number of seconds that a call without a limit waits for a lock.
     fn _patience(&self, py: Python<'_>) -> PyResult<f64> {
         Ok(self.shared(py)?.store.patience().as_secs_f64())
     }
@@ -716,13 +718,13 @@ impl Client {
         self.codec.raises.unavailable(text)
     }
 
-    /// Return the work that calls left undone, or None.
+    /// Return the work that calls left unfinished, or None.
     fn _backlog(&self, py: Python<'_>) -> Option<Backlog> {
         let shared = self.open.with(py, |open| open.shared.clone())?;
         shared.store.has_backlog().then_some(Backlog(shared))
     }
 
-    /// Close the store unless a call is using it. The next call opens it again.
+    /// Close the store unless a call is using it. The next call reopens the store.
     fn close(&self, py: Python<'_>) {
         let take = |open: &mut Opened| {
             if open.users == 0 {

@@ -1,4 +1,5 @@
-//! Errors as exceptions of redis-py, or of this package for clients that do not use redis-py.
+//! Converts errors to exceptions of redis-py, or of this package for clients that do not use
+//! redis-py.
 
 use std::fmt::Display;
 
@@ -45,7 +46,7 @@ create_exception!(
     "The store cannot be opened, or its file was removed."
 );
 
-/// Which package's exceptions a client raises.
+/// The package whose exceptions a client raises.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Raises {
     RedisPys,
@@ -136,8 +137,8 @@ pub(crate) fn raise(py: Python<'_>, raises: Raises, store: &Store, error: Error)
     }
 }
 
-/// Returns the exception for a wait that failed: the signal handler's exception if there is one, or
-/// else a timeout. A hurried call gets [`Locked`], so that the event loop retries it.
+/// Returns the exception for a wait that failed: the signal handler's exception if a handler raised
+/// one, otherwise a timeout. A hurried call gets [`Locked`], so that the event loop retries it.
 #[cold]
 pub(crate) fn raise_wait(py: Python<'_>, raises: Raises, error: &dyn Display) -> PyErr {
     if let Some(raised) = PyErr::take(py) {

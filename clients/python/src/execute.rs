@@ -1,4 +1,4 @@
-//! Execution of any command through the shared command table.
+//! Executes any command through the shared command table.
 
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -15,7 +15,7 @@ use crate::conversion::shape::{self, Shape};
 use crate::error;
 use crate::taken;
 
-/// Commands with up to this many words run without allocating memory for them.
+/// The maximum number of words in a command that run without a memory allocation for the words.
 pub(crate) const FEW: usize = 8;
 
 /// An argument's bytes, borrowed from a living object or owned.
@@ -44,8 +44,7 @@ impl Argument<'_> {
     }
 }
 
-/// Calls `body` with a command's words as they are sent on the wire, starting with the command's
-/// name.
+/// Calls `body` with a command's words in wire format, starting with the command's name.
 pub(crate) fn with_words<'a, 'py: 'a, R>(
     codec: &Codec,
     objects: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
@@ -62,7 +61,7 @@ pub(crate) fn with_words<'a, 'py: 'a, R>(
     if let Some((first, rest)) = encoded.split_first() {
         let name = first.bytes();
         if name.iter().any(u8::is_ascii_whitespace) {
-            // A name such as "CONFIG GET" is a command and its subcommand.
+            // A name such as "CONFIG GET" consists of a command and its subcommand.
             let parts = name.split(u8::is_ascii_whitespace);
             words.extend(parts.filter(|word| !word.is_empty()));
         } else if !name.is_empty() {
@@ -86,9 +85,9 @@ fn name<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument
     }
 }
 
-/// Runs a command and returns its shaped reply. `decode` says whether strings are decoded if the
-/// client decodes at all. Elements that the command takes out of the store are recorded in `taken`,
-/// if given, before the result is made.
+/// Runs a command and returns its reply in the given shape. `decode` is whether to decode strings
+/// if the client decodes replies. Elements that the command removes from the store are recorded in
+/// `taken`, if given, before the result is created.
 #[inline]
 pub(crate) fn ask<'py>(
     client: &Client,
@@ -108,7 +107,7 @@ pub(crate) fn ask<'py>(
 /// The reason why a command has no result.
 struct Refused {
     raised: PyErr,
-    /// Whether to retry the command in another store, because the store's file was removed.
+    /// Whether to retry the command in another store because the store's file was removed.
     again: bool,
 }
 
@@ -132,7 +131,8 @@ fn ask_once<'py>(
 ) -> Result<Bound<'py, PyAny>, Refused> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
-    // Check this first: EXEC releases what the session holds.
+    // Check this before running the command, because EXEC ends the session's transaction and
+    // watches.
     let held_nothing = session.holds_nothing();
     let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
     let ticket = match taken {
@@ -212,7 +212,7 @@ pub(crate) fn encode_any<'a>(
 }
 
 /// Runs a command with redis-py's options for its reply. Returns the result and false. If only
-/// Python code can make the result, returns the reply and true.
+/// Python code can compute the result, returns the reply and true.
 pub(crate) fn run<'py>(
     client: &Client,
     words: &Bound<'py, PyTuple>,

@@ -1,4 +1,4 @@
-//! Many feed items in one buffer, for reading and for writing, without a Python object per item.
+//! Reads and writes many feed items in one buffer, without a Python object for each item.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -17,14 +17,14 @@ const ATTRIBUTES: &[u8] = b"ATTRS";
 
 /// The layout of a row.
 pub(crate) struct Form<'c> {
-    /// Bytes per value.
+    /// The number of bytes in a value.
     pub(crate) size: usize,
-    /// Bytes per attribute. Empty for values without attributes.
+    /// The number of bytes in each attribute. Empty for values without attributes.
     pub(crate) columns: &'c [u8],
 }
 
 impl Form<'_> {
-    /// Whether a feed's items have this layout. A layout without attributes fits every feed with
+    /// Whether a feed's items have this layout. A layout without attributes matches every feed with
     /// this value size.
     fn fits(&self, schema: &Schema) -> bool {
         let mut widths = schema.widths().iter().zip(self.columns);
@@ -35,7 +35,8 @@ impl Form<'_> {
                     && widths.all(|(&width, &column)| width.div_ceil(8) <= column))
     }
 
-    /// Returns items as rows: each value followed by its attributes as little-endian integers.
+    /// Returns items as rows. Each row is a value followed by its attributes as little-endian
+    /// integers.
     fn rows<'py>(&self, py: Python<'py>, items: &FoundItems) -> PyResult<Bound<'py, PyBytes>> {
         let columns = self.columns.len();
         if columns == 0 {
@@ -188,7 +189,7 @@ pub(crate) fn add<'py>(
     })
 }
 
-/// Runs FEED.ADD through the command table, which reports what is wrong with the items.
+/// Runs FEED.ADD through the command table, which reports the error in the items.
 #[cold]
 fn add_by_words<'py>(
     client: &Client,

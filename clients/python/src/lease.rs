@@ -1,4 +1,4 @@
-//! The native part of the decorator `cache`: leases in a local store, and the header of cached
+//! The native code of the decorator `cache`: leases in a local store, and the header of cached
 //! values.
 
 use std::time::Duration;
@@ -11,11 +11,11 @@ use undercroft_engine::{Error, Expiry, Store};
 use crate::client::Client;
 use crate::error;
 
-/// A value without its header, and whether it is due for recomputation.
+/// A cached value without its header, and whether it is due for recomputation.
 type Found<'py> = (Bound<'py, PyBytes>, bool);
 
 /// Makes a call on the client's database, raising errors as the client's methods do. If the store's
-/// file was removed, the call is made in the store that the client's store name refers to now.
+/// file was removed, the call uses the store that now has the client's store name.
 fn ask<R>(
     py: Python<'_>,
     client: &Client,
@@ -28,7 +28,7 @@ fn ask<R>(
     })
 }
 
-/// Return a key's cached value and whether it is due for recomputation, or None if there is none.
+/// Return a key's cached value and whether it is due for recomputation, or None if no value exists.
 #[pyfunction]
 pub(crate) fn find_cached<'py>(
     py: Python<'py>,
@@ -44,7 +44,7 @@ pub(crate) fn find_cached<'py>(
     Ok(found.then(|| open_cached(py, &stored, now, haste)))
 }
 
-/// Return a stored value without its header, and whether it is due at `now`, in Unix milliseconds.
+/// Return a stored value without its header, and whether it is due at `now` in Unix milliseconds.
 #[pyfunction]
 pub(crate) fn open_cached<'py>(py: Python<'py>, stored: &[u8], now: u64, haste: f64) -> Found<'py> {
     let cached = Cached::of(stored);
@@ -52,10 +52,10 @@ pub(crate) fn open_cached<'py>(py: Python<'py>, stored: &[u8], now: u64, haste: 
     (value, cached.is_due(now, haste))
 }
 
-/// Return the stored form of a value that took `took` seconds to compute.
+/// Return the stored form of a cached value that took `took` seconds to compute.
 ///
-/// `due` is the Unix time in milliseconds at which the value is due for recomputation, or 0 for
-/// never.
+/// `due` is the Unix time in milliseconds at which the value is due for recomputation, or 0 if it
+/// is never due.
 #[pyfunction]
 pub(crate) fn close_cached<'py>(
     py: Python<'py>,
@@ -67,7 +67,7 @@ pub(crate) fn close_cached<'py>(
     PyBytes::new(py, &Cached::stored(value, due, took))
 }
 
-/// Return the key of the lease on a key's value.
+/// Return the key under which the lease on another key's value is stored.
 #[pyfunction]
 pub(crate) fn lease_key<'py>(py: Python<'py>, key: &[u8]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, &undercroft_engine::leases::lease_key(key))
@@ -109,8 +109,8 @@ pub(crate) fn take_lease<'py>(
 
 /// Release a lease and store a value, if given, that expires after `expires` milliseconds.
 ///
-/// With `expires` 0, the value does not expire. Return whether the lease was still valid. An
-/// expired lease stores nothing.
+/// If `expires` is 0, the value never expires. Return whether the lease was still valid. If the
+/// lease has expired, nothing is stored.
 #[pyfunction]
 #[pyo3(signature = (client, key, lease, value=None, expires=0))]
 pub(crate) fn end_lease(
@@ -122,8 +122,8 @@ pub(crate) fn end_lease(
     expires: u64,
 ) -> PyResult<bool> {
     let lease = Lease::from_bytes(lease);
-    // A lease is not valid in another store: nothing is stored there, and the caller still has the
-    // value that it computed.
+    // A lease is not valid in another store. Nothing is stored there, but the caller still has the
+    // computed value.
     ask(py, client, |store, database| {
         let Some(value) = value else {
             return store.release_lease(database, key, &lease);
@@ -136,7 +136,7 @@ pub(crate) fn end_lease(
     })
 }
 
-/// Wait at most `seconds` until the lease on a key's value is available.
+/// Wait until the lease on a key's value is free, for at most `seconds` seconds.
 #[pyfunction]
 pub(crate) fn wait_for_lease(
     py: Python<'_>,

@@ -2,32 +2,33 @@
 //! `undercroft.EmbeddedRedis`, and the codec of remote clients.
 //!
 //! Hot methods (`hot`) work on the store directly. Every other command runs through the shared
-//! command table, by a method of `methods` or by `execute`, and its reply becomes Python objects at
-//! once (`conversion`). Unusual arguments are left to redis-py's own classes. Remote clients talk
-//! to their servers through `wire`. The module also contains the undercroft command, so that a
-//! wheel includes it.
+//! command table, by a method of `methods` or by `execute`. `conversion` builds Python objects from
+//! the reply while the command writes it. Unusual arguments are left to redis-py's own classes.
+//! Remote clients communicate with their servers through `wire`. The module also contains the
+//! undercroft command, so that a wheel includes it.
 //!
 //! - `channel`: bounded queues of messages between processes.
 //! - `client`: the base class of `undercroft.Redis`.
-//! - `conversion`: between Python objects and bytes, words and replies.
-//! - `error`: errors as redis-py's exceptions.
-//! - `execute`: any command, through the shared command table.
-//! - `feed`: many feed items in one buffer, for reading and for writing.
+//! - `conversion`: converts between Python objects and bytes, words and replies.
+//! - `error`: converts errors to redis-py's exceptions.
+//! - `execute`: executes any command through the shared command table.
+//! - `feed`: reads and writes many feed items in one buffer.
 //! - `hot`: the hot methods.
 //! - `lease`: leases, and the header of cached values.
 //! - `methods`: the methods of clients and pipelines, with their table and calling convention.
 //! - `objects`: values that are stored from pieces and read without a copy.
-//! - `opening`: how this process opens stores and waits for their locks.
+//! - `opening`: opens stores in this process and waits for their locks.
 //! - `peer`: the in-process replacement for the socket of a redis-py connection.
-//! - `pipeline`: many commands in one call, with and without a transaction.
+//! - `pipeline`: runs many commands in one call, with and without a transaction.
 //! - `queue`: the base class of `undercroft.embedded.pipeline.Pipeline`, which queues commands.
-//! - `race`: changes during reads, only in test builds.
-//! - `subscription`: the native part of `undercroft.PubSub`, which receives messages.
-//! - `taken`: records of what a call took out of the store, so that an interrupted call gives it
-//!   back.
+//! - `race`: changes the store during reads, only in test builds.
+//! - `subscription`: the native code of `undercroft.PubSub`, which receives messages.
+//! - `taken`: records the elements that a call removes from the store, so that they are restored
+//!   after an interruption.
 //! - `threads`: state that threads share, and calls that do not wait for locks.
-//! - `waiters`: the tasks of one event loop that wait for keys, all at one seat.
-//! - `wire`: a remote client's call from Python to the socket and back.
+//! - `waiters`: the tasks of one event loop that wait for keys, all at one seat (a futex slot in
+//!   the store).
+//! - `wire`: sends a remote client's calls from Python to the socket and receives the replies.
 
 use std::ffi::OsString;
 
@@ -61,7 +62,7 @@ use threads::{busy, nonblocking};
 
 /// Run the undercroft command and return its exit status.
 ///
-/// The first word is the command's own name.
+/// The first word is the program's name.
 #[pyfunction]
 fn command(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| undercroft_cli::run(&words))

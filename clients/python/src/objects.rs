@@ -1,8 +1,8 @@
-//! The native part of `undercroft.Objects`: values that are stored from pieces and read without a
+//! The native code of `undercroft.Objects`: values that are stored from pieces and read without a
 //! copy.
 //!
 //! A [`Block`] exports the bytes of a stored value. The bytes are either pinned in the store, where
-//! no process changes them, or were taken out of the store and belong to this process. In both
+//! no process changes them, or were removed from the store and belong to this process. In both
 //! cases they last until the last view is collected. A [`Draft`] exports store memory that no other
 //! process can reach before it is sealed.
 
@@ -27,9 +27,10 @@ use crate::threads::gil_cell::GilCell;
 /// Values shorter than this many bytes are assembled in local memory and then stored. Longer values
 /// are copied once, directly into the store and without a lock.
 const PIECES_MIN: usize = 32 << 10;
-/// Values of at least this many bytes are copied while other Python threads run.
+/// Values of at least this many bytes are copied without the interpreter lock, so that other Python
+/// threads can run.
 const DETACHED_MIN: usize = 256 << 10;
-/// Alignment of buffers in bytes, chosen for vector units and cache lines.
+/// The alignment of buffers in bytes, chosen for vector units and cache lines.
 const ALIGNMENT: usize = 64;
 
 fn padded(length: usize) -> usize {
@@ -100,8 +101,8 @@ fn expiry(store: &Store, milliseconds: u64) -> Expiry {
 /// Store a value under a new id and return the id.
 ///
 /// The stored form is a head followed by buffers, each aligned to 64 bytes. For a value that is
-/// neither bytes nor a known kind of array, `encode` makes the head and the buffers. If `own` is
-/// given, it is the id, and the value replaces the one that is stored there.
+/// neither bytes nor a known kind of array, `encode` builds the head and the buffers. If `own` is
+/// given, it is the id, and the value replaces any existing value with that id.
 #[pyfunction]
 #[pyo3(signature = (client, prefix, value, expires, encode, own=None))]
 pub(crate) fn put_object<'py>(
@@ -134,7 +135,7 @@ pub(crate) fn put_object<'py>(
     Ok(PyBytes::new(py, &key[id..]))
 }
 
-/// Store several values as [`put_object`] does, or none if one of them cannot be stored.
+/// Store several values as [`put_object`] does, or none if any of them cannot be stored.
 #[pyfunction]
 pub(crate) fn put_objects<'py>(
     client: &Client,
@@ -153,8 +154,8 @@ pub(crate) fn put_objects<'py>(
         let shared = client.enter(py)?;
         for id in ids.iter() {
             let key = key_of(prefix, &id)?;
-            // An object that cannot be deleted now stays in the store, at most until it expires. No
-            // caller knows its id.
+            // Ignore a failed deletion: no caller knows the object's id, and the object may expire
+            // later.
             let _ = shared.store.delete(client.database(py), &[&key]);
         }
         return Err(error);
@@ -224,7 +225,8 @@ fn put_long(
     staged.fill(0, head);
     let mut end = head.len();
     for piece in pieces {
-        // Zero the padding between pieces, so that it does not expose old memory.
+        // Zero the padding between pieces, so that it does not expose earlier contents of the
+        // memory.
         let start = padded(end);
         let whole = end.next_multiple_of(8);
         staged.fill(whole as u64, &[0; ALIGNMENT][..start - whole]);
@@ -235,7 +237,7 @@ fn put_long(
     set.map_err(|(error, _)| error)
 }
 
-/// Returns the stored bytes as a Python object: `bytes` for a copy, or else a [`Block`].
+/// Returns the stored bytes as a Python object: `bytes` for a copy, otherwise a [`Block`].
 fn give<'py>(
     py: Python<'py>,
     (shared, found): (&Use<'_, '_>, Option<Whole>),
@@ -272,8 +274,8 @@ fn key_of(prefix: &[u8], id: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u8; 64]>> 
     Ok(key)
 }
 
-/// Returns the value of stored bytes: a view if they are a known kind of array and `writable` is
-/// not set, or else the result of `decode`.
+/// Returns the value of stored bytes. A known kind of array becomes a view, unless `writable` is
+/// set. For all other bytes, returns the result of `decode`.
 fn value_of<'py>(
     whole: &Bound<'py, PyAny>,
     writable: bool,
@@ -295,12 +297,12 @@ fn value_of<'py>(
     decode.call1((whole, writable))
 }
 
-/// Return the value with an id.
+/// Return the value with the given id.
 ///
 /// A long value is a view of the store. If `kinds` is given, an object of one of these kinds is
-/// removed as it is read. An object of any other kind stays in the store, and `decode` receives
-/// only its first eight bytes. The key, the bytes and the expiry time of a removed object are
-/// recorded in `taken`.
+/// removed from the store when it is read. An object of any other kind stays in the store, and
+/// `decode` receives only its first eight bytes. The key, the bytes and the expiry time of a
+/// removed object are recorded in `taken`.
 #[pyfunction]
 #[pyo3(signature = (client, prefix, id, kinds, writable, decode, taken=None))]
 pub(crate) fn read_object<'py>(
@@ -314,7 +316,7 @@ pub(crate) fn read_object<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = id.py();
     let key = key_of(prefix, id)?;
-    // Keep the store in use until this function returns, because the bytes found are in its memory.
+    // Use the store until this function returns, because the found bytes are in its memory.
     let (shared, expires, found) = client.again(py, || {
         let shared = client.enter(py)?;
         let (store, database) = (&shared.store, client.database(py));
@@ -343,14 +345,14 @@ pub(crate) fn read_object<'py>(
             .into_pyobject(py)
             .and_then(|entry| taken.append(entry));
         kept.inspect_err(|_| {
-            // The original exception is raised, so an error of the undo is ignored.
+            // Ignore an error of the undo, because the original exception is raised.
             let _ = again(py, client, &key, &whole, expires.unwrap_or(0));
         })?;
     }
     value_of(&whole, writable, decode).inspect_err(|error| {
         if is_taken && error.is_instance_of::<PyValueError>(py) {
-            // The object is damaged and already removed from the store, so attach its bytes to the
-            // exception. If the exception accepts no attributes, it is still raised.
+            // The damaged object is already removed from the store, so attach its bytes to the
+            // exception. If the exception accepts no attributes, raise it without them.
             let unread = PyList::new(py, [&whole]);
             let told = unread.and_then(|unread| error.value(py).setattr("unread", unread));
             if let (Ok(()), Some(taken)) = (told, taken) {
@@ -360,7 +362,7 @@ pub(crate) fn read_object<'py>(
     })
 }
 
-/// Puts a removed object back under its key, unless another object has that key by now.
+/// Restores a removed object under its key, unless another object now has that key.
 fn again(
     py: Python<'_>,
     client: &Client,
@@ -392,7 +394,7 @@ fn again(
     done.map_err(|error| raise(py, client, store, bytes.len(), error))
 }
 
-/// Puts back the object of one entry of a `taken` list: its key, its bytes, and its expiry time.
+/// Restores the object of one entry of a `taken` list: its key, its bytes, and its expiry time.
 pub(crate) fn put_again(py: Python<'_>, client: &Client, entry: &Bound<'_, PyAny>) -> PyResult<()> {
     let (key, whole, expires): (Bound<'_, PyBytes>, Bound<'_, PyAny>, u64) = entry.extract()?;
     again(py, client, key.as_bytes(), &whole, expires)
@@ -410,7 +412,7 @@ fn give_back_objects(client: &Client, taken: &Bound<'_, PyList>) {
     }
 }
 
-/// Return the values with several ids, in order, each read as by [`read_object`].
+/// Return the values with the given ids, in order, each read as by [`read_object`].
 #[pyfunction]
 #[pyo3(signature = (client, prefix, ids, kinds, writable, decode, taken=None))]
 pub(crate) fn read_objects<'py>(
@@ -443,7 +445,7 @@ pub(crate) fn read_objects<'py>(
     Ok(values)
 }
 
-/// A pointer to memory of the store.
+/// A pointer into the store's memory.
 struct Place(*mut u8);
 
 // SAFETY: the pointer is only passed to Python as the start of a buffer, and the store is mapped
@@ -453,14 +455,14 @@ unsafe impl Send for Place {}
 // for all threads.
 unsafe impl Sync for Place {}
 
-/// A value in the store's memory whose bytes can be read in place. The memory is kept until this
-/// object is collected.
+/// A value in the store's memory whose bytes can be read in place. The memory remains valid until
+/// this object is collected.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Block {
     start: Place,
     length: usize,
     shared: Arc<OpenStore>,
-    /// Keeps the value's memory, or None after its release.
+    /// Owns the value's memory; None after the memory is released.
     whole: GilCell<Option<Whole>>,
 }
 
@@ -493,7 +495,7 @@ impl Block {
         unsafe { fill_view(&slf, view, start, length, true, flags) }
     }
 
-    /// Release a view, which needs no work.
+    /// Release a view, which requires no action.
     ///
     /// # Safety
     /// `view` must have been filled by `__getbuffer__`.
@@ -510,14 +512,14 @@ impl Drop for Block {
     }
 }
 
-/// Store memory that is being filled and becomes a value when sealed. The memory is freed if this
-/// object is collected unsealed.
+/// Store memory that becomes a value when it is sealed. The memory is freed if this object is
+/// collected unsealed.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Draft {
     key: SmallVec<[u8; 64]>,
     /// The offset of the id in the key.
     id: usize,
-    /// The start of the part that the program fills.
+    /// The start of the memory that the program fills.
     start: Place,
     length: usize,
     shared: Arc<OpenStore>,
@@ -525,13 +527,13 @@ pub(crate) struct Draft {
 }
 
 struct Filling {
-    /// None after sealing.
+    /// The memory, or None after sealing.
     memory: Option<PutDown>,
     /// The number of views of the memory.
     views: usize,
 }
 
-/// Reserve memory for a value under a new id: a head, and `length` bytes for the program to fill.
+/// Reserve memory for a value under a new id: a head, and `length` bytes that the program fills.
 #[pyfunction]
 pub(crate) fn draft_object(
     py: Python<'_>,
@@ -634,7 +636,7 @@ impl Draft {
             ));
         }
         // SAFETY: the memory belongs to this process until it is sealed, and it cannot be sealed
-        // while there are views.
+        // while views exist.
         let filled = unsafe { fill_view(&slf, view, draft.start.0, draft.length, false, flags) };
         if filled.is_err() {
             draft.state.with(slf.py(), |state| state.views -= 1);

@@ -1,4 +1,4 @@
-//! How this process opens stores and waits for their locks.
+//! Opens stores in this process and waits for their locks.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use undercroft_engine::{Error, WaitHook, unlimited_patience};
 
 use crate::threads::nonblocking::{is_beside, is_stopped};
 
-/// Opens a store, or returns it if this process has it open already.
+/// Opens a store, or returns it if this process has already opened it.
 pub(crate) fn open(place: &Place) -> Result<Arc<OpenStore>, Error> {
     place.open(|| Some(Box::new(Interpreter)))
 }
 
-/// A wait hook that releases the interpreter's lock while a thread waits for a lock of the store.
+/// A wait hook that releases the interpreter lock while a thread waits for a lock of the store.
 struct Interpreter;
 
-/// The wait of one thread, which never leaves that thread.
+/// The sleep function of one thread's wait, which never leaves that thread.
 struct Sleep<'a>(&'a mut dyn FnMut());
 
 // SAFETY: `Python::detach` runs its closure on the calling thread.
@@ -38,11 +38,12 @@ impl WaitHook for Interpreter {
     }
 
     fn interrupted(&self) -> bool {
-        // In a call made off the event loop, signal handlers run in another thread.
+        // In a call made off the event loop, another thread runs the signal handlers.
         if let Some(is_stopped) = is_stopped() {
             return is_stopped;
         }
-        // The handlers are code of the program and may wait for locks without this call's limit.
+        // Remove this call's limit on lock waits, because signal handlers are program code and may
+        // wait longer.
         unlimited_patience(|| {
             // SAFETY: the thread is attached. Handlers may use the store, because the waiting
             // thread holds none of its locks.

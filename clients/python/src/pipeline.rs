@@ -1,4 +1,4 @@
-//! Many commands in one call: pipelines with and without a transaction.
+//! Runs many commands in one call, as pipelines with and without a transaction.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
@@ -24,16 +24,17 @@ pub(crate) fn parts<'a, 'py>(
     Ok((words, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
 }
 
-/// How often a run may continue in another store because its store was removed.
+/// The number of times that a run may continue in another store because its store was removed.
 pub(crate) const TRIES: usize = 2;
 
 /// Runs commands, each a tuple of its words and its reply options, and returns their replies. Error
-/// replies become exceptions in the list. If this raises, an unfinished transaction is discarded.
+/// replies become exceptions in the list. If this function raises, an unfinished transaction is
+/// discarded.
 ///
-/// If `replies` has the replies to the first commands, the remaining commands run and their replies
-/// are appended. In that case an unfinished transaction is kept when this raises [`Locked`]. The
-/// rest can be run later, and EXEC then uses the keys watched at the first attempt. Elements that
-/// the commands take out of the store are recorded in `taken`.
+/// If `replies` contains the replies to the first commands, the remaining commands run and their
+/// replies are appended. In that case an unfinished transaction remains open when this function
+/// raises [`Locked`]. The remaining commands can run later, and EXEC then checks the keys watched
+/// at the first attempt. Elements that the commands remove from the store are recorded in `taken`.
 pub(crate) fn run<'py>(
     client: &Client,
     py: Python<'py>,
@@ -71,8 +72,8 @@ pub(crate) fn run<'py>(
     }
 }
 
-/// Runs the commands that have no reply yet and appends their replies. With `moves`, stops if the
-/// store was removed and the session holds nothing in it, and returns the index of the command with
+/// Runs the commands without a reply and appends their replies. If `moves` is set, the store was
+/// removed and the session holds nothing in it, stops and returns the index of the command with
 /// which to continue in another store.
 fn run_all<'py>(
     client: &Client,
@@ -143,8 +144,8 @@ fn run_all<'py>(
     Ok(None)
 }
 
-/// Returns tickets for the commands from the last MULTI to the EXEC at `end` that take elements,
-/// with their positions.
+/// Returns tickets for the commands between the last MULTI and the EXEC at `end` that remove
+/// elements, with their positions.
 fn tickets_within(
     client: &Client,
     shared: &OpenStore,
@@ -180,16 +181,16 @@ pub(crate) fn discard(client: &Client, py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// Discards the transaction if one was begun.
+/// Discards the transaction if MULTI has begun one.
 pub(crate) fn end_transaction(client: &Client, py: Python<'_>, context: &mut Context<'_>) {
     if context.session.queued().is_some() {
         let mut reply = Objects::new(py, &client.codec, false);
-        // DISCARD does not use the store, so it cannot be blocked.
+        // DISCARD does not use the store, so no lock can block it.
         let _ = execute(context, &[b"DISCARD"], &mut reply);
     }
 }
 
-/// Return the indexes of the errors among replies.
+/// Return the indexes of those replies that are errors.
 #[pyfunction]
 pub(crate) fn errors(replies: &Bound<'_, PyList>) -> Vec<usize> {
     let errors = replies
@@ -203,9 +204,9 @@ fn is_error(reply: &Bound<'_, PyAny>) -> bool {
     reply.is_instance_of::<PyBaseException>()
 }
 
-/// Replace replies by their results, leaving errors unchanged.
+/// Convert replies to their results in place, leaving errors unchanged.
 ///
-/// Return the indexes of the replies whose results only Python code can make.
+/// Return the indexes of the replies whose results only Python code can compute.
 #[pyfunction]
 pub(crate) fn shape_replies<'py>(
     callbacks: &Bound<'py, PyDict>,

@@ -1,8 +1,8 @@
 //! The base class of pipelines, which queues commands and runs them together.
 //!
-//! Commands are kept as the objects that they were called with and are encoded when they run. If
-//! redis-py has to make some of the results, the pipeline class runs the commands. Otherwise they
-//! all run here, in one call.
+//! The queue contains the objects with which the commands were called. They are encoded when the
+//! commands run. If redis-py must compute any of the results, the pipeline class runs the commands.
+//! Otherwise this module runs all of them in one call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,21 +28,21 @@ use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 use crate::waiters::waits;
 
-/// The initial capacity of the queue in commands.
+/// The initial capacity of the queue, in commands.
 const USUAL: usize = 16;
 
-/// Queued commands. Most are queued by the methods of the method table.
+/// A queue of commands, most of which are queued by the methods of the method table.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Queue {
     client: Py<Client>,
-    /// The pipeline's own connection, made when first needed. The connection keeps the watched
+    /// The pipeline's own connection, created when it is first needed. It contains the watched
     /// keys, an unfinished transaction, and any session state that commands outside the method
     /// table change.
     link: GilCell<Option<Py<Client>>>,
     /// Whether redis-py's methods run, because the program set its own response callbacks.
     shaped: bool,
     state: GilCell<State>,
-    /// Whether keys are watched, so that commands run at once until MULTI.
+    /// Whether keys are watched, so that commands run immediately until MULTI.
     watching: AtomicBool,
     /// Whether MULTI was called.
     explicit: AtomicBool,
@@ -51,7 +51,7 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct State {
     commands: Vec<Command>,
-    /// A run that met a held lock and continues later.
+    /// The progress of a run that found a lock held and continues later.
     run: Run,
     /// The outcome of a run that the pipeline class must examine.
     ran: Option<(Py<PyAny>, Option<usize>)>,
@@ -60,9 +60,9 @@ struct State {
 /// A queued command.
 struct Command {
     words: SmallVec<[Kept; 4]>,
-    /// The shape of the result, or None if the pipeline class must make the result.
+    /// The shape of the result, or None if the pipeline class must compute the result.
     shape: Option<Shape>,
-    /// redis-py's options for the reply, if there are any.
+    /// redis-py's options for the reply, or None.
     options: Option<Py<PyDict>>,
     /// Whether the command is a row of the method table, which changes data but no session state.
     is_row: bool,
@@ -83,12 +83,12 @@ struct Run {
     done: usize,
     /// The results of the commands that ran.
     results: Vec<Py<PyAny>>,
-    /// Tickets for the transaction's commands that take elements, with their positions.
+    /// Tickets for the transaction's commands that remove elements, with their positions.
     tickets: Vec<(usize, Taken)>,
     /// The first command that failed, and its error.
     failed: Option<(usize, Py<PyAny>)>,
-    /// Whether the run may continue in the store that the client's store name refers to now, if the
-    /// run's store is removed.
+    /// Whether the run may continue in the store that now has the client's store name, if the run's
+    /// store is removed.
     moves: bool,
 }
 
@@ -98,7 +98,7 @@ struct Run {
 type Ran<'py> = (Bound<'py, PyAny>, Option<usize>);
 
 impl Command {
-    /// Fills `words` with the command's words.
+    /// Fills `words` with the encoded words of the command.
     #[inline]
     fn encode<'a>(
         &'a self,
@@ -127,7 +127,7 @@ impl Command {
             Some(options) => options.bind(py).clone(),
             None => PyDict::new(py),
         };
-        // redis-py's own methods pass `withscores` for a result of this shape.
+        // For a result of this shape, redis-py's own methods pass `withscores`.
         if self.options.is_none() && self.shape == Some(Shape::Pairs) {
             options.set_item(intern!(py, "withscores"), true)?;
         }
@@ -182,7 +182,7 @@ impl Queue {
         self.explicit.load(Ordering::Relaxed)
     }
 
-    /// Returns the pipeline's own connection, making it if there is none.
+    /// Returns the pipeline's own connection, creating it if necessary.
     fn own_link(&self, py: Python<'_>) -> PyResult<Py<Client>> {
         let cloned = |link: &mut Option<Py<Client>>| link.as_ref().map(|link| link.clone_ref(py));
         if let Some(link) = self.link.with(py, cloned) {
@@ -193,9 +193,9 @@ impl Queue {
         Ok(link)
     }
 
-    /// Returns the connection to run commands on. Creating the pipeline's own connection costs as
-    /// much as several commands, so rows of the method table use the client's connection unless it
-    /// has session state.
+    /// Returns the connection on which to run commands. Creating the pipeline's own connection
+    /// costs as much as several commands, so rows of the method table use the client's connection
+    /// unless it has session state.
     fn link_for(&self, py: Python<'_>, commands: &[Command], whole: bool) -> PyResult<Py<Client>> {
         let client = self.client.get();
         let has_own = self.link.with(py, |link| link.is_some());
@@ -225,8 +225,8 @@ impl Queue {
         loop {
             let shared = link.enter(py)?;
             let mut session = link.session(py);
-            // Watched keys are lost with their store, so a run that watches keys must not move to
-            // another store.
+            // A run that watches keys must not move to another store, because the watches are lost
+            // with the old store.
             run.moves = tries > 0 && !session.is_watching();
             let mut context = shared.context(&mut session);
             let ran = match whole {
@@ -248,7 +248,7 @@ impl Queue {
     }
 }
 
-/// Runs one command that takes no elements, so that there is nothing to record.
+/// Runs one command that removes no elements, so that nothing needs to be recorded.
 #[inline]
 fn answer<'py>(
     py: Python<'py>,
@@ -271,7 +271,7 @@ fn bytes<'a>(words: &'a [Argument<'_>]) -> SmallVec<[&'a [u8]; FEW]> {
 }
 
 impl Run {
-    /// Runs each command by itself. Returns None if the next command must run in another store.
+    /// Runs each command separately. Returns None if the next command must run in another store.
     fn one_by_one<'py>(
         &mut self,
         py: Python<'py>,
@@ -349,7 +349,7 @@ impl Run {
             if let Some(ticket) = shared.taking(&*context.session, &words) {
                 self.tickets.push((self.done, ticket));
             }
-            // Only success matters: the reply to a queued command is `QUEUED`.
+            // Check only for success, because the reply to a queued command is `QUEUED`.
             let mut reply = reply().shaped(Shape::Ok);
             if let Answer::Error(text) = answer(py, link, context, &words, &mut reply)? {
                 if self.moves && link.may_run_again(shared, &[]) {
@@ -369,7 +369,7 @@ impl Run {
         let answer = match self.tickets.is_empty() {
             true => answer(py, link, context, &[b"EXEC"], &mut reply)?,
             false => {
-                // If EXEC meets a held lock, the run continues later with the same tickets.
+                // If EXEC finds a lock held, the run continues later with the same tickets.
                 let (tickets, to) = (Tickets::Many(self.tickets.clone()), (taken, &mut reply));
                 run_keeping(py, link, shared, context, &[b"EXEC"], tickets, to)?;
                 context.session.finish_command();
@@ -410,7 +410,7 @@ impl Queue {
         })
     }
 
-    /// The connection that the commands run on.
+    /// The connection on which the commands run.
     #[getter]
     fn link(&self, py: Python<'_>) -> PyResult<Py<Client>> {
         self.own_link(py)
@@ -456,7 +456,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Give back everything on the `taken` list of an interrupted run.
+    /// Restore the elements on the `taken` list of an interrupted run.
     fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>) {
         self.client.get().give_back_all(py, taken, &[]);
     }
@@ -479,9 +479,9 @@ impl Queue {
     ///
     /// Return the outcome and an index. The outcome is the list of results, None if a watched key
     /// changed, or an error. The index is that of the command with the error, or of the first error
-    /// among the results. Return None instead of the pair if the pipeline class must make some of
+    /// among the results. Return None instead of the pair if the pipeline class must compute any of
     /// the results. After `Locked`, call this method again to continue. Elements that the commands
-    /// take out of the store are recorded in the list `taken`.
+    /// remove from the store are recorded in the list `taken`.
     fn _run<'py>(
         &self,
         py: Python<'py>,
@@ -514,9 +514,9 @@ impl Queue {
 
     /// Run all commands, as one transaction if `whole` is set, and return their results.
     ///
-    /// The queue is then empty. Return None if the pipeline class must act: there are no commands,
-    /// keys are watched, or it must make some results. Also return None after an error, which
-    /// `_run` then returns without running anything.
+    /// The queue is then empty. Return None if the pipeline class must act because the queue is
+    /// empty, keys are watched, or the class must compute results. Also return None after an error,
+    /// which `_run` then returns without running any command.
     fn _results<'py>(
         &self,
         py: Python<'py>,
@@ -564,8 +564,8 @@ impl Queue {
 }
 
 /// Returns the shape of the reply to a command that redis-py queues, or None if the pipeline class
-/// must run the command or make its result. An event loop awaits commands that may wait for keys,
-/// so they always return None.
+/// must run the command or compute its result. Commands that may wait for keys always return None,
+/// because an event loop awaits them.
 fn shape_of(
     callbacks: &Bound<'_, PyAny>,
     words: &Bound<'_, PyTuple>,

@@ -1,4 +1,4 @@
-//! Changes made during reads, for tests of what a reader can observe. Only in test builds.
+//! Changes the store during reads, to test what a reader can observe. Only in test builds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use undercroft_embedded::OpenStore;
 use undercroft_engine::race::Moment;
 use undercroft_engine::{Error, Store};
 
-/// The commands, each with its words, that make up one change of the store.
+/// The commands, each with its words, that together change the store.
 pub(crate) type Change = Vec<Vec<Vec<u8>>>;
 
 /// The clock of the handle that changes the store, in Unix milliseconds. Keys that it sets to
@@ -32,7 +32,7 @@ impl Changer {
         })
     }
 
-    /// Runs a change's commands and returns the errors of those that failed.
+    /// Runs a change's commands and returns the errors of failed commands.
     fn make(&mut self, change: &Change) -> Vec<String> {
         let mut problems = Vec::new();
         for words in change {
@@ -51,7 +51,7 @@ impl Changer {
     }
 }
 
-/// Changes the store now. Returns the errors.
+/// Changes the store immediately. Returns the errors.
 pub(crate) fn change(store: &Store, change: &Change) -> Result<Vec<String>, Error> {
     Ok(Changer::new(store)?.make(change))
 }
@@ -59,8 +59,8 @@ pub(crate) fn change(store: &Store, change: &Change) -> Result<Vec<String>, Erro
 /// The number of changes that this process made during reads.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Arranges for one change each time that the body of a read has run, until no change is left.
-/// Returns how many such changes were made before this call.
+/// Schedules one change after each execution of a read's body, until all changes are made. Returns
+/// the number of such changes made before this call.
 pub(crate) fn interrupt(store: &Store, changes: Vec<Change>) -> Result<u64, Error> {
     let mut changer = Changer::new(store)?;
     let mut changes = changes.into_iter();

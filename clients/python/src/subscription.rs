@@ -1,6 +1,6 @@
-//! The native part of `undercroft.PubSub`: one receiver of messages.
+//! The native code of `undercroft.PubSub`: one receiver of messages.
 //!
-//! To the commands, a receiver is a connection. SUBSCRIBE and related commands run through the
+//! For the commands, a receiver is a connection. SUBSCRIBE and related commands run through the
 //! shared command table. Their confirmations are queued with the messages, in the order in which a
 //! socket would deliver them.
 
@@ -26,7 +26,7 @@ use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
 use crate::threads::busy::Busy;
 
-/// Interval at which a waiting thread checks for signals and for changes by other threads.
+/// The interval at which a waiting thread checks for signals and for changes by other threads.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// A receiver of messages with its queue.
@@ -34,7 +34,7 @@ const SLICE: Duration = Duration::from_millis(100);
 pub(crate) struct Subscription {
     client: Py<Client>,
     shared: Arc<OpenStore>,
-    /// Threads hold the state while they work on it, but not while they wait for messages.
+    /// The state. Threads lock it while they work on it, but not while they wait for messages.
     state: Busy<State>,
     closed: AtomicBool,
 }
@@ -52,8 +52,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Moves the next message into the queue, if there is one. Further messages stay in the ring
-    /// until they are needed.
+    /// Moves the next message, if any, into the queue. Further messages remain in the ring until
+    /// they are needed.
     fn take(&mut self) -> Result<(), Error> {
         match self.subscriber.try_next()? {
             Some(Event::Message(message)) => push(&mut self.queue, &message),
@@ -69,8 +69,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes all messages that were published before this call. Their number is bounded by the size
-    /// of the ring, even if publishers are fast.
+    /// Reads all messages that were published before this call. The size of the ring limits their
+    /// number, even if publishers are fast.
     fn take_all(&mut self) -> Result<(), Error> {
         let newest = self.subscriber.newest();
         let mut before = None;
@@ -107,14 +107,15 @@ impl Receiver for Inner {
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // Messages that were published before the unsubscription are still delivered.
+        // Read the messages that were published before the unsubscription, because they are still
+        // delivered.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
     }
 }
 
 impl Subscription {
-    /// Works on the state. Fails if the receiver is closed, even during the work.
+    /// Runs `work` on the state. Fails if the receiver is closed before or during the work.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         self.hurrying(py, || self.work(py, work))
     }
@@ -136,7 +137,7 @@ impl Subscription {
         let result = work(&mut state);
         let open = self.open();
         if open.is_err() {
-            // A signal handler closed the receiver and left the cleanup to this call.
+            // A signal handler closed the receiver, and this call must clean up.
             self.end(&mut state.inner);
         }
         let result = result?;
@@ -150,7 +151,7 @@ impl Subscription {
         }
     }
 
-    /// Unsubscribes from everything.
+    /// Unsubscribes from all channels and patterns.
     fn end(&self, inner: &mut Inner) {
         inner.queue.clear();
         inner.subscriber = Subscriber::new(StoreOf(self.shared.clone()));
@@ -179,8 +180,8 @@ impl Subscription {
     #[new]
     fn new(py: Python<'_>, client: Py<Client>) -> PyResult<Subscription> {
         let mut shared = client.get().shared(py)?;
-        // A receiver keeps its store, so it must not start on a removed one. `removed` notices the
-        // removal, and the second call of `shared` then opens the store's replacement.
+        // A receiver never changes its store, so it must not start on a removed store. `removed`
+        // notices the removal, and the second call of `shared` then opens the store's replacement.
         if shared.store.removed() {
             shared = client.get().shared(py)?;
         }
@@ -219,10 +220,11 @@ impl Subscription {
         })
     }
 
-    /// Close the receiver, which ends all subscriptions. A call that waits for a message raises.
+    /// Close the receiver, which ends all subscriptions. A call that waits for a message raises an
+    /// exception.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
-        // The call that the signal handler interrupted ends the subscriptions.
+        // Return, because the call that the signal handler interrupted ends the subscriptions.
         if self.state.is_interrupted(py) {
             return Ok(());
         }
@@ -295,7 +297,7 @@ impl Subscription {
         }
     }
 
-    /// Return a descriptor for event loops that becomes readable when there may be a message.
+    /// Return a descriptor for event loops that becomes readable when a message may be available.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.with(py, |state| {
             let descriptor = state.inner.subscriber.descriptor();

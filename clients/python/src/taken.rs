@@ -1,10 +1,11 @@
-//! Records of what a call took out of the store, so that a Python frame can give it back (M9).
+//! Records the elements that a call removes from the store, so that a Python frame can restore them
+//! (M9).
 //!
-//! The interpreter may run a signal handler right after a native call, before the result has
-//! reached its caller. Every method that takes something out of the store is therefore a Python
+//! The interpreter can run a signal handler immediately after a native call, before the result has
+//! reached its caller. Every method that removes elements from the store is therefore a Python
 //! function (`undercroft.embedded.taking`). The handler's exception is raised in that function's
-//! frame. The function passes a list to the native call, which records what it takes before it
-//! makes an object of it. On any exception, the function gives the recorded elements back.
+//! frame. The function passes a list to the native call, which records the removed elements before
+//! it creates an object from them. On any exception, the function restores the recorded elements.
 //! Returning from a Python function to its caller does not check for signals again.
 
 use pyo3::ffi;
@@ -19,7 +20,7 @@ use crate::conversion::reply::Objects;
 use crate::error::{self, StoreError};
 use crate::methods::fastcall::{Call, Outcome};
 
-/// A record of what one command took.
+/// A record of the elements that one command removed.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Took(Taken);
 
@@ -30,15 +31,15 @@ impl Took {
     }
 }
 
-/// Tickets made before a command that takes elements: its own, or for EXEC those of the queued
-/// commands with their positions in the transaction.
+/// Tickets created before a command that removes elements: the command's own ticket, or for EXEC
+/// the tickets of the queued commands with their positions in the transaction.
 pub(crate) enum Tickets {
     One(Taken),
     Many(Vec<(usize, Taken)>),
 }
 
-/// Records what was taken in the call's list and returns the record. If memory runs out, the
-/// elements are given back.
+/// Records the removed elements in the call's list and returns the record. If memory runs out, the
+/// elements are restored.
 pub(crate) fn keep<'py>(
     py: Python<'py>,
     shared: &OpenStore,
@@ -47,13 +48,14 @@ pub(crate) fn keep<'py>(
 ) -> PyResult<Bound<'py, Took>> {
     let took = Bound::new(py, Took(taken))?;
     list.append(&took).inspect_err(|_| {
-        // The original exception is raised, so an error of the undo is ignored.
+        // Ignore an error of the undo, because the original exception is raised.
         let _ = shared.give_back(&took.get().0);
     })?;
     Ok(took)
 }
 
-/// Runs a command and records what it takes in the call's list before the result is made.
+/// Runs a command and records the elements that it removes in the call's list before the result is
+/// created.
 pub(crate) fn run_keeping(
     py: Python<'_>,
     client: &Client,
@@ -75,7 +77,7 @@ pub(crate) fn run_keeping(
             took.get().reply().write(reply);
         }
         Tickets::Many(all) => {
-            // If EXEC ran the commands, its reply has their replies by position.
+            // If EXEC ran the commands, its reply contains their replies by position.
             let replies = match &whole {
                 Tree::Array(replies) => &replies[..],
                 _ => &[],
@@ -91,7 +93,7 @@ pub(crate) fn run_keeping(
     Ok(())
 }
 
-/// Reports elements that could not be given back as an unraisable exception, because another
+/// Reports elements that could not be restored as an unraisable exception, because another
 /// exception is being raised.
 fn tell(py: Python<'_>, reason: &str) {
     let text = format!("the items that an interrupted call took could not be put back: {reason}");
@@ -124,9 +126,9 @@ fn reply_of(entry: &Bound<'_, PyAny>) -> (Tree, Option<u64>) {
 }
 
 impl Call<'_, '_> {
-    /// Records what a typed call took in its list, in the form that [`reply_of`] reads, and returns
-    /// it. Null means that memory for the object ran out. Then the reply that `lost` returns is
-    /// given back.
+    /// Records the elements that a typed call removed in its list, in the form that [`reply_of`]
+    /// reads, and returns them. Null means that memory for the object ran out. In that case the
+    /// reply that `lost` returns is restored.
     pub(crate) fn keep_raw(
         &self,
         shared: &OpenStore,
@@ -134,7 +136,7 @@ impl Call<'_, '_> {
         raw: *mut ffi::PyObject,
         (words, lost): (&[&[u8]], impl FnOnce() -> (Tree, Option<u64>)),
     ) -> Outcome {
-        // SAFETY: the thread is attached, and the list takes its own reference.
+        // SAFETY: the thread is attached, and the list creates its own reference.
         if !raw.is_null() && unsafe { ffi::PyList_Append(list.as_ptr(), raw) } == 0 {
             return Ok(raw);
         }
@@ -143,7 +145,7 @@ impl Call<'_, '_> {
         unsafe { ffi::Py_XDECREF(raw) };
         let (reply, expires) = lost();
         if let Some(taken) = Taken::of(self.database(), words, reply, expires) {
-            // The original exception is raised, so an error of the undo is ignored.
+            // Ignore an error of the undo, because the original exception is raised.
             let _ = shared.give_back(&taken);
         }
         Err(raised.into())
@@ -151,7 +153,7 @@ impl Call<'_, '_> {
 }
 
 impl Client {
-    /// Gives back everything on an interrupted call's list, last first. `words` are the command of
+    /// Restores all elements on an interrupted call's list, last first. `words` are the command of
     /// a typed call's entries.
     pub(crate) fn give_back_all(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &[&[u8]]) {
         if taken.is_empty() {
@@ -178,7 +180,7 @@ impl Client {
     }
 }
 
-/// Adds the record class and the names of taking commands to the module.
+/// Adds the record class and the names of commands that remove elements to the module.
 pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let names: Vec<String> = taking().map(str::to_ascii_uppercase).collect();
     module.add("TAKING", names)?;

@@ -1,8 +1,8 @@
-//! The tasks of one event loop that wait for keys, all at one seat whose descriptor the loop
-//! watches.
+//! The tasks of one event loop that wait for keys, all at one seat (a futex slot in the store)
+//! whose descriptor the loop watches.
 //!
-//! A task whose wait is over is woken and takes its answer itself. If it is cancelled before that,
-//! the answer is given back.
+//! When a wait ends, its task is woken and collects the answer itself. If the task is cancelled
+//! earlier, the elements in the answer are restored.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
@@ -29,9 +29,9 @@ use crate::threads::busy::Busy;
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 
-/// Interval at which all waited-for keys are re-examined (M4).
+/// The interval at which all waited-for keys are rechecked (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// Delay before the next attempt after a held lock.
+/// The delay before the next attempt if a lock is held.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Return whether a command may wait for keys, given its name as text or bytes.
@@ -40,7 +40,7 @@ pub(crate) fn waits(name: &Bound<'_, PyAny>) -> PyResult<bool> {
     let may_wait =
         |name: &[u8]| table::find(name).is_some_and(|command| command.flags.has(Flag::Blocking));
     if let Ok(text) = name.cast::<PyString>() {
-        // A name that is not valid Unicode is not a command's.
+        // A name that is not valid Unicode is not the name of a command.
         return Ok(text.to_cow().is_ok_and(|text| may_wait(text.as_bytes())));
     }
     if let Ok(bytes) = name.cast::<PyBytes>() {
@@ -63,11 +63,11 @@ struct State {
     seated: Seated,
     waits: HashMap<Ticket, Py<Wait>>,
     tended: Instant,
-    /// Time until which no task is woken, because a held lock blocked an answer.
+    /// The time before which no task is woken, because a held lock blocked an answer.
     retry_at: Option<Instant>,
 }
 
-/// A blocked command, or a task that waits at a channel.
+/// A blocked command, or a task that waits for a channel.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Wait {
     wait: wait::Wait,
@@ -76,7 +76,8 @@ pub(crate) struct Wait {
     /// Whether the wait is for a channel. A wait for a channel has no reply, and its task retries
     /// the channel call.
     looks: bool,
-    /// The ticket for what the command takes, to give it back if the reply does not reach the task.
+    /// The ticket for the elements that the command removes, to restore them if the reply does not
+    /// reach the task.
     begun: GilCell<Option<Taken>>,
 }
 
@@ -89,7 +90,7 @@ enum Finished {
     Answered(Arc<OpenStore>, Answer),
 }
 
-/// The seat at which these tasks wait.
+/// The seat (a futex slot in the store) at which these tasks wait.
 struct Seated(engine::waiting::Waiters<StoreOf>);
 
 impl Receiver for Seated {
@@ -99,7 +100,7 @@ impl Receiver for Seated {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // The event loop handles the timeout.
+        // Begin without a timeout, which the event loop handles.
         self.0.begin(wanted)
     }
 
@@ -123,7 +124,7 @@ impl State {
         }
     }
 
-    /// Switches to the store that a client has open now.
+    /// Switches to the store that the client currently has open.
     fn follow(&mut self, shared: Arc<OpenStore>) -> PyResult<()> {
         if Arc::ptr_eq(&self.shared, &shared) {
             return Ok(());
@@ -145,11 +146,11 @@ impl State {
         Ok(())
     }
 
-    /// Returns the waits that are over. Returns none if a lock prevents the check, because the next
-    /// check is near. Returns all after any other error.
+    /// Returns the waits that have ended. Returns none if a lock prevents the check, because the
+    /// next check follows soon. Returns all waits after any other error.
     ///
-    /// Signals are deferred here, and a deferred call does not wait for a lock that it has already
-    /// waited for in vain. So a process that is stopped with a lock delays this call only once.
+    /// Signals are deferred during the call, and a deferred call waits only once for the same lock.
+    /// A process that was stopped while it owned a lock therefore delays this call only once.
     /// Signal handlers run after the call.
     fn answered(&mut self, py: Python<'_>) -> Vec<Py<Wait>> {
         let now = Instant::now();
@@ -173,7 +174,7 @@ impl State {
     }
 
     /// Returns a command's answer, or the timeout if its time is up. Returns None if the wait
-    /// continues, including after a held lock, which is handled as in `answered`.
+    /// continues, or if a lock is held, which is handled as in `answered`.
     fn finish(&mut self, wait: &wait::Wait) -> Result<Option<Answer>, Error> {
         let _deferred = defer_signals();
         match self.ended(wait) {
@@ -199,7 +200,7 @@ impl State {
     }
 }
 
-/// Returns the object for a complete reply, after recording what was taken.
+/// Records the removed elements, and returns the object for a complete reply.
 fn arrived<'py>(
     py: Python<'py>,
     shared: &OpenStore,
@@ -270,7 +271,7 @@ impl Waiters {
         })
     }
 
-    /// Works on the state with the client's limit on lock waits.
+    /// Runs `work` on the state with the client's limit on lock waits.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         let client = self.client.get();
         let limited = client.hasten(py);
@@ -310,7 +311,7 @@ impl Waiters {
 
     /// Run a command and return its reply, or a `Wait` if the command blocks.
     ///
-    /// Elements that the command takes out of the store are recorded in the list `taken`.
+    /// Elements that the command removes from the store are recorded in the list `taken`.
     #[pyo3(signature = (client, arguments, decode, taken))]
     fn begin<'py>(
         &self,
@@ -319,15 +320,15 @@ impl Waiters {
         decode: bool,
         taken: &Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        // After an error the wait has not begun, so a retry is safe.
+        // A retry is safe, because after an error the wait has not begun.
         client.get().again(client.py(), || {
             self.begin_once(client, arguments, decode, taken)
         })
     }
 
-    /// Begin to wait for a message in a channel, or for room in it.
+    /// Begin to wait for a message in a channel or for room in it.
     ///
-    /// Return the `Wait`, or None if the channel may be ready already.
+    /// Return the `Wait`, or None if the channel may already be ready.
     fn begin_look(
         &self,
         py: Python<'_>,
@@ -366,15 +367,15 @@ impl Waiters {
         })
     }
 
-    /// Return the waits that may be over, for the caller to finish.
+    /// Return the waits that may have ended. The caller must call `finish` for each of them.
     fn look(&self, py: Python<'_>) -> PyResult<Vec<Py<Wait>>> {
         self.with(py, |state| Ok(state.answered(py)))
     }
 
-    /// Return the reply of a command whose wait is over or has timed out.
+    /// Return the reply to a command whose wait has ended or timed out.
     ///
     /// Return the wait itself if it continues or another process holds a lock. Elements that the
-    /// command took out of the store are recorded in the list `taken`.
+    /// command removed from the store are recorded in the list `taken`.
     fn finish<'py>(
         &self,
         wait: &Bound<'py, Wait>,
@@ -424,7 +425,7 @@ impl Waiters {
         arrived(py, &shared, reply, begun, objects, taken)
     }
 
-    /// End the wait of a cancelled task and give back what was taken for it.
+    /// End the wait of a cancelled task and restore the elements that were removed for it.
     fn give_up(&self, py: Python<'_>, wait: &Bound<'_, Wait>) -> PyResult<()> {
         let ticket = wait.get().wait.ticket;
         self.with(py, |state| {
@@ -435,9 +436,9 @@ impl Waiters {
         })
     }
 
-    /// Return a descriptor for the event loop to watch.
+    /// Return a descriptor that the event loop watches.
     ///
-    /// It becomes readable when a wait may be over, and also ten times a second.
+    /// It becomes readable when a wait may have ended, and ten times a second.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.with(py, |state| {
             let descriptor = state.seated.0.descriptor();

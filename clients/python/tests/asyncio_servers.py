@@ -1,4 +1,4 @@
-"""Servers in a test's event loop, and asyncio clients that send no commands of their own."""
+"""Servers in a test's event loop, and asyncio clients that send only the test's commands."""
 
 import asyncio
 import inspect
@@ -22,7 +22,7 @@ async def answer_gets(
 
 
 def plain(server: Any, retries: int = 0, **options: Any) -> Any:
-    """Return a client that sends a server only what the test asks for."""
+    """Return a client that sends a server only the test's commands."""
     known = inspect.signature(redis.asyncio.Redis.__init__).parameters
     named = "driver_info" in known
     silent = {"driver_info": None} if named else {"lib_name": None, "lib_version": None}

@@ -1,4 +1,4 @@
-"""Forked children whose exit status tells whether their work succeeded."""
+"""Runs functions in forked children, whose exit status reports whether they succeeded."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Shared fixtures: a fresh store for each test, and a real Redis server to compare with."""
+"""Shared fixtures: a new store for each test, and a real Redis server for comparisons."""
 
 import asyncio
 import importlib.util
@@ -16,14 +16,15 @@ import undercroft
 # A function that runs a coroutine on a new event loop.
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
-# A container's /tmp is often an overlay file system, on which a store is refused.
+# A container's /tmp is often an overlay file system, which stores do not support.
 SCRATCH = "/dev/shm"
 
 
 def wait_for_every_reply() -> None:
     """Remove the default timeout of five seconds from redis-py's clients.
 
-    A busy machine exceeds it. The time limit of the test catches a reply that never arrives.
+    On a busy machine, replies can take longer. The test's time limit detects a reply that never
+    arrives.
     """
     limits = ("socket_timeout", "socket_connect_timeout")
     for kind in (
@@ -58,7 +59,7 @@ def path() -> Iterator[str]:
 
 @pytest.fixture
 def r(path: str) -> Iterator[undercroft.Redis]:
-    """Yield a client of a fresh store."""
+    """Yield a client of a new store."""
     with undercroft.Redis(path) as client:
         yield client
 
@@ -72,7 +73,7 @@ def d(path: str) -> Iterator[undercroft.Redis]:
 
 @pytest.fixture(params=[False, True], ids=["bytes", "str"])
 def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]:
-    """Yield two clients of stores with the same contents."""
+    """Yield two clients, whose stores have the same contents."""
     decode = request.param
     with (
         undercroft.Redis(f"{path}-ours", decode_responses=decode) as ours,
@@ -83,7 +84,7 @@ def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]
 
 @pytest.fixture(scope="session")
 def server_socket() -> Iterator[str]:
-    """Yield the socket of a Redis server that lives as long as the tests."""
+    """Yield the socket of a Redis server that runs until the tests end."""
     binary = shutil.which("redis-server")
     if binary is None:
         pytest.skip("redis-server is not installed: nothing to compare with")
@@ -107,7 +108,7 @@ def server_socket() -> Iterator[str]:
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Yield a function that runs a coroutine on a fresh event loop of the chosen kind."""
+    """Yield a function that runs a coroutine on a new event loop of the chosen kind."""
     if request.param == "asyncio":
         yield asyncio.run
         return

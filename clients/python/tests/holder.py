@@ -11,10 +11,10 @@ import pytest
 import redis
 import undercroft
 
-# A program that does nothing but write, so that every other stop finds it holding a lock. Its
-# values are short because long values would be copied before the lock is taken. Every key exists
-# before it prints `ready`: readers would otherwise see a store without keys after a stop inside the
-# first MSET.
+# A program that writes continuously, so that every other stop finds it holding a lock. Its values
+# are short, because long values are copied before the lock is acquired. Every key exists before the
+# program prints `ready`. Otherwise a stop during the first MSET could leave readers with a store
+# without keys.
 HOLDER = """
 import sys, undercroft
 r = undercroft.Redis(sys.argv[1])
@@ -38,14 +38,15 @@ class Holder:
         assert self.process.stdout.readline() == "ready\n"
 
     def stop(self, quick: undercroft.Redis) -> None:
-        """Stop the process, repeatedly until it is inside a transaction."""
+        """Stop the process, and repeat this until it stops inside a transaction."""
         seed = random.randrange(2**32)
         moments = random.Random(seed)
         for _ in range(500):
             rounds = quick.get("rounds")
             while quick.get("rounds") == rounds:
                 pass
-            # Do not open the store a second time to check: opening waits for a transaction to end.
+            # Do not open the store again for this check, because opening waits for the end of a
+            # transaction.
             time.sleep(moments.random() / 1000)
             self.process.send_signal(signal.SIGSTOP)
             os.waitpid(self.process.pid, os.WUNTRACED)

@@ -1,4 +1,4 @@
-"""Servers that answer as a test scripts them, and clients that send no commands of their own."""
+"""Servers that answer as a test scripts them, and clients that send only the test's commands."""
 
 import inspect
 import socket
@@ -17,7 +17,7 @@ from redis.retry import Retry
 def scripted(
     *answers: Callable[[socket.socket], None], listener: socket.socket | None = None
 ) -> Iterator[Any]:
-    """Serve one connection after another, each with one of these functions; yield the address."""
+    """Serve one connection after another, each with one function, and yield the address."""
     if listener is None:
         listener = socket.create_server(("127.0.0.1", 0))
 
@@ -25,7 +25,7 @@ def scripted(
         for answer in answers:
             try:
                 connection, _ = listener.accept()
-            except OSError:  # no further client connects
+            except OSError:  # no other client connects
                 return
             with connection:
                 answer(connection)
@@ -41,7 +41,7 @@ def scripted(
 
 
 def plain(address: tuple[str, int] | str, retries: int = 0, **options: Any) -> Any:
-    """Return a client that sends a server only what the test asks for."""
+    """Return a client that sends a server only the test's commands."""
     known = inspect.signature(redis.Redis.__init__).parameters
     named = "driver_info" in known
     silent = {"driver_info": None} if named else {"lib_name": None, "lib_version": None}
@@ -59,7 +59,7 @@ def whole(connection: socket.socket) -> None:
 
 
 class Told(Exception):  # noqa: N818
-    """An exception that interrupts a call."""
+    """The exception that interrupts a call."""
 
 
 def tell(*_: object) -> None:
@@ -67,6 +67,6 @@ def tell(*_: object) -> None:
 
 
 def late(connection: socket.socket) -> None:
-    connection.recv(100)  # the next command, unless the client is gone
+    connection.recv(100)  # the next command, unless the client has disconnected
     with suppress(OSError):
         connection.sendall(b"$4\r\nlate\r\n$4\r\nlate\r\n")

@@ -1,4 +1,4 @@
-"""Runs the calls in ``sessions.txt`` and gives their results on a client."""
+"""Runs the calls in ``sessions.txt`` on a client and returns their results."""
 
 import datetime
 import enum

@@ -1,4 +1,4 @@
-"""Tests that installing a checkout compiles it once and fetches no Rust toolchain uninvited."""
+"""Tests that installing a checkout compiles it once and downloads Rust only if permitted."""
 
 import importlib.util
 import shutil
@@ -88,7 +88,7 @@ def test_the_same_sources_are_compiled_once(checkout: Checkout, tmp_path: Path) 
     assert checkout.backend.get_requires_for_build_wheel() == []
     metadata = tmp_path / "two/metadata/undercroft-0.1.0.dist-info/METADATA"
     assert metadata.read_text() == "Build: 1"
-    # The README affects neither the tests nor the wheel.
+    # Changing the README affects neither the tests nor the wheel.
     (checkout.root / "README.md").write_text("other words")
     assert checkout.install(tmp_path / "three") == "Build: 1"
     assert checkout.built == 1
@@ -113,7 +113,7 @@ def test_other_sources_are_compiled(
             settings = {"build-args": "--no-default-features"}
     assert checkout.install(tmp_path / "two", settings) == "Build: 2"
     assert checkout.install(tmp_path / "three", settings) == "Build: 2"
-    # Only one wheel is kept.
+    # Only the newest wheel is cached.
     assert len(list((checkout.root / "target/wheels").rglob("*.whl"))) == 1
 
 

@@ -3,28 +3,28 @@
 Names are imported on first use, so that a program that uses only :class:`Store` does not load
 redis-py.
 
-- `__main__`: the undercroft command, as `python -m undercroft`.
+- `__main__`: runs the undercroft command for `python -m undercroft`.
 - `_native`: the native extension module.
 - `asyncio`: clients for asyncio, with the API of redis.asyncio.
 - `base`: the common base class of all clients, which picks the client class from its arguments.
-- `celery`: a result backend for Celery on a store in shared memory.
-- `channel`: channels: bounded queues of values between processes.
-- `client`: the client of a store, with native methods for common commands and redis-py's for the
-  rest.
+- `celery`: a Celery result backend that stores results in shared memory.
+- `channel`: channels, which are bounded queues of values between processes.
+- `client`: the client of a store, with native methods for common commands and redis-py's methods
+  for all others.
 - `connection`: redis-py's connections and pools with this package's codec.
-- `django`: a cache for Django, on a store in shared memory or on a server.
-- `embedded`: the parts of clients of stores in this process.
+- `django`: a Django cache in shared memory or on a server.
+- `embedded`: the helper modules for clients of stores in this process.
 - `extensions`: additions to redis-py's API: feeds, cached functions, locks, objects.
 - `factory`: the concrete classes for clients of stores and of servers.
-- `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
-- `green`: waits that let other greenlets run in a process patched by gevent or eventlet.
+- `flask_caching`: a Flask-Caching cache in shared memory or on a server.
+- `green`: waits that allow other greenlets to run in a process patched by gevent or eventlet.
 - `joblib`: a joblib backend whose workers receive and return arrays through a store.
 - `mosec`: passes results between the stages of a mosec service through a store.
 - `objects`: arrays, bytes and messages that processes exchange without copying.
-- `remote`: the client of a server: redis-py's, with a shorter path from call to reply.
+- `remote`: redis-py's client of a server, with less overhead per call.
 - `replies`: converts replies to the results of redis-py's methods.
 - `resp`: RESP2 and RESP3 in pure Python: encodes commands and decodes replies.
-- `servers`: the parts of clients of servers.
+- `servers`: the helper modules for clients of servers.
 - `sharing`: sends pickled arrays through a store.
 - `store`: the client of a store that does not need redis-py.
 """
@@ -34,7 +34,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-# Defined here because importing typing takes longer than opening a store.
+# Defined here instead of importing typing, which takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     )
     from undercroft.store import Store
 
-    # redis-py's other name for its client.
+    # An alias that redis-py also defines.
     StrictRedis = Redis
 
 __all__ = [
@@ -139,10 +139,10 @@ __all__ = [
     "unregister_scheme",
 ]
 
-# The version of the native module and of the distribution; a test checks that they agree.
+# The version of the distribution and of the native module. A test checks that they are equal.
 __version__ = "0.1.0"
 
-# The modules that define this package's own names. All other names are redis-py's.
+# The modules that define this package's own names. All other names come from redis-py.
 _HOMES = {
     "_native": ("BusyError", "CommandError", "StoreError", "UnavailableError"),
     "channel": ("Channel", "ChannelClosed", "Delivery"),
@@ -188,9 +188,9 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("_"):
         found = None
     else:
-        # Other names are looked up in redis-py at run time because they differ between its
-        # versions. Modules of redis-py are excluded: some share a name with a module of this
-        # package and would hide it.
+        # Look up all other names in redis-py at run time, because they differ between its versions.
+        # Exclude redis-py's modules: some have the name of a module of this package and would hide
+        # it.
         found = getattr(importlib.import_module("redis"), name, None)
     if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The undercroft command that the package includes; also ``python -m undercroft``."""
+"""Runs the undercroft command that the package includes, as ``python -m undercroft``."""
 
 import signal
 import sys
@@ -14,7 +14,8 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    # Python's own handler would run only after the native command has ended.
+    # Restore the default SIGINT action: Python's handler would run only after the native command
+    # returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return command(["undercroft", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""Types of the native extension module."""
+"""Type annotations for the native extension module."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -64,23 +64,23 @@ _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
 _Value: TypeAlias = str | _Bytes | int | float
 _Bound: TypeAlias = float | str | bytes
-_Text: TypeAlias = Any  # bytes, or str if replies are decoded
+_Text: TypeAlias = Any  # bytes, or str if the client decodes replies
 _Set: TypeAlias = set[Any]
 
 def command(words: list[str]) -> int:
-    """Run the undercroft command line and return its exit status; the first word is its name."""
+    """Run the undercroft command and return its exit status; the first word is its name."""
 
 def waits(name: object) -> bool:
     """Return whether the command with this name (str or bytes) can block until keys have data."""
 
 # The native methods of clients and pipelines, as pairs of Redis command and method name.
 METHODS: list[tuple[str, str]]
-# Native methods that only clients with redis-py's API have, as pairs like those of METHODS.
+# Native methods that only clients with redis-py's API have, as pairs of command and method name.
 TYPED_METHODS: list[tuple[str, str]]
-# Names of the commands that remove data from a store and return it.
+# The names of the commands that remove data from a store and return it.
 TAKING: list[str]
-# The methods of METHODS that remove and return data, each with the name of its variant that takes a
-# list on which to record the removed data.
+# The methods of METHODS that remove data and return it. Each is paired with the name of a variant
+# that records the removed data in a list.
 TAKING_METHODS: list[tuple[str, str]]
 
 def add_typed(class_: type[Client], /) -> None:
@@ -90,50 +90,50 @@ class StoreError(Exception):
     """The base class of all errors that ``undercroft.Store`` raises."""
 
 class CommandError(StoreError):
-    """Redis' error reply to a command, with the text that Redis sends."""
+    """An error reply of a Redis command, with the text that Redis sends."""
 
 class BusyError(StoreError):
-    """Another process holds a lock without making progress. Nothing was changed."""
+    """Another process holds a lock without making progress. The failed call changed nothing."""
 
 class UnavailableError(StoreError):
     """The store cannot be opened, or its file was removed."""
 
 def errors(replies: list[Any]) -> list[int]:
-    """Return the indices of the replies that are errors."""
+    """Return the indices of those replies that are errors."""
 
 def shape_replies(
     callbacks: dict[str, Callable[..., Any]],
     commands: list[tuple[tuple[Any, ...], dict[str, Any]]],
     replies: list[Any],
 ) -> list[int]:
-    """Replace each reply in the list by its command's result, leaving errors as they are.
+    """Convert each reply in the list to its command's result, leaving errors unchanged.
 
     Returns the indices of the replies whose callback must be called from Python.
     """
 
 def know(usual: dict[str, Callable[..., Any]]) -> None:
-    """Register redis-py's response callbacks, by command, so that native code can replace them."""
+    """Register redis-py's response callbacks by command, so that native code can replace them."""
 
 LEASE_SCRIPT: Final[str]
 
 def find_cached(client: Client, key: bytes, now: int, haste: float) -> tuple[bytes, bool] | None:
-    """Return a key's cached value, if any, and whether it is due for recomputation."""
+    """Return a key's cached value, or None, and whether the value is due for recomputation."""
 
 def open_cached(stored: bytes, now: int, haste: float) -> tuple[bytes, bool]:
-    """Return a stored value without its header, and whether it is due at ``now`` (Unix ms)."""
+    """Return a cached value without its header, and whether it is due at ``now`` (Unix ms)."""
 
 def close_cached(value: bytes, due: int, took: float) -> bytes:
-    """Return the stored form of a value that took ``took`` seconds to compute.
+    """Return the stored form of a cached value that took ``took`` seconds to compute.
 
-    ``due`` is the Unix time in milliseconds at which the value is due for recomputation, or 0 for
-    never.
+    ``due`` is the Unix time in milliseconds at which the value is due for recomputation, or 0 if it
+    is never due.
     """
 
 def decoding(client: Client) -> tuple[str, str, bool]:
     """Return a client's text encoding, its error handler, and whether it decodes replies."""
 
 def lease_key(key: bytes) -> bytes:
-    """Return the key of the lease on a key's value."""
+    """Return the key under which the lease on another key's value is stored."""
 
 def take_lease(
     client: Client, key: bytes, term: int, number: int
@@ -147,26 +147,22 @@ def take_lease(
 def end_lease(
     client: Client, key: bytes, lease: bytes, value: bytes | None = None, expires: int = 0
 ) -> bool:
-    """Release a lease, storing a value if one is given; return whether the lease was still valid.
-
-    The value expires after ``expires`` milliseconds, or never if that is 0. If the lease is no
-    longer valid, nothing is stored.
-    """
+    """Release a lease, storing ``value`` if given; return whether the lease was still valid."""
 
 def wait_for_lease(client: Client, key: bytes, seconds: float) -> None:
-    """Wait up to ``seconds`` seconds until the lease on a key's value is available."""
+    """Wait until the lease on a key's value is free, for at most ``seconds`` seconds."""
 
 array_heads: dict[tuple[Any, tuple[int, ...]], bytes]
 array_shapes: dict[bytes, tuple[tuple[int, ...], Any, int, int]]
 
 def begin_ids(start: bytes) -> None:
-    """Set the prefix of all ids that this process creates from now on."""
+    """Set the prefix of all ids that this process generates from now on."""
 
 def new_id() -> bytes:
-    """Return an id that no other process creates."""
+    """Return an id that is unique among all processes."""
 
 def know_arrays(class_: type[Any], /) -> None:
-    """Register numpy's array class, so that native code recognizes arrays."""
+    """Register NumPy's array class, so that native code recognizes arrays."""
 
 def put_object(
     client: Client,
@@ -176,9 +172,9 @@ def put_object(
     encode: Callable[[Any], tuple[bytes, tuple[Any, ...]]],
     own: bytes | None = None,
 ) -> bytes:
-    """Store a value and return its id, which is new unless ``own`` gives one.
+    """Store a value and return its id, which is new unless ``own`` specifies an id.
 
-    The value expires after ``expires`` milliseconds, or never if that is 0.
+    The value expires after ``expires`` milliseconds, or never if ``expires`` is 0.
     """
 
 def put_objects(
@@ -188,7 +184,7 @@ def put_objects(
     expires: int,
     encode: Callable[[Any], tuple[bytes, tuple[Any, ...]]],
 ) -> list[bytes]:
-    """Store several values and return their ids; if one value cannot be stored, none are."""
+    """Store several values and return their ids. If any value cannot be stored, none are."""
 
 def read_object(
     client: Client,
@@ -199,11 +195,12 @@ def read_object(
     decode: Callable[[Any, bool], Any],
     taken: list[Any] | None = None,
 ) -> Any:
-    """Return the value with an id.
+    """Return the value with the given id.
 
-    If ``kinds`` is given, an object of one of these kinds is removed as it is read. An object of
-    any other kind stays in the store, and ``decode`` receives only its first eight bytes. The key,
-    the bytes and the expiry time of a removed object are recorded in ``taken``.
+    If ``kinds`` is given, an object of one of these kinds is removed from the store when it is
+    read. An object of any other kind stays in the store, and ``decode`` receives only its first
+    eight bytes. The key, the bytes and the expiry time of a removed object are recorded in
+    ``taken``.
     """
 
 def read_objects(
@@ -215,19 +212,19 @@ def read_objects(
     decode: Callable[[Any, bool], Any],
     taken: list[Any] | None = None,
 ) -> list[Any]:
-    """Return the values with several ids, in order, each read as by `read_object`."""
+    """Return the values with the given ids, in order, each read as by `read_object`."""
 
 def give_back_objects(client: Client, taken: list[Any]) -> None:
     """Restore the objects that an interrupted call removed, under their original keys."""
 
 def draft_object(client: Client, prefix: bytes, head: bytes, length: int) -> Draft:
-    """Allocate a value under a new id: a head and a writable buffer of ``length`` bytes."""
+    """Allocate an object under a new id: a head and a writable buffer of ``length`` bytes."""
 
 class ChannelClosed(Exception):  # noqa: N818
-    """The channel is closed: it accepts no more items, and all its items have been taken."""
+    """The channel is closed and empty: it accepts no more items, and all items were received."""
 
 class MovedError(Exception):
-    """The client has switched to a new store because its store was removed; put the item again."""
+    """The store was removed and the client has switched to a new store; put the item again."""
 
 @final
 class ChannelLink:
@@ -281,14 +278,14 @@ class Draft:
         """Publish the object: other clients can then read it, and no client can change it."""
 
 class Locked(BusyError):  # noqa: N818
-    """An event loop's call found a lock taken and changed nothing; it must be retried."""
+    """A call on an event loop found a lock held and changed nothing. The caller must retry it."""
 
 class TakesLong(Locked):
-    """An event loop's call runs a long script and has changed nothing; run it in a thread."""
+    """A call on an event loop needs to run a long script. It has changed nothing; use a thread."""
 
 @final
 class Beside:
-    """A long call that a thread makes off the event loop. Its scripts let other threads run."""
+    """A long call in a thread off the event loop. Its scripts allow other threads to run."""
 
     def make(
         self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
@@ -297,7 +294,7 @@ class Beside:
 
 @final
 class Parked:
-    """A call that awaits a retry; while it exists, only calls made with it wait for locks."""
+    """A call that awaits a retry. Meanwhile only calls made through it may wait for locks."""
 
     def make(
         self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
@@ -305,7 +302,7 @@ class Parked:
 
 @final
 class Backlog:
-    """A store in which calls left work undone. The store stays open while this object exists."""
+    """A store with unfinished work of earlier calls, which stays open while this object exists."""
 
     def settle(self) -> bool: ...
     @property
@@ -922,7 +919,7 @@ class Subscription:
 
 @final
 class Peer:
-    """The in-process server end of a redis-py connection, which takes the place of a socket."""
+    """The in-process server end of a redis-py connection, used instead of a socket."""
 
     def __new__(cls, client: Client) -> Self: ...
     def send(self, data: _Bytes) -> None: ...
@@ -935,14 +932,14 @@ class Peer:
 
 @final
 class Wait:
-    """A blocking command that has no reply yet."""
+    """A blocking command whose reply is pending."""
 
     @property
     def seconds(self) -> float | None: ...
 
 @final
 class Waiters:
-    """The tasks of one event loop that wait for keys of one store."""
+    """The tasks of one event loop that wait for keys in one store."""
 
     def __new__(cls, client: Client) -> Self: ...
     def begin(
@@ -958,7 +955,7 @@ class Waiters:
 
 @final
 class Wire:
-    """The encoder of commands and decoder of replies for one connection."""
+    """A connection's encoder of commands and decoder of replies."""
 
     def __new__(
         cls,
@@ -994,7 +991,7 @@ class Wire:
 
 @final
 class Line:
-    """Commands waiting to be written, and calls waiting for their replies in order."""
+    """A connection's queues of unsent commands and of calls that wait for replies."""
 
     def __new__(
         cls,

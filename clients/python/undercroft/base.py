@@ -30,23 +30,24 @@ EMBEDDED_OPTIONS = frozenset(
     }
 )
 _REMOTE_SCHEMES = ("redis", "rediss", "unix")
-# URL schemes of clusters and Sentinels, which tell their clients which server to use.
+# URL schemes of clusters and Sentinels, from which clients learn the server to use.
 TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
 
 
 class Factory(NamedTuple):
-    """Functions that import the concrete client classes, whose modules import this one."""
+    """Functions that import the concrete client classes, whose modules depend on this module."""
 
     embedded: Callable[[], type[Any]]
     remote: Callable[[], type[Any]]
-    # Creates a client for a URL with a scheme of TOPOLOGIES.
+    # Creates a client for a URL whose scheme is in TOPOLOGIES.
     from_topology: Callable[..., Any]
 
 
 def means_store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a client's arguments mean a store in shared memory rather than a server.
 
-    As in redis-py, a bare word is a host. A store is named by its URL or by a path with a ``/``.
+    As in redis-py, a bare word is a host name. A store is named by its URL or by a path that
+    contains ``/``.
     """
     if "store" in kwargs:
         return True
@@ -69,7 +70,7 @@ _made: dict[tuple[type[Any], type[Any]], type[Any]] = {}
 
 
 def merged(own: type[Any], common: type[Any], kind: type[Any]) -> type[Any]:
-    """Return a program's subclass of the common class, rebased on the concrete client class."""
+    """Return a program's subclass of the common class, rebased onto the concrete client class."""
     if own is common:
         return kind
     if (own, kind) not in _made:
@@ -87,24 +88,24 @@ class Redis(Feeds, Caches, CoreCommands):
 
     redis-py's arguments, as in ``Redis("localhost", 6379)`` or ``Redis(host="localhost",
     port=6379)``, and :meth:`from_url` with ``redis://``, ``rediss://`` or ``unix://`` create a
-    client of a server (:class:`undercroft.RemoteRedis`). As in redis-py, a bare word is a host, not
-    a store.
+    client of a server (:class:`undercroft.RemoteRedis`). As in redis-py, a bare word is a host
+    name, not a store.
     """
 
-    # redis-py's type annotations read this flag: methods return values, not awaitables.
+    # redis-py's annotations read this flag: methods return values, not awaitables.
     _is_async_client: Literal[False] = False
-    # The type annotations of redis-py's command classes require this attribute.
+    # redis-py's annotations of its command classes require this attribute.
     _event_dispatcher: Any
 
     _factory: ClassVar[Factory]
-    # Whether this class is one of the factory's classes or derived from one.
+    # Whether this class is, or derives from, one of the factory's classes.
     _is_made: ClassVar[bool] = False
 
     # Functions that convert replies to results, by command.
     response_callbacks: dict[str, Callable[..., Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Create a client of the class that the arguments call for."""
+        """Create a client of the class that suits the arguments."""
         if cls._is_made:
             return super().__new__(cls)
         factory = cls._factory
@@ -116,9 +117,10 @@ class Redis(Feeds, Caches, CoreCommands):
     def from_url(cls, url: str, **options: Any) -> Self:
         """Return a client for a URL.
 
-        Options can also be given in the URL, as in ``undercroft://name?db=1``, and take precedence
-        there. ``redis+cluster://`` makes a :class:`undercroft.RedisCluster`.
-        ``redis+sentinel://host:port/service`` makes a client of the master that the Sentinels name.
+        Options can also be given in the URL, as in ``undercroft://name?db=1``. Options in the URL
+        take precedence. ``redis+cluster://`` creates a :class:`undercroft.RedisCluster`.
+        ``redis+sentinel://host:port/service`` creates a client of the master that the Sentinels
+        name.
         """
         scheme = scheme_of(url)
         if scheme in TOPOLOGIES:
@@ -129,7 +131,7 @@ class Redis(Feeds, Caches, CoreCommands):
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
-        """Return a server's client that takes ownership of a connection pool and closes it."""
+        """Return a client of a server that takes ownership of a connection pool and closes it."""
         return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -141,7 +143,7 @@ class Redis(Feeds, Caches, CoreCommands):
         raise NotImplementedError
 
     def transaction(self, func: Callable[[Any], Any], *watches: Any, **options: Any) -> Any:
-        """Run a function in a pipeline that watches keys, until no watched key has changed."""
+        """Run ``func`` in a pipeline that watches keys; retry while a watched key changes."""
         raise NotImplementedError
 
     def lock(self, name: str | bytes, timeout: float | None = None, **options: Any) -> Any:
@@ -153,7 +155,7 @@ class Redis(Feeds, Caches, CoreCommands):
         raise NotImplementedError
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
-        """Set the function that converts a command's replies to its results."""
+        """Set the function that converts replies to the given command."""
         raise NotImplementedError
 
     def get_encoder(self) -> Any:
@@ -169,7 +171,7 @@ class Redis(Feeds, Caches, CoreCommands):
         raise NotImplementedError
 
     def __enter__(self) -> Self:
-        """Return the client itself."""
+        """Return the client."""
         return self
 
     def __exit__(

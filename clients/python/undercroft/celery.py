@@ -1,8 +1,9 @@
-"""A Celery result backend on a store in shared memory, which all processes of a machine map.
+"""A Celery result backend that stores results in shared memory.
 
     app = Celery("tasks", broker="redis://localhost", backend="undercroft://results")
 
-A published message wakes the processes that wait for a result.
+All processes of the machine map the store. A published message wakes the processes that wait for a
+result.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Backend"]
 
-# Minimum seconds between polls, used if the caller's interval is 0.
+# The number of seconds between polls if the caller's interval is 0.
 _PAUSE = 0.005
 
 
 class Backend(KeyValueStoreBackend):  # type: ignore[misc]
-    """A result backend that keeps task results as expiring keys, including groups and chords."""
+    """A result backend that stores task results in expiring keys, including groups and chords."""
 
     supports_autoexpire = True
     supports_native_join = True
@@ -69,7 +70,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         return self.client.incr(key)
 
     def expire(self, key: Any, value: Any) -> Any:
-        """Set a key's expiry in seconds; as in Celery, 0 or None removes the expiry."""
+        """Set a key's expiry in seconds. As in Celery, 0 or None removes the expiry."""
         return self.client.expire(key, value) if value else self.client.persist(key)
 
     def wait_for(
@@ -82,7 +83,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
     ) -> Any:
         """Wait for a task to finish, and return its metadata, which includes the result.
 
-        ``on_interval`` is called every ``interval`` seconds in the meantime.
+        While the task runs, ``on_interval`` is called every ``interval`` seconds.
         """
         self._ensure_not_eager()
         until = None if timeout is None else time.monotonic() + timeout
@@ -90,7 +91,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
             messages.subscribe(self.get_key_for_task(task_id))
             messages.get_message()  # the subscription's confirmation
             while True:
-                # The subscription precedes this read, so a later result is announced by a message.
+                # Read after subscribing, so that a message announces any later result.
                 meta = self.get_task_meta(task_id)
                 if meta["status"] in states.READY_STATES:
                     return meta
@@ -121,7 +122,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         due, iterations = 0.0, 0
         with self.client.pubsub(ignore_subscribe_messages=True) as messages:
             while True:
-                # Celery's own polling, limited to one pass without a pause.
+                # Run Celery's own polling for one pass without a pause.
                 found = super().get_many(
                     [missing[channel] for channel in told if channel in missing],
                     interval=0,
@@ -135,8 +136,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
                 if not missing:
                     return
                 if not messages.subscribed:
-                    # The subscription precedes another read, so later results are announced by
-                    # messages.
+                    # Subscribe and then read again, so that messages announce any later results.
                     messages.subscribe(*missing)
                     for _ in missing:
                         messages.get_message()  # the subscription's confirmation
@@ -166,7 +166,7 @@ def _text(name: bytes | str) -> str:
 
 
 def _left(pause: float, until: float | None) -> float:
-    """Return the seconds to wait for a message, or raise TimeoutError if none are left."""
+    """Return the seconds to wait for a message, or raise TimeoutError if the time is up."""
     if until is None:
         return pause
     left = until - time.monotonic()
@@ -182,5 +182,6 @@ def _told(messages: Any, timeout: float) -> set[str]:
     while message is not None and message["type"] == "message":
         told.add(_text(message["channel"]))
         message = messages.get_message()
-    # If messages were lost, their channels are unknown: an empty set makes the caller read all.
+    # If messages were lost, their channels are unknown. An empty set makes the caller read all
+    # results.
     return set() if message is not None else told

@@ -1,8 +1,8 @@
-"""Channels: bounded queues of values between processes, which avoid a second copy.
+"""Channels, which are bounded queues of values between processes and save a copy of each value.
 
-A message is an item of a list. Its first byte tells its type: raw bytes (``b``), raw text (``s``),
-an object in the format of :class:`undercroft.Objects`, or the id of such an object (``r``). Long
-values in a store in this process are sent by id.
+A message is an item of a list. Its first byte identifies its type: raw bytes (``b``), raw text
+(``s``), an object in the format of :class:`undercroft.Objects`, or the id of such an object
+(``r``). In a store in this process, long values are sent by id.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "ChannelClosed", "Delivery"]
 
-# Values of more bytes than this are stored as objects, and their messages contain the id.
+# Values longer than this number of bytes are stored as objects, and their messages contain the id.
 INLINE_MAX = 32 << 10
 _NAME = b"r"
-# Seconds that an object lasts before its message is put, because the producer may die.
+# The seconds after which an object expires if its message is not put, as when the producer dies.
 _UNSENT = 60.0
 _MOST = 2**63
 _REMOTE = "redis://", "rediss://", "unix://"
 
 
 def keys(name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return a channel's keys: messages, closed flag, consumers, and the prefix for held ones."""
+    """Return a channel's keys: messages, closed flag, consumers, and prefix for held messages."""
     items = b"undercroft:channel:{%b}" % name
     return items, items + b":closed", items + b":consumers", items + b":held:"
 
 
 def packed(value: Any, *, pickles: bool) -> bytes | None:
-    """Return the message for a value, or None if the value is too long for one."""
+    """Return the message for a value, or None if the value is too long for a message."""
     item = ChannelLink.pack(value)
     if item is not None:
         return item
@@ -71,7 +71,7 @@ def joined(head: bytes, buffers: Iterable[Any]) -> bytes:
 
 
 def expect_own(process: int) -> None:
-    """Raise an error in a forked child that uses its parent's delivery."""
+    """Raise an error if a forked child uses its parent's delivery."""
     if process != os.getpid():
         raise RuntimeError(
             f"this delivery belongs to process {process}, which took the message: acknowledge or "
@@ -88,7 +88,7 @@ def expect_store(name: str, store: Any) -> None:
 
 
 class Delivery:
-    """A message held by a consumer until the consumer acknowledges or releases it.
+    """A message that a consumer holds until it acknowledges or releases the message.
 
     Leaving a ``with`` block acknowledges the message, or returns it to the channel if the block
     raised an exception.
@@ -97,7 +97,7 @@ class Delivery:
     __slots__ = ("_channel", "_consumer", "_done", "_item", "_process", "value")
 
     def __init__(self, channel: Any, consumer: bytes, item: bytes, value: Any) -> None:
-        """Hold a message for :meth:`Channel.get` with ``ack=True``."""
+        """Wrap a message that :meth:`Channel.get` holds with ``ack=True``."""
         self._channel, self._consumer, self._item = channel, consumer, item
         self._done, self._process = False, os.getpid()
         self.value = value
@@ -119,7 +119,7 @@ class Delivery:
         return ended
 
     def __enter__(self) -> Self:
-        """Return the delivery itself."""
+        """Return the delivery."""
         return self
 
     def __exit__(
@@ -164,7 +164,7 @@ class Messages:
         return value if type(value) is not bytes else _decode(value, False, pickles=self._pickles)
 
     def __repr__(self) -> str:
-        """Return a text with the channel's name and size."""
+        """Return a string with the channel's name and size."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({self.name!r}, maxsize={self.maxsize})>"
 
@@ -172,15 +172,15 @@ class Messages:
 class Channel(Messages):
     """A bounded queue of values between processes.
 
-    Processes that use the same channel name and store put into and take from one queue, in order.
+    All processes that use the same channel name and store share one queue, which preserves order.
     ``store`` is a store's URL or path, a client of a store, or an :class:`undercroft.Objects`. A
     ``redis://`` URL or a redis-py client reaches the channel through a server.
 
-    ``maxsize`` is the number of messages from which a put waits; 0 means no bound. Values are those
-    of ``Objects``, and long ones are returned as views of the store. ``ttl`` is the number of
-    seconds after which the memory of a long value is freed if the value is not taken. Without it
-    the value stays as long as its message. ``visibility`` is the number of seconds that a consumer
-    through a server can hold a message before the message is delivered to another consumer.
+    ``maxsize`` is the number of messages at which a put waits; 0 means no bound. Channels accept
+    the values that ``Objects`` accepts, and return long values as views of the store. ``ttl`` is
+    the number of seconds after which the memory of a long value is freed if no consumer receives
+    it. Without ``ttl`` the value exists as long as its message. On a server, ``visibility`` is the
+    number of seconds that a consumer can hold a message before it is delivered to another consumer.
 
     One object can be used by several threads, and after a fork.
     """
@@ -227,11 +227,11 @@ class Channel(Messages):
         self._objects = Objects(self._client, pickle=pickle, prefix=self._prefix.decode())
 
     def put(self, value: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Append a value to the channel, waiting for room.
+        """Append a value to the channel, waiting until the channel has room.
 
-        Raises ``queue.Full`` if there is no room before the timeout, :class:`ChannelClosed` if the
-        channel is closed, ``MemoryError`` if the store is full, and ``TypeError`` for a value that
-        cannot be stored.
+        Raises ``queue.Full`` if the channel is still full at the timeout, :class:`ChannelClosed` if
+        the channel is closed, ``MemoryError`` if the store is full, and ``TypeError`` for a value
+        that cannot be stored.
         """
         if not self._link.put(value, block, timeout):
             self._put_other(value, block, timeout)
@@ -280,7 +280,7 @@ class Channel(Messages):
                 else:
                     break
         except BaseException:
-            # If the message was put despite the exception, consumers skip it.
+            # Delete the value. If its message was put despite the exception, consumers skip it.
             self._objects.delete(id)
             raise
         self._keep(id)
@@ -297,8 +297,8 @@ class Channel(Messages):
     ) -> int:
         """Append several values in order, and return the number that were put in time.
 
-        As many values as there is room for are put in one step. If none could be put, errors are
-        raised as by :meth:`put`.
+        One step puts as many values as fit into the channel. If no value was put, errors are raised
+        as by :meth:`put`.
         """
         values = list(values)
         until = None if timeout is None else time.monotonic() + timeout
@@ -341,12 +341,13 @@ class Channel(Messages):
         return sent
 
     def get(self, block: bool = True, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Remove and return the first value, waiting for one.
+        """Remove and return the first value, waiting until a value exists.
 
         With ``ack`` it returns a :class:`Delivery` instead, which holds the message until it is
-        acknowledged. If this process dies before that, the message is delivered again.
+        acknowledged. If this process dies before the acknowledgment, the message is delivered
+        again.
 
-        Raises ``queue.Empty`` if there is no message before the timeout, and :class:`ChannelClosed`
+        Raises ``queue.Empty`` if no message arrives before the timeout, and :class:`ChannelClosed`
         if the channel is closed and empty. Raises :class:`PickleRefused` for a pickle if pickles
         are not enabled; the message stays in the channel.
         """
@@ -366,7 +367,7 @@ class Channel(Messages):
     def _get_other(
         self, taken: list[Any], found: Any, block: bool, timeout: float | None, ack: bool
     ) -> Any:
-        """Return a message's value or delivery; if its value has expired, take the next message."""
+        """Return a message's value or delivery, skipping messages whose values have expired."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             if type(found) is tuple:
@@ -414,8 +415,8 @@ class Channel(Messages):
     def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
         key = self._items + b":object:" + item[1:] if item[:1] == _NAME and not goes_back else None
         if key is not None and self._objects is not None:
-            # This process still holds the message. If it dies after deleting the value, readers
-            # skip the message.
+            # Delete the value while this process still holds the message. If this process dies
+            # before the next line, readers skip the message.
             self._run("DEL", key)
         ended: bool = self._link.end_hold(consumer, item, goes_back)
         if ended and key is not None and self._objects is None:
@@ -425,7 +426,7 @@ class Channel(Messages):
     def get_many(self, count: int, block: bool = True, timeout: float | None = None) -> list[Any]:
         """Remove and return up to ``count`` values, at least one. A long value is returned alone.
 
-        The values are not held: if the process is killed before it has handled them, they are lost.
+        The values are not held: if the process dies before it has processed them, they are lost.
         Raises the errors of :meth:`get`.
         """
         if count < 1:
@@ -449,24 +450,24 @@ class Channel(Messages):
             raise
 
     def qsize(self) -> int:
-        """Return the number of messages in the channel, excluding held ones. O(1)."""
+        """Return the number of messages in the channel, excluding held messages. O(1)."""
         return int(self._run("LLEN", self._items))
 
     @property
     def closed(self) -> bool:
-        """Whether the channel is closed, so that no messages can be put."""
+        """Whether the channel is closed and accepts no messages."""
         return bool(self._run("EXISTS", self._closed))
 
     def close(self) -> None:
         """Close the channel for all processes.
 
-        Producers, including waiting ones, get :class:`ChannelClosed` at once. Consumers get the
-        remaining messages first.
+        Producers, including those that wait, get :class:`ChannelClosed` immediately. Consumers
+        first receive the remaining messages.
         """
         self._link.close()
 
     def delete(self) -> None:
-        """Delete the channel with all messages, including held ones, and reopen it."""
+        """Delete all messages of the channel, including held messages, and reopen the channel."""
         lists = [self._items]
         lists += [self._held + name for name in self._run("ZRANGE", self._consumers, 0, -1)]
         for key in lists:
@@ -488,8 +489,8 @@ class Channel(Messages):
     def deliveries(self) -> Iterator[Delivery]:
         """Iterate over held messages until the channel is closed and empty.
 
-        Each message is acknowledged when the loop requests the next one, and returned to the
-        channel if the loop's body raises an exception or leaves the loop.
+        Each message is acknowledged when the loop requests the next one. It is returned to the
+        channel if the loop's body raises an exception or exits the loop.
         """
         while True:
             try:
@@ -499,7 +500,7 @@ class Channel(Messages):
             try:
                 yield delivery
             except BaseException:
-                # The loop was left or the generator was closed.
+                # The loop exited early, or the generator was closed.
                 delivery.release()
                 raise
             delivery.ack()

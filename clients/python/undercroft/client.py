@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from undercroft.extensions.feed import Convert, Words
 
-# Settings that the connections of a client's pool inherit from the client.
+# Settings that a client passes to the connections of its pool.
 CODEC = ("decode_responses", "encoding", "encoding_errors")
-# Default number of keys that scan_iter() requests at a time.
+# The default number of keys that scan_iter() requests at a time.
 SCANNED = 1000
 
 _remotes: dict[tuple[bool, str, str], redis.Redis] = {}
@@ -45,7 +45,7 @@ _remotes: dict[tuple[bool, str, str], redis.Redis] = {}
 def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redis.Redis:
     """Return a cached redis-py client with these settings, which never connects.
 
-    It provides the response callbacks and the encoder that a connected client has.
+    Its response callbacks and encoder equal those of a connected client.
     """
     settings = (decode_responses, encoding, encoding_errors)
     if settings not in _remotes:
@@ -59,7 +59,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
 
 
 class _Unusual:
-    """redis-py's taking methods, for arguments that the native methods do not support."""
+    """redis-py's methods that remove data, for arguments that the native methods do not support."""
 
     _xreadgroup = unusual(redis.Redis.xreadgroup)
 
@@ -74,20 +74,20 @@ class EmbeddedRedis(  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``, or a
-    path with a ``/`` in it. A store that does not exist is created. Options can also be given in
-    the URL, as in ``undercroft://name?db=1``, and take precedence there.
+    path that contains ``/``. A store that does not exist is created. Options can also be given in
+    the URL, as in ``undercroft://name?db=1``. Options in the URL take precedence.
 
     Three options apply when the store is created. ``capacity`` is the size of its address space,
     not of its memory. ``maxmemory`` limits the data that all processes store in it. Both sizes are
-    a number of bytes or a text such as ``"64gb"``. ``maxmemory_policy`` is Redis' name for the way
-    keys are evicted at that limit, such as ``"allkeys-lru"``.
+    a number of bytes or a string such as ``"64gb"``. ``maxmemory_policy`` is Redis' name for the
+    eviction policy at that limit, such as ``"allkeys-lru"``.
 
-    An existing store keeps its own limits. If they differ from the arguments, one
-    ``RuntimeWarning`` says how to change them; with ``strict=True`` a ``ValueError`` is raised
-    instead. A different ``capacity`` always raises ``ValueError``.
+    An existing store keeps its limits. If they differ from the arguments, one ``RuntimeWarning``
+    explains how to change them. With ``strict=True`` a ``ValueError`` is raised instead. A
+    different ``capacity`` always raises ``ValueError``.
 
-    If the store's file is removed or replaced, the client opens the store that the name now refers
-    to. A client that has begun a transaction, watches keys or is subscribed keeps its old store.
+    If the store's file is removed or replaced, the client opens the store that now has the name. A
+    client that has begun a transaction, watches keys or is subscribed stays with its old store.
     With ``on_removed="error"`` the client raises ``redis.exceptions.ConnectionError`` instead.
 
     ``timeout`` is the number of seconds to wait for another process that holds a lock without
@@ -96,9 +96,9 @@ class EmbeddedRedis(  # type: ignore[misc]
     (``socket_timeout``, ``max_connections``, ``health_check_interval``...) are accepted and
     ignored.
 
-    A client can be used by several threads, and after a fork. It is an instance of
-    ``redis.Redis``, so programs that check for that class accept it. Its ``connection_pool``
-    contains redis-py connections to the same store.
+    A client can be used by several threads, and after a fork. It is an instance of ``redis.Redis``,
+    so programs that check for that class accept it. Its ``connection_pool`` contains redis-py
+    connections to the same store.
     """
 
     _is_made = True
@@ -154,10 +154,10 @@ class EmbeddedRedis(  # type: ignore[misc]
         return self
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Do nothing: the store is already open, and redis-py's own client must not be set up."""
+        """Do nothing: the store is already open, and redis-py's setup must not run."""
 
     def __del__(self) -> None:
-        """Do nothing: the store is released together with the object."""
+        """Do nothing, because deleting the client also releases the store."""
 
     @property
     def connection_pool(self) -> ConnectionPool:  # type: ignore[override]
@@ -169,12 +169,12 @@ class EmbeddedRedis(  # type: ignore[misc]
         return self._pool
 
     def client(self) -> redis.Redis:
-        """Return a redis-py client of the same store with its own connection."""
+        """Return a redis-py client of the same store that owns a connection."""
         return redis.Redis(connection_pool=self.connection_pool, single_connection_client=True)
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Open the store that a URL names.
+        """Open the store at a URL.
 
         Equivalent to calling the class with the URL.
         """
@@ -206,7 +206,7 @@ class EmbeddedRedis(  # type: ignore[misc]
             raise
 
     def _run_taking(self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command, recording the data it takes in ``taken`` for a rollback."""
+        """Run a command, recording the items that it removes in ``taken`` for a rollback."""
         try:
             result, is_reply = self._execute(args, options, taken)
         except redis.ResponseError:
@@ -218,12 +218,13 @@ class EmbeddedRedis(  # type: ignore[misc]
         return result
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
-        """Set the function that converts a command's replies to its results."""
-        # All clients share one dictionary of callbacks until a client changes its own.
+        """Set the function that converts replies to the given command."""
+        # Copy the dictionary of callbacks, which all clients share until one changes its callbacks.
         self.response_callbacks = type(self.response_callbacks)(self.response_callbacks)
         self.response_callbacks[command] = callback
         if command.upper() in _NATIVE:
-            # Native methods apply only redis-py's own callbacks; execute_command applies any.
+            # Native methods support only redis-py's own callbacks; execute_command supports any
+            # callback.
             self._shape()
 
     def get_encoder(self) -> Any:
@@ -241,7 +242,7 @@ class EmbeddedRedis(  # type: ignore[misc]
     ) -> Pipeline:
         """Return a pipeline: a queue of commands that run together.
 
-        With ``transaction`` they are applied atomically. ``shard_hint`` is accepted for
+        With ``transaction`` the commands are applied atomically. ``shard_hint`` is accepted for
         compatibility with other clients and is ignored.
         """
         return Pipeline(self, transaction)
@@ -254,10 +255,10 @@ class EmbeddedRedis(  # type: ignore[misc]
         value_from_callable: bool = False,
         watch_delay: float | None = None,
     ) -> Any:
-        """Run a function in a pipeline that watches keys, until no watched key has changed.
+        """Run ``func`` in a pipeline that watches keys; retry while a watched key changes.
 
         Returns the results of the commands that the function queued after ``pipe.multi()``. With
-        ``value_from_callable``, returns the function's own result.
+        ``value_from_callable``, returns the function's result.
         """
         taken: list[Any] = []
         try:
@@ -280,7 +281,7 @@ class EmbeddedRedis(  # type: ignore[misc]
     def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any
     ) -> Any:
-        """Iterate over all keys that match, by default in larger batches than over a network."""
+        """Iterate over all matching keys, by default in larger batches than over a network."""
         return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
 
     def pubsub(self, **kwargs: Any) -> PubSub:
@@ -288,16 +289,15 @@ class EmbeddedRedis(  # type: ignore[misc]
         return PubSub(self, **kwargs)
 
     def __repr__(self) -> str:
-        """Return a text with the store's path and the database."""
+        """Return a string with the store's path and the database."""
         return (
             f"<{type(self).__module__}.{type(self).__qualname__}({str(self.path)!r}, db={self.db})>"
         )
 
 
-# The callbacks come from a fresh client, on which no program has changed them.
+# Use the callbacks of a new client, which no program has changed.
 know(redis.Redis(protocol=2).response_callbacks)
-# Arguments that these native methods do not support are passed to redis-py's method of the same
-# name.
+# Arguments that the native methods do not support are passed to redis-py's method of the same name.
 _NATIVE = frozenset(command for command, _ in (*METHODS, *TYPED_METHODS))
 add_typed(EmbeddedRedis)
 EmbeddedRedis.xreadgroup = xreadgroup(EmbeddedRedis._xreadgroup)  # type: ignore[method-assign]

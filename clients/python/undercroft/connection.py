@@ -1,7 +1,7 @@
 """redis-py's connections and pools with this package's codec.
 
 redis-py opens, authenticates, checks and retries connections. This module encodes commands, decodes
-replies, and passes connections from call to call.
+replies, and assigns connections to calls.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from undercroft.servers.command_kinds import is_repeatable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The native codec and the native queue of an asyncio connection. None if the native module is
-# missing or disabled.
+# The native codec and an asyncio connection's native queue. None if the native module is missing or
+# disabled.
 NATIVE: Any = None
 LINE: Any = None
 if os.environ.get("UNDERCROFT_PURE", "0") in ("", "0"):
@@ -48,9 +48,9 @@ if os.environ.get("UNDERCROFT_PURE", "0") in ("", "0"):
 
 VERSION: tuple[Any, ...] = tuple(redis.VERSION)
 
-# redis-py 5.0 converts RESP3's sets to sets; later versions convert them to lists.
+# redis-py 5.0 returns RESP3 sets as sets; later versions return them as lists.
 SETS = VERSION < (5, 1)
-# The arguments of get_connection: older versions require a name that they ignore.
+# The arguments of get_connection. Older versions require a name, which they ignore.
 NAME: tuple[str, ...] = ("_",) if VERSION < (5, 3) else ()
 # The name and arguments of the push message handler, which changed twice between versions.
 PUSH_HANDLER = "push_handler_func" if VERSION < (5, 1) else "handle_push_response"
@@ -63,8 +63,7 @@ PUSH_ARGUMENTS: tuple[Any, ...] = (
 CLOSED = "Connection closed by server."
 DEMOTED = "The previous master is now a slave"
 _UNSET: Any = object()
-# Exceptions that a socket raises if it has no data now. A TLS socket raises exceptions of other
-# classes.
+# Exceptions that a socket raises if no data is available. TLS sockets raise other exceptions.
 _WAITS = (BlockingIOError, builtins.TimeoutError)
 _TLS_WAITS = ("SSLWantReadError", "SSLWantWriteError")
 
@@ -86,7 +85,7 @@ def make_packer(encoder: Any) -> Any:
 
 
 def fatal(reply: Any) -> ConnectionError | None:
-    """Return a reply or the first item of EXEC's reply if it is a connection error, or None."""
+    """Return the reply, or the first item of EXEC's reply, if it is a connection error."""
     first = reply[0] if type(reply) is list and reply else reply
     return first if isinstance(first, ConnectionError) else None
 
@@ -94,16 +93,16 @@ def fatal(reply: Any) -> ConnectionError | None:
 class Parser(_RESP3Parser):
     """Reads replies of either protocol for redis-py's connections."""
 
-    # redis-py accesses the buffer of its own parser, which this one does not have.
+    # redis-py accesses this attribute of its parsers; this parser has no such buffer.
     _buffer = None
 
     def __init__(self, socket_read_size: int) -> None:
         """Create a parser that reads ``socket_read_size`` bytes at a time."""
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
         self._reader: Any = None
-        # The native reader if it can use the socket directly, which TLS prevents.
+        # The native reader if it can use the socket directly, as without TLS.
         self.wire: Any = None
-        # Whether a push message can be the awaited reply, as in a subscription.
+        # Whether the awaited reply can be a push message, as for SUBSCRIBE.
         self.push_request = False
 
     def on_connect(self, connection: Any) -> None:
@@ -111,7 +110,7 @@ class Parser(_RESP3Parser):
         sock = connection._sock
         encoder = connection.encoder
         self._reader = make_reader(encoder, self.parse_error)
-        # With patched sockets, native code that waits for a socket would block the hub.
+        # With patched sockets, a native wait for a socket blocks the hub and all greenlets.
         if NATIVE is not None and type(sock) is socket.socket and not is_patched():
             self._reader.attach(sock.fileno(), sock.family == socket.AF_UNIX)
             self.wire = connection.wire = self._reader
@@ -119,7 +118,7 @@ class Parser(_RESP3Parser):
         self.encoder = encoder
 
     def on_disconnect(self) -> None:
-        """Release the socket and discard the data it delivered."""
+        """Release the socket and discard the received data."""
         self._sock = None
         self._reader = None
         self.wire = None
@@ -136,7 +135,7 @@ class Parser(_RESP3Parser):
         return not (readable([sock], 0) or (hasattr(sock, "pending") and sock.pending()))
 
     def can_read(self, timeout: float | None = 0) -> bool:
-        """Return whether data is available, waiting for it up to ``timeout`` seconds."""
+        """Return whether data is available, waiting up to ``timeout`` seconds for it."""
         replies = self._reader
         sock: Any = self._sock
         if replies is None:
@@ -148,7 +147,7 @@ class Parser(_RESP3Parser):
         return self._receive(replies, 0, patient=False)
 
     def _receive(self, replies: Any, timeout: Any, patient: bool = True) -> bool:
-        """Receive available data, waiting for it until the timeout."""
+        """Receive available data, waiting for data until the timeout."""
         sock = self._sock
         if sock is None:
             raise ConnectionError(CLOSED)
@@ -198,7 +197,7 @@ class Parser(_RESP3Parser):
                 return reply
 
     def message(self, timeout: float | None) -> Any:
-        """Return the next published message in redis-py's form, or another reply before it.
+        """Return the next published message in redis-py's form, or an earlier other reply.
 
         Returns ``MISSING`` if nothing arrives within ``timeout`` seconds. The native reader has the
         same method (``clients/python/src/wire/mod.rs``).
@@ -211,7 +210,7 @@ class Parser(_RESP3Parser):
             try:
                 reply = replies.gets(True)
             except UnicodeDecodeError:
-                # Skip a text that cannot be decoded, so that later messages can be read.
+                # Skip the string that cannot be decoded, so that later messages can be read.
                 replies.gets(False)
                 raise
             if reply is not MISSING:
@@ -233,13 +232,13 @@ class Parser(_RESP3Parser):
 
 
 def mark(error: Exception, owed: tuple[Any, ...] | None) -> None:
-    """Mark an error if the command may have run and must not run again."""
+    """Mark an error if the command may have run and must not be retried."""
     if owed and not is_refusal(error) and not is_repeatable(owed):
         error.may_have_run = True  # type: ignore[attr-defined]
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether an error is a server's refusal to run a command."""
+    """Return whether a server rejected the command instead of running it."""
     return isinstance(error, BusyLoadingError | AuthenticationError) or error.args == (DEMOTED,)
 
 
@@ -284,11 +283,11 @@ class _Plugged:
     socket_timeout: Any
     send_packed_command: Any
 
-    # Default for redis-py 5, whose connections never request a reconnect.
+    # The default for redis-py 5, whose connections never request a reconnect.
     _should_reconnect = False
-    # The parser's native reader, while it can use the socket directly.
+    # The parser's native reader as long as it can use the socket directly, otherwise None.
     wire: Any = None
-    # The command that was sent through redis-py's code and has no reply yet.
+    # The command that was sent by redis-py's code and whose reply is pending.
     _owed: tuple[Any, ...] | None = None
 
     def set_parser(self, parser_class: Any) -> None:
@@ -310,12 +309,12 @@ class _Plugged:
         """Send a command."""
         self._owed = None
         super().send_command(*args, **options)  # type: ignore[misc]
-        # Set this after sending: a new connection first sends the commands of its handshake.
+        # Set `_owed` after sending, because a new connection first sends its handshake commands.
         self._owed = args
 
     def read_response(self, disable_decoding: bool = False, **options: Any) -> Any:
         """Return the reply to a command that was sent."""
-        # redis-py 5 does not pass `push_request` to its parser if hiredis is installed.
+        # With hiredis installed, redis-py 5 does not pass `push_request` to its parser.
         self._parser.push_request = options.get("push_request", False)
         owed, self._owed = self._owed, None
         try:
@@ -371,21 +370,21 @@ class _Plugged:
             self.send_command(*args)
             return self.read_response(not decode)
         except (DataError, ResponseError):
-            # Either no command was sent or the complete reply was read.
+            # Either no command was sent, or the complete reply was read.
             raise
         except BaseException:
             self.disconnect()
             raise
 
     def _broken_off(self, error: BaseException) -> None:
-        """Close the connection after a native reader's error, and raise OS errors as redis-py does.
+        """Close the connection after a native reader's error; raise OS errors as redis-py does.
 
         The caller raises any other error.
         """
         if isinstance(error, DataError):
             # No data was sent.
             return
-        # Close the connection, so that the next call does not find part of a command or reply.
+        # Close the connection, so that the next call does not read the rest of a reply.
         self.disconnect()
         error.may_have_run = True  # type: ignore[attr-defined]
         if isinstance(error, OSError):
@@ -398,7 +397,7 @@ class _Plugged:
     def exchange(self, commands: list[Any]) -> list[Any] | None:
         """Send a pipeline's commands and return their replies, including errors.
 
-        Returns ``None`` without sending anything if the native code cannot do it.
+        Returns ``None`` without sending anything if the native code does not support the commands.
         """
         wire, sock = self.wire, self._sock
         if wire is None or sock is None or self.health_check_interval:
@@ -419,7 +418,7 @@ class _Plugged:
             self.send_packed_command(packed)
             return self._checked([self._next(each) for each in decode])
         except BaseException:
-            # Close the connection, so that the next call does not find unread replies.
+            # Close the connection, so that the next call does not read replies of this call.
             self.disconnect()
             raise
 
@@ -431,7 +430,7 @@ class _Plugged:
             return error
 
     def _checked(self, replies: list[Any]) -> list[Any]:
-        """Return replies unchanged; subclasses raise if the connection must not be used further."""
+        """Return replies unchanged. Subclasses raise if the connection must not be used again."""
         return replies
 
 
@@ -448,15 +447,15 @@ class HintsAtStores:
 
 
 class Connection(_Plugged, HintsAtStores, redis.Connection):
-    """A connection over TCP."""
+    """A TCP connection."""
 
 
 class SSLConnection(_Plugged, HintsAtStores, redis.SSLConnection):
-    """A connection over TCP with TLS."""
+    """A TCP connection with TLS."""
 
 
 class UnixDomainSocketConnection(_Plugged, redis.UnixDomainSocketConnection):
-    """A connection over a Unix socket."""
+    """A Unix socket connection."""
 
 
 _CONNECTIONS: dict[type[Any], type[Any]] = {
@@ -468,12 +467,12 @@ _CONNECTIONS: dict[type[Any], type[Any]] = {
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
 
 
-# Number of a blocking pool's parameters before `connection_class`.
+# The number of positional parameters before `connection_class` in a blocking pool.
 _BEFORE_CLASS = 3
 
 
 def _choose(options: dict[str, Any]) -> None:
-    """Select connections to stores for a pool that is given a store."""
+    """Select the store connection class for a pool that is created with a store."""
     if "store" in options and "connection_class" not in options:
         from undercroft.embedded.store_connection import StoreConnection
 
@@ -505,12 +504,12 @@ class ConnectionPool(redis.ConnectionPool):
     """redis-py's connection pool with a fast path for calls that need a connection.
 
     Each step of the fast path is a single operation of the interpreter, which no other thread can
-    interrupt, so it needs no lock. On its way from idle to in use, a connection is briefly in
+    interrupt, so it needs no lock. While a connection moves from idle to in use, it is briefly in
     neither set.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
+        """Create a pool as redis-py does. With ``store``, its connections use that store."""
         if not args:
             _choose(kwargs)
         super().__init__(*args, **kwargs)
@@ -538,7 +537,7 @@ class ConnectionPool(redis.ConnectionPool):
 
     @classmethod
     def adopt(cls, pool: redis.ConnectionPool) -> None:
-        """Convert an unused pool of redis-py to this class."""
+        """Convert an unused redis-py pool to this class."""
         pool.__class__ = cls
         pool._plug()  # type: ignore[attr-defined]
 
@@ -566,13 +565,12 @@ class ConnectionPool(redis.ConnectionPool):
         try:
             self._in_use_connections.remove(connection)
         except KeyError:
-            # The pool was reset, or the connection was already returned.
+            # The pool was reset, or the connection was returned earlier.
             return
         self._available_connections.append(connection)
 
     # At exit the interpreter stops daemon threads at any point, possibly while they hold the pool's
-    # lock. From then on no thread may wait for that lock, so `release` closes the connection
-    # instead.
+    # lock. No thread may wait for that lock afterwards, so `release` closes the connection instead.
 
     def release(self, connection: Any) -> None:
         """Return a connection to the pool, as redis-py does."""
@@ -590,23 +588,23 @@ class ConnectionPool(redis.ConnectionPool):
             super().disconnect(inuse_connections)
 
     def __del__(self) -> None:
-        """Record the connections that are dropped, as redis-py 7 and later do."""
+        """Record the dropped connections, as redis-py 7 and later do."""
         end = getattr(super(), "__del__", None)
         if end is not None and not sys.is_finalizing():
             end()
 
     def _forked(self) -> None:
-        """Reset the pool in a forked child; the parent's threads may have held its locks."""
+        """Reset the pool in a forked child, because parent threads may have held its locks."""
         self._lock = threading.RLock()
         self._fork_lock = threading.RLock()
         self.reset()
 
 
 class BlockingConnectionPool(redis.BlockingConnectionPool):
-    """redis-py's blocking pool, whose users wait while all connections are in use."""
+    """redis-py's blocking pool, whose users wait while all its connections are in use."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
+        """Create a pool as redis-py does. With ``store``, its connections use that store."""
         if len(args) < _BEFORE_CLASS:
             _choose(kwargs)
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""A cache for Django, on a store in shared memory or on a server.
+"""A Django cache in shared memory or on a server.
 
     CACHES = {
         "default": {
@@ -27,21 +27,22 @@ __all__ = ["Cache", "CacheClient"]
 
 
 class CacheClient(RedisCacheClient):  # type: ignore[misc]
-    """Django's cache commands, run by clients of this package."""
+    """Django's cache client, whose commands run on clients of this package."""
 
     def __init__(self, servers: list[str], serializer: Any = None, **options: Any) -> None:
-        """Set the URLs of the servers: writes go to the first, reads to the others."""
+        """Set the servers' URLs. Writes go to the first server, reads to the others."""
         super().__init__(servers, serializer)
         self._client_options = options
         self._clients: dict[int, undercroft.Redis] = {}
 
     def get_client(self, key: object = None, *, write: bool = False) -> undercroft.Redis:  # noqa: ARG002
-        """Return the client to write or read with; each URL has one cached client."""
+        """Return the client for writes or for reads. Each URL has one cached client."""
         index = self._get_connection_pool_index(write)
         client = self._clients.get(index)
         if client is None:
             client = undercroft.Redis.from_url(self._servers[index], **self._client_options)
-            # If two threads create a client at the same time, both use the one stored first.
+            # If two threads create a client simultaneously, both use the client that was stored
+            # first.
             client = self._clients.setdefault(index, client)
         return client
 
@@ -52,7 +53,8 @@ class Cache(RedisCache):  # type: ignore[misc]
     def __init__(self, server: str | list[str], params: dict[str, Any]) -> None:
         """Configure the cache from ``LOCATION`` and its other settings."""
         if isinstance(server, str):
-            # Django allows several URLs in one text; the hosts within a URL must not be separated.
+            # Django allows several URLs in one string. Do not split at separators between the hosts
+            # of one URL.
             server = re.split(r"[;,](?=[\w+]+://)", server)
         super().__init__(server, params)
         self._class = CacheClient

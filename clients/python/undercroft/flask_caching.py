@@ -1,4 +1,4 @@
-"""A cache for Flask-Caching, on a store in shared memory or on a server.
+"""A Flask-Caching cache in shared memory or on a server.
 
     app.config["CACHE_TYPE"] = "undercroft.flask_caching.Cache"
     app.config["CACHE_REDIS_URL"] = "undercroft://cache"
@@ -30,10 +30,11 @@ class Cache(RedisCache):
     def factory(
         cls, app: Flask, config: dict[str, Any], args: list[Any], kwargs: dict[str, Any]
     ) -> Cache:
-        """Return the cache that an application's settings describe."""
+        """Return the cache that an application's settings specify."""
         del app, args
         options = config.get("CACHE_OPTIONS") or {}
-        # Flask-Caching merges the client's options into the cache's own keyword arguments.
+        # Separate the cache's own arguments from the client's options, which Flask-Caching merges
+        # into `kwargs`.
         own = {name: value for name, value in kwargs.items() if name not in options}
         url = config.get("CACHE_REDIS_URL")
         if not url:

@@ -1,9 +1,8 @@
-"""Waits that let other greenlets run in a process patched by gevent or eventlet.
+"""Waits that allow other greenlets to run in a process patched by gevent or eventlet.
 
-Native code that waits blocks the whole thread, and with it the hub and every greenlet. With patched
-sockets, Python code therefore reads connections through the patched socket. A wait for a store in
-this process is a native call that does not block, followed by a wait in the hub for a file
-descriptor.
+A native wait blocks the entire thread, including the hub and every greenlet. With patched sockets,
+Python code therefore reads connections through the patched socket. To wait for a store in this
+process, a nonblocking native call is followed by a wait in the hub for a file descriptor.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Seconds before a retry if the time is up but another process's lock delays the reply.
+# The number of seconds before a retry if the time is up but a lock delays the reply.
 _RETRY = 0.1
-# Maximum seconds between checks of a channel.
+# The maximum number of seconds between checks of a channel.
 _SLICE = 1.0
 # The longest timeout, in seconds, that all patched functions accept.
 _LONGEST = 86400.0
@@ -27,7 +26,7 @@ _LONGEST = 86400.0
 
 def is_patched() -> bool:
     """Return whether gevent or eventlet has patched sockets, so that waits must not block."""
-    # A program that has not imported socket has not patched it.
+    # A program that has not imported socket cannot have patched it.
     module = sys.modules.get("socket")
     return module is not None and module.socket.__module__ != "socket"
 
@@ -40,7 +39,7 @@ def readable(descriptors: list[Any], seconds: float | None) -> bool:
         time.sleep(_LONGEST if seconds is None else seconds)
         return False
     if not hasattr(select, "poll"):
-        # eventlet removes poll because only its select lets other greenlets run.
+        # eventlet removes poll, because only its select allows other greenlets to run.
         return bool(select.select(descriptors, [], [], seconds)[0])
     poller = select.poll()
     for each in descriptors:
@@ -51,7 +50,7 @@ def readable(descriptors: list[Any], seconds: float | None) -> bool:
 def adapt(client: Any, **methods: Any) -> None:
     """Make a client of a store in this process wait in the hub.
 
-    ``methods`` are redis-py's methods, which replace native ones that can block.
+    ``methods`` are redis-py's methods, which replace native methods that can block.
     """
     from types import MethodType
 
@@ -156,15 +155,15 @@ class GreenLink:
         return sent
 
     def get(self, taken: list[Any], block: bool, timeout: float | None) -> Any:
-        """Take the first item."""
+        """Remove and return the first item."""
         return self._until(lambda: self._link.get(taken, False, None), self._empty, block, timeout)
 
     def hold(self, taken: list[Any], block: bool, timeout: float | None) -> Any:
-        """Hold the first item."""
+        """Hold the first item and return it."""
         return self._until(lambda: self._link.hold(taken, False, None), self._empty, block, timeout)
 
     def get_items(self, taken: list[Any], count: int, block: bool, timeout: float | None) -> Any:
-        """Take several items."""
+        """Remove and return several items."""
         call = self._link.get_items
         return self._until(lambda: call(taken, count, False, None), self._empty, block, timeout)
 
@@ -175,7 +174,7 @@ class GreenLink:
         block: bool,
         timeout: float | None,
     ) -> Any:
-        """Retry a call until it no longer raises ``missing``, and return its result."""
+        """Retry a call while it raises ``missing``, and return its result."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
@@ -187,7 +186,7 @@ class GreenLink:
             self._look(missing is self._full, left)
 
     def _look(self, for_room: bool, left: float | None) -> None:
-        """Wait until the channel may have a message, or room for another."""
+        """Wait until the channel may have a message, or room for a message."""
         from undercroft._native import Waiters
 
         seconds = _SLICE if left is None else min(_SLICE, left)

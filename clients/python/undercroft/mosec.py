@@ -24,21 +24,21 @@ _STORE = "UNDERCROFT_MOSEC_STORE"
 
 
 class UndercroftIPCMixin(Worker):
-    """A worker that sends its result through a store, so that mosec passes on only an id.
+    """A worker that sends its result through a store, so that mosec transfers only an id.
 
     Bytes and arrays arrive as read-only views of the store. Other values are pickled, as in mosec
-    itself, with their arrays stored next to the pickle. A result that is never fetched because its
-    request was abandoned expires after :attr:`undercroft_ttl`.
+    itself, with their arrays stored separately from the pickle. A result whose request was
+    abandoned is never fetched and expires after :attr:`undercroft_ttl`.
     """
 
-    # : Seconds before a result that no stage fetches expires.
+    # : The number of seconds after which a result expires if no stage fetches it.
     undercroft_ttl: float | timedelta = 60
 
     _undercroft_objects: Objects | None = None
 
     @classmethod
     def set_undercroft(cls, store: str) -> None:
-        """Set the store's name, path or URL; call this before the server starts its workers."""
+        """Set the store's name, path or URL. Call this before the server starts its workers."""
         os.environ[_STORE] = store
 
     def _undercroft(self) -> Objects:
@@ -54,5 +54,5 @@ class UndercroftIPCMixin(Worker):
         return self._undercroft().put(data)
 
     def deserialize_ipc(self, data: bytes) -> Any:
-        """Remove the result with an id from the store and return it."""
+        """Remove the result with the given id from the store and return it."""
         return self._undercroft().take(bytes(data))

@@ -1,8 +1,8 @@
 """Objects: arrays, bytes and messages that processes exchange without copying.
 
-A value is one key of the store. The value consists of a head, which describes it, and its buffers,
-each at a multiple of 64 bytes. The head starts with eight bytes: three that identify an object, one
-for its kind, and four for the length of the description that follows.
+A value is stored under one key of the store. It consists of a head, which describes it, and its
+buffers, each of which starts at a multiple of 64 bytes. The head starts with eight bytes: three
+that identify an object, one for its kind, and four for the length of the description that follows.
 
 The kinds are bytes, an array, a tree of plain values, the kinds of `object_kinds`, and a pickle. A
 pickle is read only if pickles are enabled.
@@ -54,13 +54,13 @@ _MAGIC = b"\xc1UO"
 _BYTES, _ARRAY, _TREE, _PICKLE = b"b", b"a", b"m", b"p"
 _ALIGNMENT = 64
 _START = struct.Struct("<4sI")
-# msgpack extension codes in a tree: a buffer of bytes, a buffer of an array, a tuple.
+# The msgpack extension codes in a tree: a buffer of bytes, a buffer of an array, a tuple.
 _BYTES_CODE, _ARRAY_CODE, _TUPLE_CODE, _OTHER_CODE = 1, 2, 3, 4
 # Types that a tree can contain.
 _PLAIN = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
-# Maximum number of array shapes and types whose heads are cached.
+# The maximum number of array shapes and types whose heads are cached.
 _KNOWN_MAX = 1024
-# Maximum length of an array's description: the type of a record with a thousand fields.
+# The maximum length of an array's description, enough for a record type with a thousand fields.
 _DESCRIPTION_MAX = 16 << 10
 
 
@@ -69,7 +69,7 @@ class PickleRefused(ValueError):  # noqa: N818
 
 
 def _renew_ids() -> None:
-    """Start a new range of ids, different from those of other processes and of the parent."""
+    """Start a new range of ids, distinct from those of other processes and of the parent."""
     begin_ids(token_urlsafe(9).encode())
 
 
@@ -110,7 +110,7 @@ def _msgpack() -> Any:
 
 
 def _readable(pickles: bool) -> bytes:
-    """Return the kinds whose libraries are installed, and which can therefore be read."""
+    """Return the kinds that can be read because their libraries are installed."""
     kinds = _BYTES + _ARRAY + _TREE + KINDS + (_PICKLE if pickles else b"")
     for library, needing in {"numpy": _ARRAY, "msgpack": _TREE, **LIBRARIES}.items():
         if importlib.util.find_spec(library) is None:
@@ -173,7 +173,7 @@ def _lendable(array: Any) -> Any:
     """Return an object whose buffer contains an array's items in C order."""
     if not array.flags.c_contiguous:
         array = _numpy().ascontiguousarray(array)
-    # Python's buffer protocol supports neither times nor the fields of records.
+    # View the items as bytes, because Python's buffer protocol supports neither times nor records.
     return array if array.dtype.kind in "biufc" else array.reshape(-1).view("u1")
 
 
@@ -326,7 +326,7 @@ def _decode(whole: Whole, writable: bool, *, pickles: bool) -> Any:
 
 
 def _parts(view: memoryview, end: int) -> tuple[memoryview, list[tuple[int, int]]]:
-    """Return the msgpack or pickle bytes, and the start and length of each buffer."""
+    """Return the msgpack or pickle bytes, and the offset and length of each buffer."""
     count = int.from_bytes(view[8:12], "little")
     behind = 12 + 8 * count
     place, places = end, []
@@ -404,7 +404,7 @@ def _milliseconds(ttl: float | timedelta | None) -> int:
 
 
 class ObjectDraft:
-    """An object that is filled in place; it cannot be found before :meth:`seal` is called.
+    """An object that is filled in place and becomes visible when :meth:`seal` is called.
 
     Its memory is freed if the draft is garbage collected unsealed, or if its process dies.
     """
@@ -417,18 +417,18 @@ class ObjectDraft:
         expires: int,
         shape: tuple[Any, tuple[int, ...]] | None,
     ) -> None:
-        """Wrap a draft for :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
+        """Wrap a draft that :meth:`Objects.create` or :meth:`Objects.create_bytes` returns."""
         self._objects, self._id, self._draft = objects, id, draft
         self._expires, self._shape = expires, shape
 
     @property
     def id(self) -> bytes:
-        """The object's id once it is sealed; other processes can :meth:`Objects.wait` for it."""
+        """The object's id, which :meth:`Objects.wait` accepts even before the object is sealed."""
         return self._id
 
     @property
     def array(self) -> Any:
-        """The array to fill; all references to it must be gone before the object is sealed."""
+        """The array to fill. No references to it may remain when the object is sealed."""
         if self._shape is None:
             raise TypeError(
                 "expected a draft of an array, got one of bytes; fill its buffer instead"
@@ -441,14 +441,14 @@ class ObjectDraft:
 
     @property
     def buffer(self) -> memoryview:
-        """The view to fill; it must be released or unreferenced before the object is sealed."""
+        """The view to fill. It must be released or unreferenced when the object is sealed."""
         return memoryview(self._lent())
 
     def _lent(self) -> Any:
         return self._draft
 
     def seal(self) -> bytes:
-        """Publish the object to other clients and return its id. O(1), whatever its size.
+        """Publish the object to other clients and return its id. O(1), regardless of its size.
 
         Raises ``BufferError`` while an array or view could still change the object.
         """
@@ -460,12 +460,13 @@ class ObjectDraft:
 class Objects:
     """Objects in a store in shared memory, or on a server, which receives and sends copies.
 
-    ``store``, ``db`` and further options are those of :class:`undercroft.Store`. With ``redis://``,
+    :class:`undercroft.Store` describes ``store``, ``db`` and further options. With ``redis://``,
     ``rediss://``, ``unix://`` or ``redis+sentinel://`` the options are redis-py's.
 
-    ``ttl`` is the number of seconds that an object is kept if it is not taken, unless :meth:`put`
-    sets another. None keeps it forever. With ``pickle=True``, values that are neither bytes, arrays
-    nor trees of plain values are pickled, and pickles can be read. Otherwise both are refused.
+    ``ttl`` is the number of seconds after which an object expires if it is not taken, unless
+    :meth:`put` specifies another ``ttl``. With None, objects never expire. With ``pickle=True``,
+    values that are neither bytes, arrays nor trees of plain values are pickled, and pickles can be
+    read. Without it, :class:`Objects` rejects such values and pickles.
 
     One object can be used by several threads, and after a fork.
     """
@@ -474,7 +475,7 @@ class Objects:
     _is_embedded = True
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Create objects of the class that the URL or client calls for."""
+        """Create objects of the class that suits the URL or client."""
         if cls._is_embedded and is_remote(args[0] if args else options.get("store")):
             from undercroft.base import merged
             from undercroft.servers.objects import RemoteObjects
@@ -492,7 +493,7 @@ class Objects:
         prefix: str = "object:",
         **options: Any,
     ) -> None:
-        """Open the store, creating it if needed; ``prefix`` starts the keys of its objects."""
+        """Open the store, creating it if needed. ``prefix`` starts the keys of its objects."""
         self._client = self._opened(store, options)
         self._expires = _milliseconds(ttl)
         self._encode = functools.partial(_encode, pickles=pickle)
@@ -513,7 +514,7 @@ class Objects:
     ) -> bytes:
         """Store a value and return its id of about 15 bytes. O(bytes): buffers are copied once.
 
-        With ``id`` the caller chooses the id, for which other processes can :meth:`wait`. An
+        With ``id`` the caller chooses the id, so that other processes can :meth:`wait` for it. An
         existing object with that id is replaced. Raises ``MemoryError`` if the store is full, and
         ``TypeError`` for a value that cannot be stored.
         """
@@ -527,7 +528,7 @@ class Objects:
     def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Store several values and return their ids; if one value cannot be stored, none are."""
+        """Store several values and return their ids. If any value cannot be stored, none are."""
         expires = self._expires if ttl is None else _milliseconds(ttl)
         return put_objects(self._client, self._prefix, values, expires, self._encode)
 
@@ -557,9 +558,9 @@ class Objects:
         return ObjectDraft(self, draft.id, draft, expires, shape)
 
     def get(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return the value with an id.
+        """Return the value with the given id.
 
-        Arrays are returned as read-only views of the store, and bytes as a ``memoryview``; with
+        Arrays are returned as read-only views of the store, and bytes as a ``memoryview``. With
         ``writable`` they are copies. The memory of a view stays valid until the view is garbage
         collected, even if the object is deleted or this client is closed.
 
@@ -569,16 +570,16 @@ class Objects:
         return read_object(self._client, self._prefix, id, None, writable, self._decode)
 
     def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids."""
+        """Return the values with the given ids."""
         return read_objects(self._client, self._prefix, ids, None, writable, self._decode)
 
     def take(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return the value with an id and delete it. O(1) from 32 KiB on.
+        """Return the value with the given id and delete it. O(1) from 32 KiB on.
 
-        If several callers take the same object, only one of them gets it. Raises the errors of
-        :meth:`get`. After a refused pickle, or if the library for the object's kind is missing, the
-        object still exists. An object that cannot be read for another reason is deleted, and the
-        error has its bytes in the list ``unread``.
+        If several callers take the same object, only one of them receives it. Raises the errors of
+        :meth:`get`. After a rejected pickle, or if the library for the object's kind is missing,
+        the object still exists. An object that cannot be read for another reason is deleted, and
+        the list ``unread`` of the error contains its bytes.
         """
         taken: list[Any] = []
         try:
@@ -590,7 +591,7 @@ class Objects:
             raise
 
     def _take(self, taken: list[Any], id: bytes) -> Any:
-        """Take a value, recording it in ``taken``, so that the caller can undo the call."""
+        """Take a value, recording it in ``taken`` so that the caller can undo the call."""
         return read_object(self._client, self._prefix, id, self._kinds, False, self._decode, taken)
 
     def _put(self, value: Any, id: bytes, ttl: float) -> None:
@@ -598,10 +599,11 @@ class Objects:
         put_object(self._client, self._prefix, value, _milliseconds(ttl), self._encode, id)
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids and delete them one at a time.
+        """Return the values with the given ids, deleting them one by one.
 
-        If an object does not exist or cannot be read, the error's ``taken`` has the values taken
-        before. The error's ``unread`` has the bytes of a taken object that could not be read.
+        If an object does not exist or cannot be read, the list ``taken`` of the error contains the
+        values that were already removed. Its list ``unread`` contains the bytes of a removed object
+        that could not be read.
         """
         taken: list[Any] = []
         try:
@@ -615,30 +617,30 @@ class Objects:
     def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
     ) -> tuple[list[bytes], list[bytes]]:
-        """Wait until objects exist; return the ids of existing objects, and those of missing ones.
+        """Wait until objects exist; return the ids of existing objects and of missing objects.
 
-        Waits for ``count`` of the objects, or for all, but at most ``timeout`` seconds.
+        Waits for ``count`` of the objects, or for all of them, but at most ``timeout`` seconds.
         :meth:`ObjectDraft.seal`, and :meth:`put` with an id, wake the caller. Each id is returned
-        once, in the order given. Another process may take an object before the caller reads it.
+        once, in the given order. Another process may take an object before the caller reads it.
         """
         return wait_in_place(self, ids, timeout, count)
 
     def delete(self, *ids: bytes) -> int:
-        """Delete objects and return how many existed. Views of them remain valid."""
+        """Delete objects and return how many existed. Existing views of them remain valid."""
         return self._client.delete(*map(self._key, ids)) if ids else 0
 
     def contains(self, id: bytes) -> bool:
-        """Return whether an object with an id exists."""
+        """Return whether an object with the given id exists."""
         return bool(self._client.exists(self._key(id)))
 
     __contains__ = contains
 
     def close(self) -> None:
-        """Close the store. Views of its objects remain valid."""
+        """Close the store. Existing views of its objects remain valid."""
         self._client.close()
 
     def __enter__(self) -> Self:
-        """Return the object itself."""
+        """Return these objects."""
         return self
 
     def __exit__(
@@ -652,7 +654,7 @@ class Objects:
 
     def _announce(self, id: bytes) -> None:
         """Wake the waiters for an object that now exists."""
-        # The object is stored, so a failed message is not the caller's error. Waiters also poll.
+        # Ignore errors: the object is stored, and waiters that miss the message poll.
         with suppress(Exception):
             self._client._execute(("PUBLISH", self._prefix + id, b""), {})
 

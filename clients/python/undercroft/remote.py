@@ -1,4 +1,4 @@
-"""The client of a server: redis-py's, with a shorter path from call to reply."""
+"""redis-py's client of a server, with less overhead per call."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-# Commands whose reply depends on the last write of their connection.
+# The commands whose reply depends on the last write of their connection.
 _REPLICATED = (["WAIT"], ["WAITAOF"])
-# Commands that redis-py sends together with other commands when needed.
+# The commands before which redis-py may send other commands.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
 
 class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
-    """redis-py's client of a Redis, a Valkey or an ``undercroft serve``.
+    """redis-py's client of Redis, Valkey or ``undercroft serve``.
 
-    All of its methods, arguments, results and exceptions are redis-py's. Its retry policy applies
-    only to calls that certainly did not run, and to those that change nothing.
+    All methods, arguments, results and exceptions are redis-py's. Its retry policy applies only to
+    calls that certainly did not run, and to calls that change nothing.
     """
 
     _is_made = True
@@ -54,12 +54,12 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         if pool is None:
             ConnectionPool.adopt(self.connection_pool)
         if single:
-            # Repeat the setup, because only now do the connections have this package's classes.
+            # Repeat the setup, because the connections have this package's classes only now.
             super().__init__(connection_pool=self.connection_pool, single_connection_client=True)
             self.auto_close_connection_pool = pool is None
-        # Whether calls can take the fast path, which supports no cache, no connection reserved for
-        # the client, no release hooks, and no custom parsing. Code that wraps redis-py's methods to
-        # trace calls must see every call, so it rules out the fast path as well.
+        # Whether calls can use the fast path. It supports no cache, no connection reserved for the
+        # client, no release hooks and no custom parsing. Code that traces calls by wrapping
+        # redis-py's methods must see every call, so it also disables the fast path.
         self._short = (
             isinstance(self.connection_pool, ConnectionPool)
             and not single
@@ -69,7 +69,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
             and self.connection_pool.connection_kwargs.get("credential_provider") is None
             and issubclass(self.connection_pool.connection_class, _Plugged)
         )
-        # The pool whose connections allow a call in one native step, or None.
+        # The pool if a single native call can use its connections, otherwise None.
         usual = self._short and type(self.connection_pool) is ConnectionPool
         self._usual_pool = self.connection_pool if usual else None
 
@@ -87,13 +87,13 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply as redis-py converts it.
 
-        If the native module is available, a native method replaces this one. The native method
+        If the native module is available, a native method replaces this method. The native method
         completes ordinary calls in one step and calls ``_go_on`` for all other calls.
         """
         return self._go_on((), args, options)
 
     def _go_on(self, came: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Continue a command that native code has started or left to Python."""
+        """Continue a command that native code started or passed to Python."""
         if not came:
             return self._by_steps(args, options)
         if len(came) == 1:
@@ -114,11 +114,11 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         """Run WAIT or WAITAOF on all idle connections, and return the smallest reply.
 
         A server tracks only the last write of each connection. Any idle connection may have carried
-        one of the caller's writes while other threads used the rest.
+        one of the caller's writes while other threads used the remaining connections.
         """
         pool: Any = self.connection_pool
         idle: Any = pool._available_connections
-        # The last idle connection is for the call itself.
+        # Exclude the last idle connection, which the call itself uses.
         others = list(reversed(idle[:-1]))
         asked = []
         try:
@@ -134,7 +134,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
                     replies.append(each.read_response())
             return smallest(replies)
         except BaseException:
-            # Close the connections, so that the next call does not find unread replies.
+            # Close the connections, so that the next call does not read replies of this call.
             for each in asked:
                 each.disconnect()
             raise
@@ -185,7 +185,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
     def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Retry a failed command if the client's retry policy permits it, or raise its error."""
+        """Retry a failed command if the client's retry policy permits it, or raise the error."""
         if EMPTY_RESPONSE in options and isinstance(error, ResponseError):
             return options[EMPTY_RESPONSE]
         may_have_run = hasattr(error, "may_have_run") and not is_refusal(error)
@@ -202,7 +202,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
             return send(connection, args[0], *args, **options)
 
         def fail(error: Exception) -> None:
-            # Before redis-py 6 a client retries only after the configured errors.
+            # Before redis-py 6, a client retries only after the errors that its settings list.
             disconnect_raise = getattr(self, "_disconnect_raise", None)
             if disconnect_raise is None:
                 connection.disconnect()
@@ -216,7 +216,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
 
 
 def _is_sent(connection: Any, args: tuple[Any, ...]) -> bool:
-    """Send a command over a connection; return False if the connection and its writes are lost."""
+    """Send a command over a connection; return False if the connection is lost."""
     try:
         connection.send_command(*args, check_health=False)
     except (ConnectionError, TimeoutError):
@@ -229,9 +229,9 @@ if NATIVE is not None:
 
 
 class Pipeline(PipelineFeeds, Once, RedisPipeline):
-    """redis-py's pipeline, which reads all replies at once."""
+    """redis-py's pipeline, which receives all replies in one step."""
 
-    # An attribute of redis-py's pipeline.
+    # This attribute belongs to redis-py's pipeline.
     connection_pool: Any
 
     # Whether to use the fast path for connections, as single calls do.
@@ -249,17 +249,17 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
         return found
 
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run a command at once and return its reply, as redis-py does while keys are watched."""
+        """Run a command immediately and return its reply, as redis-py does for watched keys."""
         run: Any = super().immediate_execute_command
         try:
             return run(*args, **options)
         except Final as final:
-            # The connection was closed, so the keys are no longer watched.
+            # Reset, because the connection was closed and the keys are no longer watched.
             self.reset()
             raise final.error from None
 
     def reset(self) -> None:  # type: ignore[override]
-        """Discard the queued commands, stop watching keys, and give back the connection."""
+        """Discard the queued commands, stop watching keys, and return the connection."""
         if self.connection is not None and not self.watching and self._is_quick():
             self.connection_pool.give(self.connection)
             self.connection = None
@@ -269,7 +269,7 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
         return self._short and observability._provider_manager is None
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Queue a command or, while keys are watched, run it and return its reply."""
+        """Queue a command, or run it and return its reply while keys are watched."""
         if self.explicit_transaction or not (self.watching or args[0] == "WATCH"):
             self.command_stack.append((args, options))
             return self
@@ -290,7 +290,7 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
         return self._once(connection, commands, lambda: run(connection, commands, raise_on_error))
 
     def _once(self, connection: Any, commands: Any, run: Any) -> list[Any]:
-        """Run all commands so that redis-py does not retry them if they may have run."""
+        """Run all commands without redis-py's retries if they may have run."""
         is_watching = bool(self.watching)
         sent = (args for args, _ in commands)
         found: list[Any] = run_once(connection, run, sent, is_watching, is_watching)
@@ -323,7 +323,7 @@ class Pipeline(PipelineFeeds, Once, RedisPipeline):
 
 
 class _Exchange:
-    """A stand-in for redis-py's connection in transactions, which sends them in one exchange."""
+    """A stand-in for a redis-py connection in transactions, which sends them in one exchange."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

@@ -22,12 +22,12 @@ __all__ = [
 
 
 class _Unmeasured:
-    """The stand-in for redis-py's OpenTelemetry instance in versions before 7."""
+    """A stand-in for redis-py's OpenTelemetry instance, which exists from version 7 on."""
 
     _provider_manager: Any = None
 
 
-# redis-py's OpenTelemetry instance, which records commands if a program has configured it.
+# redis-py's OpenTelemetry instance, which records commands if the program has configured it.
 observability: Any = _Unmeasured
 with suppress(ImportError):
     from redis.observability.providers import get_observability_instance
@@ -36,27 +36,27 @@ with suppress(ImportError):
 
 
 def untouched(method: Any, home: Any) -> bool:
-    """Return whether a method is redis-py's original, not wrapped by a tracing library."""
+    """Return whether a method is redis-py's original rather than a tracing wrapper."""
     return type(method) is FunctionType and method.__globals__ is vars(home)
 
 
 def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> Any:
     """Return a command's reply as redis-py's callback converts it."""
     callback = dict.get(callbacks, name)
-    # redis-py writes command names in capitals, but programs may not.
+    # redis-py writes command names in upper case, but programs may use lower case.
     if callback is None and not name.isupper():
         callback = callbacks.get(name)
     if callback is None:
         return reply
     if options:
-        # These options are for sending the command, not for converting its reply.
+        # Omit the options that affect only the sending of the command.
         asked = (NEVER_DECODE, EMPTY_RESPONSE, "keys")
         return callback(reply, **{key: options[key] for key in options if key not in asked})
     return callback(reply)
 
 
 def shape_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> bool:
-    """Replace each reply of a pipeline by the result of its command.
+    """Convert each reply of a pipeline to the result of its command, in place.
 
     Returns whether the list contains errors.
     """

@@ -10,16 +10,16 @@ from redis.exceptions import InvalidResponse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Returned by Reader.gets until a reply is complete.
+# Returned by Reader.gets if no complete reply has arrived.
 MISSING: Final = object()
 
-# A longer argument, in bytes, is a separate piece and is not copied into the command.
+# An argument of more bytes is sent separately and is not copied into the command.
 _LONG = 65536
-# Maximum nesting depth of a reply; deeper nesting is a protocol error.
+# The maximum nesting depth of a reply. Deeper nesting is a protocol error.
 _DEPTH = 512
 _NAMES_KEPT = 1024
-# Maximum length of a string or collection, in bytes or items; a longer one is refused when it is
-# announced.
+# The maximum length of a string in bytes, or of a collection in items. A longer one is rejected
+# when its header arrives.
 _LONGEST = (1 << 32) - 1
 
 _ERROR, _STATUS, _INTEGER, _BULK, _ARRAY = b"-+:$*"
@@ -38,7 +38,7 @@ class Packer:
     """
 
     def __init__(self, encoding: str, errors: str, encode: Callable[[Any], Any]) -> None:
-        """Set the encoding of text, and the function that encodes all other arguments."""
+        """Set the text encoding, and the function that encodes all other arguments."""
         self._encoding = encoding
         self._errors = errors
         self._encode = encode
@@ -47,7 +47,7 @@ class Packer:
     def _name(self, name: Any) -> tuple[int, bytes]:
         """Return the number of words in a command's name, and their encoding.
 
-        redis-py's command names may have several words, as in ``CONFIG GET``.
+        redis-py's command names can consist of several words, as in ``CONFIG GET``.
         """
         words = name.encode().split() if isinstance(name, str) else bytes(name).split()
         packed = len(words), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
@@ -56,7 +56,7 @@ class Packer:
         return packed
 
     def pack(self, *args: Any) -> list[bytes]:
-        """Return an encoded command in one or more pieces."""
+        """Return an encoded command as one or more byte strings."""
         name = args[0]
         known = self._names.get(name) if type(name) is str else None
         words, head = known or self._name(name)
@@ -80,7 +80,7 @@ class Packer:
         return pieces
 
     def pack_many(self, commands: Iterable[tuple[Any, ...]]) -> list[bytes]:
-        """Return several encoded commands in as few pieces as possible."""
+        """Return several encoded commands as a minimal number of byte strings."""
         pieces: list[bytes] = []
         short: list[bytes] = []
         for command in commands:
@@ -95,7 +95,7 @@ class Packer:
 
 
 def _size(digits: bytes) -> int:
-    """Return the announced length of a string or a collection."""
+    """Return the length that the header of a string or collection states."""
     size = int(digits)
     if size > _LONGEST:
         raise InvalidResponse(
@@ -105,7 +105,7 @@ def _size(digits: bytes) -> int:
 
 
 class _Open:
-    """A collection with items still missing."""
+    """A collection of which some items have not arrived."""
 
     __slots__ = ("items", "kind", "missing")
 
@@ -133,8 +133,8 @@ class Reader:
     """Decodes replies from received bytes.
 
     An error reply becomes the exception that ``error`` creates from its text. Maps become
-    dictionaries. Sets become lists, or with ``sets`` sets if their items are hashable. Push
-    messages become :class:`Push`.
+    dictionaries. Sets become lists, or with ``sets`` they become sets if their items are hashable.
+    Push messages become :class:`Push`.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Reader:
         self._chunks: list[bytes] = []
         self._buffer = b""
         self._at = 0
-        # Number of buffered bytes below which parsing cannot make progress.
+        # The number of buffered bytes below which parsing cannot make progress.
         self._wanted = 0
         self._stack: list[_Open] = []
 
@@ -166,12 +166,12 @@ class Reader:
         self._wanted -= len(data)
 
     def has_data(self) -> bool:
-        """Return whether there are bytes that no returned reply contains."""
+        """Return whether the buffer contains bytes of a reply that was not returned yet."""
         return bool(self._chunks or self._stack or self._at < len(self._buffer))
 
     @property
     def missing(self) -> int:
-        """The number of bytes still missing from a partly received string."""
+        """The number of bytes missing from a partly received string."""
         return max(self._wanted, 0)
 
     def is_push(self) -> bool:
@@ -179,7 +179,7 @@ class Reader:
         return bool(self._stack) and self._stack[0].kind == _PUSH
 
     def gets(self, decode: bool = True) -> Any:
-        """Return the next reply, or ``MISSING`` if it is not complete."""
+        """Return the next reply, or ``MISSING`` if it has not arrived completely."""
         if self._wanted > 0:
             return MISSING
         if self._chunks:
@@ -267,7 +267,8 @@ class Reader:
                 else:
                     raise ValueError
             except UnicodeDecodeError:
-                # Parsing stops before this text; another call without decoding continues from here.
+                # Stop before this string, so that another call without decoding continues from
+                # here.
                 self._at = at
                 raise
             except ValueError:
@@ -280,7 +281,7 @@ class Reader:
                     break
                 stack.pop()
                 if inner.kind == _ATTRIBUTE:
-                    # Attributes describe the next value, and clients do not use them.
+                    # Skip attributes, which describe the next value and which clients do not use.
                     break
                 value = inner.finish(self._sets)
             else:

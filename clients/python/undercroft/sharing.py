@@ -1,9 +1,9 @@
-"""Sends pickled numpy arrays through a store instead of copying them from process to process.
+"""Sends pickled NumPy arrays through a store instead of copying them between processes.
 
 ``multiprocessing``'s queues, pipes and pools, ``concurrent.futures``' process pools and PyTorch's
-``DataLoader`` pickle their messages with the same class. After a call of :func:`share_arrays` a
-large array is put into a store, and the message carries only its id. The receiver takes the array
-from the store.
+``DataLoader`` pickle their messages with the same class. After a call of :func:`share_arrays`, a
+large array is put into a store, and the message contains only its id. The receiver removes the
+array from the store.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _ARRAYS_MIN = 32 << 10
 _PREFIX = "shared:"
 
 _sending: _Sender | None = None
-# The objects that this process takes arrays from, by store.
+# The :class:`Objects` from which this process receives arrays, by store.
 _stores: dict[str, Objects] = {}
 
 
 class _Sender:
-    """The settings for sending arrays, and the objects to put them in."""
+    """The settings for sending arrays, and the :class:`Objects` that store them."""
 
     def __init__(self, store: str, at_least: int, ttl: Any, writable: bool) -> None:
         self.store, self.at_least, self.writable = store, at_least, writable
         self.objects = _objects(store, ttl)
 
     def reduce(self, array: Any) -> Any:
-        """Return the pickle reduction of an array: through the store if the array is large."""
+        """Return an array's pickle reduction, which refers to the store if the array is large."""
         if array.nbytes < self.at_least or array.dtype.hasobject:
             return array.__reduce__()
         return _take, (self.store, self.objects.put(array), self.writable)
@@ -45,7 +45,7 @@ def _objects(store: str, ttl: Any = None) -> Objects:
 
 
 def _take(store: str, id: bytes, writable: bool) -> Any:
-    """Return an array that was sent, removing it from the store."""
+    """Return a received array, removing it from the store."""
     objects = _stores.get(store)
     if objects is None:
         objects = _stores[store] = _objects(store)
@@ -66,13 +66,13 @@ def share_arrays(
     """Send this process's pickled arrays through a store from now on.
 
     ``store`` is a name, path or URL, which the receivers open as well. Arrays of fewer than
-    ``at_least`` bytes are pickled as before. A received array is a read-only view of the store, or
-    a copy if ``writable`` is true. It is removed from the store when it is received, so a message
-    must not be unpickled twice. An array that is never received is kept for ``ttl`` seconds.
+    ``at_least`` bytes are pickled as usual. A received array is a read-only view of the store, or a
+    copy if ``writable`` is true. It is removed from the store when it is received, so a message
+    must not be unpickled twice. An array that is never received expires after ``ttl`` seconds.
 
-    A forked child process inherits the setting. A spawned one must call this function itself, as in
-    ``ProcessPoolExecutor(initializer=share_arrays, initargs=(store,))``. Another call replaces the
-    settings. :func:`keep_arrays` ends the sharing.
+    A forked child process inherits the setting. A spawned child process must call this function
+    itself, as in ``ProcessPoolExecutor(initializer=share_arrays, initargs=(store,))``. Another call
+    replaces the settings. :func:`keep_arrays` ends the sharing.
     """
     global _sending
     import numpy

@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 class Pipeline(Queue, PipelineFeeds):
     """A queue of commands that :meth:`execute` runs together.
 
-    It has the store's methods, each of which queues a command.
+    The pipeline has the store's methods, each of which queues a command.
     """
 
     def __init__(self, store: Store, transaction: bool) -> None:  # noqa: ARG002
         """Create an empty pipeline."""
         self._transaction = transaction
-        # Functions that convert replies, by the index of the command.
+        # The functions that convert replies, by the command's index in the queue.
         self._converts: dict[int, Convert] = {}
 
     def command(self, *words: Any) -> Self:
-        """Queue any command, given as separate words."""
+        """Queue any command, passed as separate words."""
         self._add(words, {}, None)
         return self
 
     def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Run all queued commands and return their results.
 
-        The first error is raised. With ``raise_on_error=False``, errors are returned in the list
+        The first error is raised. With ``raise_on_error=False``, the list contains the errors
         instead.
         """
         taken: list[Any] = []
@@ -50,7 +50,7 @@ class Pipeline(Queue, PipelineFeeds):
                 if type(results) is not list:
                     raise results
                 if failed is not None and raise_on_error:
-                    # The error is raised instead of returning the other commands' results.
+                    # Raise the error instead of returning the other commands' results.
                     taken.clear()
                     raise results[failed]
                 for place, convert in self._converts.items():
@@ -64,7 +64,7 @@ class Pipeline(Queue, PipelineFeeds):
             raise
 
     def __enter__(self) -> Self:
-        """Return the pipeline itself."""
+        """Return the pipeline."""
         return self
 
     def __exit__(
@@ -89,12 +89,13 @@ class Pipeline(Queue, PipelineFeeds):
 class Store(Taking, Client, EmbeddedFeeds, Caches):
     """A client of a store in shared memory that does not need redis-py.
 
-    Its key methods are those of :class:`undercroft.Redis`, with the same names, arguments and
-    results. Unsupported arguments raise ``TypeError``. :meth:`execute` runs any other command.
+    Its methods for keys have the names, arguments and results of those of
+    :class:`undercroft.Redis`. Unsupported arguments raise ``TypeError``. :meth:`execute` runs any
+    other command.
 
     All errors derive from :class:`undercroft.StoreError`. :class:`undercroft.CommandError` carries
-    Redis' error reply. :class:`undercroft.BusyError` says that another process has held a lock
-    without progress for ``timeout`` seconds. :class:`undercroft.UnavailableError` says that the
+    Redis' error reply. :class:`undercroft.BusyError` means that another process has held a lock
+    without progress for ``timeout`` seconds. :class:`undercroft.UnavailableError` means that the
     store cannot be opened or was removed.
 
     The arguments are those of :class:`undercroft.EmbeddedRedis`. One object can be used by several
@@ -141,9 +142,9 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         return self
 
     def execute(self, *words: Any, decode: bool = True) -> Any:
-        """Run any command, given as separate words, and return its reply in protocol form.
+        """Run any command, passed as separate words, and return its reply without conversion.
 
-        With ``decode=False`` strings in the reply are bytes, whatever the client's settings.
+        With ``decode=False``, strings in the reply are bytes, whatever the client's settings are.
         """
         taken: list[Any] = []
         try:
@@ -164,7 +165,7 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
     def scan_iter(
         self, match: str | bytes | None = None, count: int = 1000, _type: str | None = None
     ) -> Iterator[Any]:
-        """Iterate over all keys that match, asking for about ``count`` keys at a time."""
+        """Iterate over all matching keys, requesting about ``count`` keys at a time."""
         words = [*(("MATCH", match) if match is not None else ()), "COUNT", count]
         words += ("TYPE", _type) if _type is not None else ()
         cursor: Any = 0
@@ -177,12 +178,12 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
     def pipeline(self, transaction: bool = True) -> Pipeline:
         """Return a pipeline: a queue of commands that run together.
 
-        With ``transaction`` they are applied atomically.
+        With ``transaction`` the commands are applied atomically.
         """
         return Pipeline(self, transaction)
 
     def __enter__(self) -> Self:
-        """Return the client itself."""
+        """Return the client."""
         return self
 
     def __exit__(
@@ -195,6 +196,6 @@ class Store(Taking, Client, EmbeddedFeeds, Caches):
         self.close()
 
     def __repr__(self) -> str:
-        """Return a text with the store's path and the database."""
+        """Return a string with the store's path and the database."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({str(self.path)!r}, db={self.db})>"

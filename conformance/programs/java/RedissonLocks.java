@@ -159,7 +159,7 @@ public final class RedissonLocks {
         check(granted == 3, "a limit of 3 granted " + granted);
     }
 
-    /** Runs all parts at the given URL. */
+    /** Runs all parts of the program at the given URL. */
     public static void main(String[] arguments) {
         String url = arguments[0].replaceAll("/0$", "");
         try {
@@ -172,7 +172,7 @@ public final class RedissonLocks {
             there.shutdown();
         } catch (Throwable error) {
             error.printStackTrace();
-            // Exit explicitly: the clients' threads would keep the process alive.
+            // Exit explicitly, because the clients' threads keep the process alive.
             System.exit(1);
         }
     }

@@ -1,5 +1,5 @@
-// BullMQ: workers run jobs by priority, delayed, repeated and in flows, within a rate limit, and
-// emit events.
+// BullMQ: workers run jobs with priorities, delays, repetitions, flows and a rate limit, and emit
+// events.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -38,7 +38,7 @@ async function main() {
   const events = new QueueEvents("queue", settings);
   await events.waitUntilReady();
 
-  // Jobs queued before a worker starts are taken by priority.
+  // Jobs that were queued before a worker starts run in the order of their priority.
   for (const [name, priority] of [["low", 9], ["high", 1], ["middle", 5]]) {
     await queue.add("note", { name }, { priority });
   }

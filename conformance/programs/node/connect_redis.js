@@ -52,7 +52,7 @@ async function main() {
   assert.equal(await ann("/"), "undefined undefined");
   assert.equal(await bob("/"), "bob 3");
 
-  // Call the store's other methods, too.
+  // Call the remaining methods of the store, too.
   const [length, all, ids, clear, set, get, touch] = ["length", "all", "ids", "clear", "set", "get", "touch"].map(
     (name) => promisify(store[name].bind(store)),
   );

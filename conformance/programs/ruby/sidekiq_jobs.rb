@@ -1,22 +1,21 @@
-# Sidekiq: a separate process runs jobs from two queues, delayed, retried after a failure, and in
-# bulk.
+# Sidekiq: a separate process runs jobs from two queues, with delays, retries and bulk pushes.
 
 require "sidekiq"
 require "sidekiq/api"
 
-# Debian's redis gem is newer than this Sidekiq expects, and warns at each call.
+# Silence the warning at each call: Debian's redis gem is newer than this Sidekiq expects.
 Redis.silence_deprecations = true
 
 URL = ENV["PROGRAM_URL"] ||= ARGV.fetch(0)
 Sidekiq.configure_client { |config| config.redis = { url: URL } }
 Sidekiq.configure_server do |config|
   config.redis = { url: URL }
-  # The interval in seconds at which Sidekiq looks for jobs that are due.
+  # The interval in seconds at which Sidekiq checks for due jobs.
   config.options[:poll_interval_average] = 0.2
   config.logger.level = Logger::FATAL
 end
 
-# Keeps a sum in Redis, where the other process can read it.
+# Stores a sum in Redis, where the other process can read it.
 class Add
   include Sidekiq::Worker
 
@@ -25,7 +24,7 @@ class Add
   end
 end
 
-# Fails the first time.
+# Fails at the first attempt.
 class FailOnce
   include Sidekiq::Worker
   sidekiq_options queue: "low", retry: 2
@@ -37,7 +36,7 @@ class FailOnce
   end
 end
 
-# Fails, and is kept in the dead set.
+# Fails, and moves to the dead set.
 class Fail
   include Sidekiq::Worker
   sidekiq_options retry: 0
@@ -51,7 +50,7 @@ def check(holds, words)
   abort(words) unless holds
 end
 
-# Polls until a condition holds, where no event announces it.
+# Polls until a condition holds, because no event announces the condition.
 def eventually(words)
   last = Time.now + 20
   until yield

@@ -1,4 +1,4 @@
-//! `conform`: long runs that compare a server with the judge.
+//! The program `conform`, which compares a server with the judge, a real Redis, in long runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -185,11 +185,11 @@ fn run(options: &Options) -> Result<bool> {
     }
 }
 
-/// A server to be judged.
+/// The server under test.
 enum Subject {
     Started(Server),
     Named(Address),
-    /// A proxy's address, and the server it forwards to, which must outlive the proxy.
+    /// A proxy's address, and the server to which it forwards, which must outlive the proxy.
     Proxy(
         Address,
         #[expect(dead_code, reason = "held until the process ends")] Server,

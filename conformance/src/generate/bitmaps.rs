@@ -17,7 +17,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Generates a value with long runs of equal bits, so that searches go far.
+/// Generates a value with long runs of equal bits, so that searches traverse many bytes.
 fn value(g: &mut Generator, out: &mut Vec<Command>) {
     let length = g.pick(&[0, 1, 7, 8, 9, 30, 64, 100, 1000, 4096, 5000]);
     let mut value = vec![g.pick(&[0, 0xff]); length];
@@ -28,7 +28,7 @@ fn value(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SET", [g.key(), value]));
 }
 
-/// Returns a bit offset, mostly a small one, and never one that needs much memory.
+/// Returns a bit offset, usually a small offset, and never an offset that needs much memory.
 fn offset(g: &mut Generator) -> Vec<u8> {
     match g.below(24) {
         0 => g.odd(),
@@ -51,7 +51,7 @@ fn getbit(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("GETBIT", [g.key(), offset(g)]));
 }
 
-/// Returns an end of a range, in bytes or bits.
+/// Returns the start or end of a range, in bytes or bits.
 fn place(g: &mut Generator) -> Vec<u8> {
     match g.below(12) {
         0 => g.odd(),

@@ -21,7 +21,7 @@ fn member(g: &mut Generator) -> Vec<u8> {
     vec![g.pick(b"abcdefghijklmnopqrst")]
 }
 
-/// Returns degrees, mostly around a few places, so that some positions are close together.
+/// Returns degrees, usually around a few locations, so that some positions are close together.
 fn degrees(g: &mut Generator, center: f64, limit: f64) -> Vec<u8> {
     let fraction = (g.below(2_000_001) as f64 - 1_000_000.0) / 1_000_000.0;
     match g.below(24) {
@@ -83,7 +83,7 @@ fn geodist(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("GEODIST", args));
 }
 
-/// Returns a distance, from zero to around the world.
+/// Returns a distance between zero and the circumference of the Earth.
 fn length(g: &mut Generator) -> Vec<u8> {
     match g.below(14) {
         0 => g.odd(),

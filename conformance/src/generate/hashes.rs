@@ -26,7 +26,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Returns a field from a small pool, so that commands hit the same fields; some are around 64
+/// Returns a field from a small pool, so that commands use the same fields. Some are around 64
 /// bytes long, where Redis changes its encoding.
 fn field(g: &mut Generator) -> Vec<u8> {
     match g.below(40) {
@@ -39,7 +39,7 @@ fn field(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Returns a value, mostly a short one, so that hashes stay small.
+/// Returns a value, usually a short one, so that hashes remain small.
 fn value(g: &mut Generator) -> Vec<u8> {
     match g.below(16) {
         0 if g.one_in(6) => g.value(),
@@ -128,7 +128,7 @@ fn hincrbyfloat(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("HINCRBYFLOAT", [g.key(), field(g), change]));
 }
 
-/// Which fields come back is random, but their number is defined.
+/// Generates HRANDFIELD, which returns random fields but a defined number of them.
 fn hrandfield(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -137,7 +137,7 @@ fn hrandfield(g: &mut Generator, out: &mut Vec<Command>) {
         _ => args.push((g.below(30) as i64 - 10).to_string().into()),
     }
     if args.len() == 2 && (args[1].len() > 4 || args[1] == b"inf") {
-        // Do not make the servers return quintillions of fields.
+        // Avoid negative counts that make the servers return quintillions of fields.
         args[1] = b"9223372036854775808".to_vec();
     }
     if args.len() == 2 && g.one_in(2) {
@@ -155,7 +155,8 @@ pub(super) fn walk(g: &mut Generator) -> Vec<Vec<u8>> {
     let cursor = if g.one_in(20) { g.odd() } else { b"0".to_vec() };
     let mut args = vec![g.key(), cursor];
     if g.one_in(2) {
-        // Request everything in one call: the number of items per call differs between servers.
+        // Request all items in one call, because the number of items per call differs between
+        // servers.
         args.extend(["COUNT".into(), "100000".into()]);
     } else if g.one_in(20) {
         args.extend(["COUNT".into(), g.pick(&["0", "-1", "x"]).into()]);
@@ -170,7 +171,7 @@ pub(super) fn walk(g: &mut Generator) -> Vec<Vec<u8>> {
     args
 }
 
-/// Generates a hash that exceeds the number of fields at which Redis changes its encoding, and
+/// Generates a hash that exceeds the number of fields at which Redis changes its encoding, and that
 /// shrinks again.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();

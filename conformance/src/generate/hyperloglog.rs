@@ -16,8 +16,8 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Returns a key, mostly one that holds only HyperLogLogs: with any other string, every command
-/// fails.
+/// Returns a key, usually one that contains only HyperLogLogs, because every command fails with any
+/// other string.
 fn key(g: &mut Generator) -> Vec<u8> {
     if g.one_in(8) {
         return g.key();
@@ -25,8 +25,8 @@ fn key(g: &mut Generator) -> Vec<u8> {
     own_key(g)
 }
 
-/// Returns a key that no other family damages. Of several elements, Redis keeps those added before
-/// the element at which it detects the damage.
+/// Returns a key that no other family damages. If Redis detects damage at one of several elements,
+/// the elements before it have been added.
 fn own_key(g: &mut Generator) -> Vec<u8> {
     g.pick(&["h1", "h2", "h3", "h4"]).into()
 }
@@ -75,7 +75,7 @@ fn pfdebug(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("PFDEBUG", [what.into(), key(g)]));
 }
 
-/// Stores a sparse value with missing runs, long enough to be a raw string from the start; then
+/// Stores a sparse value with missing runs, long enough to be a raw string from the start, and then
 /// counts and deletes it.
 fn damaged(g: &mut Generator, out: &mut Vec<Command>) {
     let mut value = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
@@ -89,7 +89,7 @@ fn damaged(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("DEL", [name]));
 }
 
-/// Reads the bytes themselves, which must be the same on both servers.
+/// Reads the stored bytes, which must be equal on both servers.
 fn range(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command(g.pick(&["GET", "DUMP", "STRLEN"]), [key(g)]));
 }

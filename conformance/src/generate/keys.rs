@@ -1,4 +1,4 @@
-//! Generates commands on keys of any type and on whole databases.
+//! Generates commands on keys of any type and on entire databases.
 
 use super::{DATABASES, Family, Generator, command, payload};
 use crate::command::Command;
@@ -123,8 +123,8 @@ fn restore(g: &mut Generator, out: &mut Vec<Command>) {
         0..=3 => ("0".to_owned(), false),
         4 => ((g.seconds() * 1000).to_string(), false),
         5 => ((g.future_instant() * 1000).to_string(), true),
-        // The time is long past, or far in the future if the generator drops ABSTTL. A key that
-        // expired within the run could exist on one server only.
+        // Use a time that has passed, or a time far in the future if the generator drops ABSTTL. A
+        // key that expires during the run can exist on one server only.
         6 => ("1000000000".to_owned(), true),
         _ => (
             g.pick(&["-1", "x", "", "9223372036854775808"]).to_owned(),

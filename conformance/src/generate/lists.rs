@@ -44,7 +44,7 @@ fn side(g: &mut Generator) -> Vec<u8> {
     g.pick(&["LEFT", "RIGHT", "left", "Right"]).into()
 }
 
-/// Returns a position, mostly a small one, from either end.
+/// Returns a position, usually a small one, counted from either end.
 fn place(g: &mut Generator) -> Vec<u8> {
     match g.below(20) {
         0 => g.odd(),
@@ -60,7 +60,7 @@ fn push(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command(g.pick(&["LPUSH", "RPUSH"]), args));
 }
 
-/// Pushes enough elements that a list outgrows its leaves.
+/// Pushes enough elements to make a list outgrow its leaves.
 fn push_many(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     let (kind, count) = (g.below(4), g.pick(&[60, 130, 400, 900]));

@@ -1,8 +1,7 @@
-//! Generates Lua scripts: random expressions and statements, with valid and invalid commands in
-//! them.
+//! Generates Lua scripts: random expressions and statements with valid and invalid commands.
 //!
-//! Results without a defined order in Lua or Redis are avoided: tables have at most one non-integer
-//! field, and no command returns a set.
+//! The scripts avoid results without a defined order in Lua or Redis: tables have at most one
+//! non-integer field, and no command returns a set.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -142,7 +141,7 @@ fn expression(g: &mut Generator, depth: usize) -> String {
             deeper(g)
         ),
         21 => format!("table.concat({}, {})", deeper(g), deeper(g)),
-        // Repeat only a few times, since repetitions may be nested.
+        // Use few repetitions, because they can be nested.
         22 => format!(
             "string.rep({}, {})",
             deeper(g),
@@ -178,7 +177,7 @@ fn leaf(g: &mut Generator) -> String {
     }
 }
 
-/// Returns a command call in a script.
+/// Returns the call of a command in a script.
 fn call(g: &mut Generator, depth: usize) -> String {
     let how = pick(g, &["call", "call", "pcall"]);
     let key = match g.below(4) {
@@ -247,7 +246,7 @@ fn statement(g: &mut Generator) -> String {
 }
 
 fn script(g: &mut Generator) -> String {
-    // Raising a table without `err` crashes Redis 7.0.15.
+    // Replace tables without `err`, because raising one crashes Redis 7.0.15.
     const BEGIN: &str = "local a, b, c, d = ARGV[1], ARGV[2], 3, {}\n\
                          local function fit(v) if type(v) == 'table' and type(v.err) ~= 'string' then return 'none' end return v end";
     let mut lines = vec![BEGIN.to_owned()];
@@ -301,7 +300,7 @@ fn read_only(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(call_of(g, name, text.into_bytes()));
 }
 
-/// Generates a script that runs a series of commands given by its arguments.
+/// Generates a script that runs the commands in its arguments.
 fn many_commands(g: &mut Generator, out: &mut Vec<Command>) {
     let text = "local all, at = {}, 1\nwhile at <= #ARGV do\n  local n = math.max(tonumber(ARGV[at]) or 0, 0)\n  \
                 all[#all + 1] = redis.pcall(unpack(ARGV, at + 1, at + n))\n  at = at + n + 1\nend\nreturn all";

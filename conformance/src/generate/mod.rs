@@ -1,9 +1,10 @@
-//! Random commands: one file per family, one function per command.
+//! Generates random commands, with one file for each family and one function for each command.
 //!
-//! Few keys are used, so that commands interact, with valid and invalid values and options of every
-//! kind. Two servers never read their clocks at the same instant; two properties keep their runs
-//! comparable. Relative expiry times differ from each other by far more than a run lasts, so
-//! "greater than" has one answer. And nothing expires during a run.
+//! The commands use few keys, so that they interact, and valid and invalid values and options of
+//! every kind. Two servers never read their clocks at the same instant, but two properties make
+//! their runs comparable. First, relative expiry times differ from each other by far more than the
+//! duration of a run, so comparisons between them are unambiguous. Second, no key expires during a
+//! run.
 //!
 //! - `bitmaps`, `geo`, `hashes`, `hyperloglog`, `lists`, `sets`, `sort`, `sorted`, `strings`:
 //!   commands of one type of value each, with all of their options.
@@ -15,9 +16,10 @@
 //! - `payload`: DUMP payloads, written independently of the product.
 //! - `scripting`: scripts of widely used programs.
 //! - `server`: commands about connection and server that leave the connection usable.
-//! - `streams`: commands on streams, groups and consumers; blocking ones wait for at most one
+//! - `streams`: commands on streams, groups and consumers. Blocking commands wait for at most one
 //!   millisecond.
-//! - `transactions`: random commands queued, some of them invalid, with and without watched keys.
+//! - `transactions`: transactions of random commands, some of them invalid, with and without
+//!   watched keys.
 
 mod bitmaps;
 mod blocking;
@@ -41,13 +43,13 @@ mod transactions;
 
 use crate::command::Command;
 
-/// A function that appends one command, or several that belong together.
+/// A function that appends one command, or several commands that belong together.
 type Make = fn(&mut Generator, &mut Vec<Command>);
 
 /// The generators of one family, each with its weight.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// The name used on the command line.
+    /// The family's name on the command line.
     pub name: &'static str,
     makers: &'static [(u32, Make)],
 }
@@ -75,10 +77,10 @@ pub const FAMILIES: &[Family] = &[
     lua::FAMILY,
 ];
 
-/// The databases in use, few so that they fill up.
+/// The databases that commands use. They are few, so that they fill up.
 const DATABASES: [&str; 4] = ["0", "1", "2", "9"];
 
-/// Plain and difficult keys: empty, binary, with a space, with glob characters.
+/// The keys, both plain and difficult: empty, binary, with a space, with glob characters.
 const KEYS: [&[u8]; 14] = [
     b"a",
     b"b",
@@ -96,8 +98,8 @@ const KEYS: [&[u8]; 14] = [
     b"UPPER",
 ];
 
-/// Arguments that are almost integers, or extreme ones. None is a small positive number, because as
-/// an expiry time it would take effect during the run.
+/// Arguments that are almost integers, or extreme integers. None is a small positive number,
+/// because such an expiry time takes effect during the run.
 const ODD: [&[u8]; 22] = [
     b"0",
     b"-1",
@@ -134,7 +136,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Creates a generator of all the given families.
+    /// Creates a generator of all commands in the given families.
     pub fn new(seed: u64, families: &[Family]) -> Self {
         let makers: Vec<_> = families
             .iter()
@@ -174,12 +176,12 @@ impl Generator {
             if let Some(make) = maker {
                 make(self, &mut made);
             }
-            // Commands that belong together are not corrupted, because the second one removes what
-            // the first must not leave.
+            // Do not corrupt commands that belong together, because the second command removes what
+            // the first must not leave in the database.
             if let [only] = made.as_mut_slice() {
                 self.spoil(only);
             }
-            // Ids generated from the clock differ between two servers.
+            // Drop ids that are generated from the clock, because they differ between two servers.
             made.retain(|Command(words)| {
                 !words[0].eq_ignore_ascii_case(b"XADD") || !words.contains(&b"*".to_vec())
             });
@@ -190,16 +192,16 @@ impl Generator {
     /// Occasionally corrupts a command: its arity, order, case, or one argument.
     fn spoil(&mut self, command: &mut Command) {
         let args = &mut command.0;
-        // A setting that a corrupted command changed would affect all later commands.
+        // Do not corrupt CONFIG, because a changed setting affects all later commands.
         if args[0].eq_ignore_ascii_case(b"CONFIG") {
             return;
         }
-        // A corrupted command must not block without a timeout either.
+        // Prevent a corrupted command from blocking without a timeout.
         let waits = ["BL", "BR", "BZ", "XREAD"]
             .iter()
             .any(|start| args[0].starts_with(start.as_bytes()));
-        // The members of these sets must keep one score, since Redis defines lexical ranges only
-        // then.
+        // Preserve the single score of these sets' members, because Redis defines lexical ranges
+        // only for equal scores.
         let has_one_score = args[0] == b"ZADD" && args[1].starts_with(b"text:");
         let is_lex = args[0].windows(3).any(|part| part == b"LEX");
         let by_text = is_lex || args.iter().any(|word| word == b"BYLEX");
@@ -248,7 +250,7 @@ impl Generator {
         choices[self.rng.usize(0..choices.len())]
     }
 
-    /// Returns a key of the pool, or rarely a long one.
+    /// Returns a key from the pool, or rarely a long key.
     pub(crate) fn key(&mut self) -> Vec<u8> {
         if self.one_in(60) {
             return vec![b'L'; self.pick(&[45, 255, 256, 5000])];
@@ -271,12 +273,12 @@ impl Generator {
         self.pick(&DATABASES).into()
     }
 
-    /// Returns an argument that is almost an integer, or an extreme one.
+    /// Returns an argument that is almost an integer, or an extreme integer.
     pub(crate) fn odd(&mut self) -> Vec<u8> {
         self.pick(&ODD).to_vec()
     }
 
-    /// Returns a value: short or long text, an integer, a float, binary, or empty.
+    /// Returns a value: short or long text, an integer, a float, binary data, or an empty string.
     pub(crate) fn value(&mut self) -> Vec<u8> {
         match self.rng.u32(0..100) {
             0..=4 => Vec::new(),
@@ -286,8 +288,8 @@ impl Generator {
             45..=49 => (0..self.rng.usize(0..30))
                 .map(|_| self.rng.u8(..))
                 .collect(),
-            // Few distinct letters let LCS find matches; lengths are around 44 bytes, where Redis
-            // changes its encoding.
+            // With few distinct letters, LCS finds matches. Lengths are around 44 bytes, where
+            // Redis changes its encoding.
             50..=74 => (0..self.rng.usize(1..20))
                 .map(|_| self.pick(b"abc "))
                 .collect(),
@@ -343,21 +345,22 @@ impl Generator {
         }
     }
 
-    /// Returns a time to live in seconds that is far in the future and far from any other of the
-    /// run: a multiple of 1000 s, each used once in a million.
+    /// Returns a time to live in seconds that is far in the future and far from all others of the
+    /// run. It is a multiple of 1000 s, and is repeated only after a million calls.
     pub(crate) fn seconds(&mut self) -> u64 {
         self.expiries += 1;
-        // Multiplying by an odd factor modulo a power of two visits every residue once.
+        // Multiplication by an odd factor modulo a power of two yields each residue once.
         let scattered = self.expiries.wrapping_mul(0x9E37_79B1) % (1 << 20);
         1_000_000 + scattered * 1000
     }
 
-    /// Returns an absolute time in seconds, later than every relative one (from the year 2096).
+    /// Returns an absolute time in seconds that is later than every relative time (from the year
+    /// 2096).
     pub(crate) fn future_instant(&mut self) -> u64 {
         4_000_000_000 + self.rng.u64(0..8) * 100
     }
 
-    /// Returns an absolute time in seconds that is long past.
+    /// Returns an absolute time in seconds in the distant past.
     pub(crate) fn past_instant(&mut self) -> u64 {
         self.pick(&[1, 1000, 1_000_000_000])
     }
@@ -386,8 +389,8 @@ mod tests {
 
     #[test]
     fn every_command_is_generated_often() {
-        // SHUTDOWN, QUIT and DEBUG would end or halt a run, and PFSELFTEST takes Redis more than a
-        // second; the written cases test them.
+        // The written cases test the omitted commands: SHUTDOWN, QUIT and DEBUG end or halt a run,
+        // and PFSELFTEST needs more than a second in Redis.
         let names = "GET SET GETEX GETDEL GETSET SETNX SETEX PSETEX MGET MSET MSETNX APPEND STRLEN \
             GETRANGE SETRANGE SUBSTR INCR DECR INCRBY DECRBY INCRBYFLOAT LCS SETBIT GETBIT BITCOUNT \
             BITPOS BITOP BITFIELD BITFIELD_RO PFADD PFCOUNT PFMERGE PFDEBUG DEL UNLINK EXISTS TYPE \

@@ -48,7 +48,7 @@ fn crc64(bytes: &[u8]) -> u64 {
 mod tests {
     #[test]
     fn the_checksum_is_the_published_one() {
-        // The check value that Redis' own self-test prints for these digits.
+        // The check value for these digits, which Redis' own self-test prints.
         assert_eq!(super::crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
     }
 }

@@ -1,14 +1,15 @@
 //! Generates calls of scripts from widely used programs: redis-py's locks, kombu and Celery. The
-//! texts are those of the written cases.
+//! written cases contain the same scripts.
 //!
-//! Each script is paired with other commands, so that it is not corrupted into a different script.
+//! Each script is paired with other commands, so that the generator does not corrupt it into a
+//! different script.
 
 use std::sync::LazyLock;
 
 use super::{Family, Generator, command};
 use crate::command::Command;
 
-/// Scripts that are recognized without Lua.
+/// Scripts that a server recognizes without Lua.
 pub(super) const LOCKS_FAMILY: Family = Family {
     name: "locks",
     makers: &[(6, lock)],
@@ -48,8 +49,8 @@ fn texts(cases: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// Texts that Lua converts to numbers or refuses to. None is an expiry time that would take effect
-/// during the run.
+/// Texts that Lua converts to numbers or rejects. None is an expiry time that takes effect during
+/// the run.
 const NUMBERS: [&[u8]; 14] = [
     b"0",
     b"-1",
@@ -132,7 +133,7 @@ fn lock(g: &mut Generator, out: &mut Vec<Command>) {
     call(g, out, text, vec![name], vec![token.into(), time, replaces]);
 }
 
-/// The clocks of two servers differ; the generated times are large enough to hide the difference.
+/// The generated times are large enough to hide the difference between the two servers' clocks.
 fn refresh(g: &mut Generator, out: &mut Vec<Command>) {
     let exchange = g.pick(&["", "a", "b", "c"]);
     let keys = vec![key(g, &format!("table:{exchange}")), key(g, "deadlines")];
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cases_have_the_texts() {
+    fn the_cases_contain_the_script_texts() {
         assert_eq!(TEXTS.each_ref().map(Vec::len), [3, 2, 3]);
         let begins = |text: &[u8], start: &str| text.starts_with(start.as_bytes());
         assert!(begins(&TEXTS[1][0], "\nredis.call('SADD'"));

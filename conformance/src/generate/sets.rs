@@ -28,7 +28,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Returns a member of the pool, mostly an integer, so that pure integer sets occur.
+/// Returns a member from the pool, usually an integer, so that some sets contain only integers.
 fn member(g: &mut Generator) -> Vec<u8> {
     match g.below(24) {
         0 => Vec::new(),
@@ -72,12 +72,13 @@ fn smembers(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SMEMBERS", [g.key()]));
 }
 
-/// Generates SPOP calls that leave both servers alike despite its random choice. They come with
-/// other commands, so that they are not corrupted into calls with a choice.
+/// Generates SPOP calls that leave equal sets on both servers despite the random choice. They are
+/// paired with other commands, so that the generator does not corrupt them into calls with a
+/// choice.
 fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
-        // A set with one member leaves no choice.
+        // From a set with one member, SPOP has no choice.
         0..=2 => {
             out.push(command("DEL", [args[0].clone()]));
             out.push(command("SADD", [args[0].clone(), member(g)]));
@@ -92,7 +93,7 @@ fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(left);
 }
 
-/// Which members come back is random, but their number is defined.
+/// Generates SRANDMEMBER, which returns random members but a defined number of them.
 fn srandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -163,7 +164,7 @@ fn sscan(g: &mut Generator, out: &mut Vec<Command>) {
 }
 
 /// Generates a set that exceeds the number of integers at which Redis changes its encoding, and
-/// shrinks again.
+/// that shrinks again.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let count = g.pick(&[511, 512, 513, 600]);

@@ -1,7 +1,7 @@
 //! Generates SORT and SORT_RO, with all of their options.
 //!
-//! Each value is created just before it is sorted. Only then is it known which order Redis leaves
-//! undefined, and that a sorted set is not one whose encoding SORT changes.
+//! Each value is created just before it is sorted. Only then can the generator know which order
+//! Redis leaves undefined, and that SORT does not change the encoding of a sorted set.
 
 use super::{Family, Generator, command};
 use crate::command::Command;
@@ -18,7 +18,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Returns an element, mostly a number, from a small pool, so that its weight is found.
+/// Returns an element, usually a number, from a small pool, so that its weight exists.
 fn element(g: &mut Generator, numbers: bool) -> Vec<u8> {
     match g.below(if numbers { 20 } else { 30 }) {
         0 => g
@@ -30,7 +30,7 @@ fn element(g: &mut Generator, numbers: bool) -> Vec<u8> {
     }
 }
 
-/// Creates strings and hashes that patterns refer to.
+/// Creates the strings and hashes to which patterns refer.
 fn weights(g: &mut Generator, out: &mut Vec<Command>) {
     for _ in 0..4 {
         let element = g.below(30).to_string();
@@ -53,7 +53,7 @@ fn element_text(g: &mut Generator) -> String {
     g.pick(&["ten", "", "1.5", "a", "ab", "nan"]).into()
 }
 
-/// Returns a pattern, mostly one with an asterisk.
+/// Returns a pattern, usually one with an asterisk.
 fn pattern(g: &mut Generator) -> Vec<u8> {
     match g.below(12) {
         0 => b"#".into(),
@@ -85,10 +85,10 @@ fn options(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Emits the command, optionally with STORE.
+/// Appends the command, optionally with STORE.
 fn finish(g: &mut Generator, mut args: Vec<Vec<u8>>, out: &mut Vec<Command>) {
-    // Redis' SORT fails if a number was out of range in any earlier command, unless a command in
-    // between reads a score.
+    // Read a score first: Redis' SORT fails if any earlier command contained an out-of-range number
+    // and no command has read a score since.
     out.push(command("ZADD", ["no such set", "XX", "1", "x"]));
     match g.below(6) {
         0 | 1 => {
@@ -125,7 +125,8 @@ fn sort_list(g: &mut Generator, out: &mut Vec<Command>) {
     finish(g, args, out);
 }
 
-/// Sorts a set. Its order is defined if all elements are compared, or if its members are integers.
+/// Generates SORT of a set. The order is defined if all elements are compared, or if the members
+/// are integers.
 fn sort_set(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let integers = g.one_in(2);
@@ -151,7 +152,7 @@ fn sort_set(g: &mut Generator, out: &mut Vec<Command>) {
 
 fn sort_zset(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
-    // One member is too long for Redis' compact sorted sets.
+    // Include one member that is too long for Redis' compact sorted sets.
     let mut args = vec![key.clone(), b"1".to_vec(), vec![b'l'; 70]];
     for _ in 0..g.below(12) {
         args.push(g.below(20).to_string().into());
@@ -169,7 +170,7 @@ fn sort_zset(g: &mut Generator, out: &mut Vec<Command>) {
     finish(g, args, out);
 }
 
-/// Sorts a missing key, or a value that cannot be sorted.
+/// Generates SORT of a missing key, or of a value that cannot be sorted.
 fn sort_other(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     out.push(command("DEL", [key.clone()]));

@@ -1,7 +1,7 @@
 //! Generates every sorted set command of Redis 7.0, with all of its options.
 //!
-//! Lexical ranges are defined only where all scores are equal. They are requested from sets with a
-//! single score: small ones under separate keys, and large ones.
+//! Lexical ranges are defined only if all scores are equal. They are requested from sets with a
+//! single score, which are small sets under separate keys, and large sets.
 
 use super::hashes::walk;
 use super::{Family, Generator, command};
@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Returns a member of the pool.
+/// Returns a member from the pool.
 fn member(g: &mut Generator) -> Vec<u8> {
     match g.below(24) {
         0 => Vec::new(),
@@ -49,7 +49,7 @@ fn member(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Returns a score, mostly a small integer, so that scores coincide.
+/// Returns a score, usually a small integer, so that scores coincide.
 pub(super) fn score(g: &mut Generator) -> Vec<u8> {
     match g.below(30) {
         0 => g.odd(),
@@ -122,7 +122,7 @@ fn rank(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command(name, [g.key(), member(g)]));
 }
 
-/// Returns an end of a score range.
+/// Returns the start or end of a score range.
 fn score_end(g: &mut Generator) -> Vec<u8> {
     match g.below(10) {
         0 => [b"(".to_vec(), score(g)].concat(),
@@ -134,7 +134,7 @@ fn score_end(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Returns an end of a lexical range.
+/// Returns the start or end of a lexical range.
 fn text_end(g: &mut Generator) -> Vec<u8> {
     match g.below(10) {
         0 => member(g),
@@ -183,7 +183,7 @@ fn limit(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Adds the ends of a range and the options that say how to interpret them.
+/// Adds the start and end of a range and the options that specify their interpretation.
 fn range(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     match g.below(3) {
         0 => args.extend([g.position(), g.position()]),
@@ -290,7 +290,7 @@ fn zmpop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("ZMPOP", args));
 }
 
-/// Which members come back is random, but their number is defined.
+/// Generates ZRANDMEMBER, which returns random members but a defined number of them.
 fn zrandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -304,7 +304,7 @@ fn zrandmember(g: &mut Generator, out: &mut Vec<Command>) {
     if args.len() > 1 {
         options(g, &mut args, &["WITHSCORES", "withscores", "WITHVALUES"]);
     }
-    // A huge negative count would return that many members, repetitions included.
+    // Send a huge negative count without options, so that no server can return that many members.
     if args.get(1).is_some_and(|count| count.starts_with(b"-92")) {
         args.truncate(2);
     }
@@ -367,7 +367,7 @@ fn zintercard(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("ZINTERCARD", args));
 }
 
-/// Adds so many members with one score that the set is no longer compact.
+/// Adds enough members with one score to make Redis leave the compact encoding.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     out.push(command("DEL", [key.clone()]));
@@ -414,7 +414,7 @@ fn many(g: &mut Generator, out: &mut Vec<Command>) {
             b"WITHSCORES".to_vec(),
         ],
     ));
-    // Remove the members with other scores, for which lexical ranges are undefined.
+    // Remove the members with different scores, because lexical ranges are undefined for them.
     out.push(command(
         "ZREMRANGEBYRANK",
         [key, b"60".to_vec(), b"-1".to_vec()],

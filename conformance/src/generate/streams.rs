@@ -1,4 +1,4 @@
-//! Generates every stream command, with all of its options; blocking ones wait for at most one
+//! Generates every stream command, with all of its options. Blocking commands wait for at most one
 //! millisecond.
 
 use super::{Family, Generator, command};
@@ -34,7 +34,7 @@ fn key(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Returns an id, mostly one that may exist.
+/// Returns an id, usually one that may exist.
 fn id(g: &mut Generator) -> Vec<u8> {
     match g.below(40) {
         0 => g.odd(),
@@ -63,7 +63,8 @@ fn count(g: &mut Generator) -> Vec<u8> {
     }
 }
 
-/// Returns an idle time in milliseconds that covers every delivery of this run, or none.
+/// Returns an idle time in milliseconds that is shorter or longer than the idle time of each
+/// delivery in this run.
 fn idle(g: &mut Generator) -> Vec<u8> {
     g.pick(&["0", "0", "0", "0", "100000000", "-1", "x"]).into()
 }
@@ -78,8 +79,8 @@ fn consumer(g: &mut Generator) -> Vec<u8> {
         .into()
 }
 
-/// Adds texts sized so that a few fill a node of 4,096 bytes, or one nearly does, whatever the
-/// overhead of each.
+/// Adds texts in sizes such that a few texts fill a node of 4,096 bytes, or a single text nearly
+/// fills a node, whatever the overhead of each text is.
 fn filling(g: &mut Generator, out: &mut Vec<Vec<u8>>) {
     let [most_pairs, most_bytes] = [1 << g.below(9), 8 << g.below(10)];
     let texts = 2 * (1 + g.below(most_pairs));
@@ -139,7 +140,6 @@ fn add(g: &mut Generator, out: &mut Vec<Command>) {
     }
     args.push(match g.below(10) {
         0 => id(g),
-        // The ids lie anywhere between the last one and the largest possible one.
         1..=3 => format!("{}-*", g.below(300)).into(),
         _ => format!("{}-{}", g.below(300), g.below(4)).into(),
     });
@@ -147,7 +147,7 @@ fn add(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("XADD", args));
 }
 
-/// Adds enough entries that a stream has several leaves, sometimes after recreating it.
+/// Adds enough entries to give a stream several leaves, sometimes after recreating it.
 fn add_many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = key(g);
     if g.below(2) == 0 {
@@ -160,9 +160,9 @@ fn add_many(g: &mut Generator, out: &mut Vec<Command>) {
     }
 }
 
-/// Adds entries, deletes some at the end of a node, and trims near there, where deleted entries
+/// Adds entries, deletes some at the end of a node, and trims near the end, where deleted entries
 /// still count. No node becomes empty: after XSETID to an id before such a node's first id, Redis
-/// would hold entries out of order.
+/// stores entries out of order.
 fn delete_at_the_end(g: &mut Generator, out: &mut Vec<Command>) {
     let key = key(g);
     out.push(command("DEL", [key.clone()]));
@@ -238,7 +238,7 @@ fn set_id(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("XSETID", args));
 }
 
-/// Adds keys, and an id for each.
+/// Adds keys, and one id for each key.
 fn streams(g: &mut Generator, ids: &[&str], args: &mut Vec<Vec<u8>>) {
     if g.one_in(8) {
         args.extend([b"BLOCK".to_vec(), g.pick(&["1", "1", "-1", "x"]).into()]);

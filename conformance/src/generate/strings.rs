@@ -28,7 +28,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Adds `EX`, `PX`, `EXAT` or `PXAT` with a time that stays in the future, or an invalid one.
+/// Adds `EX`, `PX`, `EXAT` or `PXAT` with a time beyond the end of the run, or an invalid time.
 fn expiry_option(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     let (name, time) = match g.below(5) {
         0 => ("EX", g.seconds().to_string()),
@@ -68,8 +68,8 @@ fn set(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SET", args));
 }
 
-/// Sets a key that has already expired. Redis keeps it until the next access, so the key is
-/// accessed at once to make the outcome the same everywhere.
+/// Sets a key that has already expired. Redis stores it until the next access, so the key is read
+/// immediately to make the outcome equal on both servers.
 fn set_in_the_past(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let (name, time) = if g.one_in(2) {
@@ -160,7 +160,7 @@ fn getrange(g: &mut Generator, out: &mut Vec<Command>) {
 }
 
 fn setrange(g: &mut Generator, out: &mut Vec<Command>) {
-    // A large offset below 512 MiB would be valid, but slow.
+    // Avoid large offsets below 512 MiB, which are valid but slow.
     let offset = match g.below(24) {
         0 => "536870912".to_owned(),
         1 => "9223372036854775807".to_owned(),

@@ -19,7 +19,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// The families whose commands are queued.
+/// The families whose commands transactions queue.
 const QUEUED: [Family; 11] = [
     strings::FAMILY,
     keys::FAMILY,
@@ -34,7 +34,7 @@ const QUEUED: [Family; 11] = [
     scripting::LOCKS_FAMILY,
 ];
 
-/// Generates one command of the families above, occasionally an invalid one.
+/// Generates one command of the families in `QUEUED`, occasionally an invalid one.
 fn any(g: &mut Generator, out: &mut Vec<Command>) {
     loop {
         let makers = g.pick(&QUEUED).makers;
@@ -44,7 +44,7 @@ fn any(g: &mut Generator, out: &mut Vec<Command>) {
         if let [only] = made.as_mut_slice() {
             g.spoil(only);
         }
-        // Only a complete iteration has a defined result.
+        // Skip iterations, because only a complete iteration has a defined result.
         if !made.iter().any(|command| command.word(0).ends_with("SCAN")) {
             out.append(&mut made);
             return;
@@ -151,7 +151,8 @@ fn stray(g: &mut Generator, out: &mut Vec<Command>) {
         &["UNWATCH", "x"],
     ]);
     out.push(Command::of(words.iter().copied()));
-    // End what a corrupted command may have begun, so that it does not affect later commands.
+    // End the watch that a corrupted command may have begun, so that it does not affect later
+    // commands.
     out.push(Command::of(["UNWATCH"]));
 }
 

@@ -7,13 +7,14 @@ use crate::client::Client;
 use crate::resp::Reply;
 use crate::servers::raise_descriptor_limit;
 
-/// Opens idle connections, and checks that a new client and the idle ones are served. If the
-/// descriptor limit allows fewer connections, the note says so.
+/// Opens idle connections, and checks that a new client and the idle clients are served. If the
+/// descriptor limit permits fewer connections, the note says so.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual reply.
 pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
-    // Each connection takes one descriptor here and one in the server, which inherited the limit.
+    // Each connection needs one descriptor in this process and one in the server, which inherited
+    // the limit.
     let possible = usize::try_from(raise_descriptor_limit().saturating_sub(500))?;
     let count = wanted.min(possible);
     ensure!(
@@ -24,7 +25,7 @@ pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
     for number in 0..count {
         let mut client = Client::connect(&target.address)
             .with_context(|| format!("idle connection {number} of {count}"))?;
-        // A reply proves that the connection was accepted and is not just in the backlog.
+        // A reply proves that the server accepted the connection, which is not just in the backlog.
         let reply = client.call(["PING"])?;
         ensure!(
             reply == Reply::Simple(b"PONG".to_vec()),
@@ -50,8 +51,8 @@ pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
     })
 }
 
-/// Opens connections that each send half a command, and checks that they are answered once the
-/// other half arrives.
+/// Opens connections that each send half a command, and checks that the commands are answered once
+/// their second half arrives.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual reply.
@@ -74,14 +75,14 @@ pub fn half_sent_commands(target: &Target, count: usize) -> Result<Note> {
     Ok(format!("{count} connections"))
 }
 
-/// Checks that with a limit of `limit` clients, one more gets an error and is closed, and is
-/// admitted after another one leaves.
+/// Checks that beyond a limit of `limit` clients, a further client gets an error and is
+/// disconnected, and is admitted after another client leaves.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual reply.
 pub fn clients_beyond_the_limit(target: &Target, limit: usize) -> Result<Note> {
     let mut inside = Vec::new();
-    // The connection that waited for the server's start may still be counted.
+    // The server may still count the connection that waited for its start.
     let mut refused = None;
     while refused.is_none() {
         let mut client = Client::connect(&target.address)?;
@@ -103,7 +104,7 @@ pub fn clients_beyond_the_limit(target: &Target, limit: usize) -> Result<Note> {
     let expected = Reply::Error(b"ERR max number of clients reached".to_vec());
     ensure!(refused == Some(expected), "got {refused:?}");
     inside.pop();
-    // The server may notice the departure late, so a refusal is not a failure yet.
+    // Retry, because the server may notice late that a client has left.
     for _ in 0..10_000 {
         let mut client = Client::connect(&target.address)?;
         match client.call(["PING"]) {

@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::resp;
 use crate::servers::private_memory;
 
-/// The growth of private memory, in bytes, that a server may show under these attacks. It is well
+/// The permitted growth of a server's private memory, in bytes, under these attacks. It is well
 /// above Redis' configured output limit (64 MiB) plus allocator slack, and well below the memory
 /// that the attacks request.
 const BOUND: u64 = 320 << 20;
@@ -35,8 +35,8 @@ fn within_bound(before: Option<u64>, after: Option<u64>, what: &str) -> Result<N
     Ok(format!("{} MiB more memory at most", grown >> 20))
 }
 
-/// Requests 4 GiB of replies and reads none of them. The server may close the connection or stop
-/// reading from it, but its memory must stay bounded and other clients must be served.
+/// Requests 4 GiB of replies without reading any of them. The server may close the connection or
+/// stop reading from it, but its memory must remain bounded and other clients must be served.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual outcome.
@@ -50,7 +50,8 @@ pub fn client_that_never_reads(target: &Target) -> Result<Note> {
     let before = memory(target);
     let mut most = before;
     let mut socket = Socket::connect(&target.address)?;
-    // Longer than a server needs to accept a few bytes, but shorter than [`PATIENCE`].
+    // Use a timeout that is longer than a server needs to accept a few bytes, but shorter than
+    // [`PATIENCE`].
     socket.set_timeouts(Duration::from_secs(3))?;
     let mut request = Vec::new();
     resp::write_command(&mut request, &Command::of(["GET", "torture:large"]).0)?;
@@ -89,7 +90,7 @@ fn stalled(error: &io::Error) -> bool {
 }
 
 /// Opens connections that announce the longest bulk string and the longest command, and send little
-/// of it. The server must not allocate and touch the announced length.
+/// of it. The server must not allocate and touch memory of the announced length.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual outcome.

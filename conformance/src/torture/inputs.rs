@@ -1,4 +1,4 @@
-//! Byte strings to send, and the server's answers to them.
+//! Byte strings to send, and functions that read the server's answers to them.
 
 use std::io::{self, Read, Write};
 
@@ -7,13 +7,13 @@ use anyhow::Result;
 use crate::client::{Address, Socket};
 use crate::command::quote;
 
-/// Everything that a server sends in answer to some bytes, until it closes the connection.
+/// All bytes that a server sends in answer to an input until it closes the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The bytes received.
     pub(super) bytes: Vec<u8>,
-    /// Whether the connection was reset. The server closed it without reading everything, so the
-    /// system may have discarded the end of the answer.
+    /// Whether the connection was reset. In this case the server closed it without reading all
+    /// input, and the system may have discarded the end of the answer.
     pub(super) reset: bool,
 }
 
@@ -33,8 +33,8 @@ impl Answer {
     }
 }
 
-/// Sends each piece in a separate write, closes the sending half, and reads to the end. So the
-/// answer is complete, and no timeout is needed.
+/// Sends each piece in a separate write, closes the sending half, and reads until the server closes
+/// the connection. The answer is therefore complete, and no timeout is needed.
 ///
 /// # Errors
 /// Returns an error if the server neither answers nor closes the connection.
@@ -48,7 +48,7 @@ pub(super) fn exchange(address: &Address, pieces: &[&[u8]]) -> Result<Answer> {
     let sent = pieces.iter().try_for_each(|piece| socket.write_all(piece));
     let sent = sent.and_then(|()| socket.shutdown_write());
     if let Err(error) = sent {
-        // The server may refuse the remaining input; its answer then shows why.
+        // Continue if the server has closed the connection, because its answer shows why.
         if !is_closed(&error) {
             return Err(error.into());
         }
@@ -63,7 +63,7 @@ pub(super) fn exchange(address: &Address, pieces: &[&[u8]]) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Masks the connection id in the reply to HELLO, which differs between servers.
+/// Masks the connection id, which differs between servers, in the reply to HELLO.
 fn mask_connection_id(bytes: &mut Vec<u8>) {
     const LABEL: &[u8] = b"$2\r\nid\r\n:";
     let mut from = 0;
@@ -89,8 +89,8 @@ pub(super) fn is_closed(error: &io::Error) -> bool {
     )
 }
 
-/// Returns well-formed input with every way to write a command. The answer does not depend on the
-/// time or on earlier data.
+/// Returns well-formed input with every way to write a command. The answer does not depend on time
+/// or on earlier data.
 pub(super) fn well_formed() -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(b"*1\r\n$4\r\nPING\r\n");
@@ -110,7 +110,7 @@ pub(super) fn well_formed() -> Vec<u8> {
     bytes
 }
 
-/// Returns named malformed inputs, whose answers depend on the bytes alone.
+/// Returns named malformed inputs, whose answers depend only on the bytes.
 pub(super) fn malformed() -> Vec<(&'static str, Vec<u8>)> {
     let plain: [(&'static str, &[u8]); 46] = [
         ("nothing", b""),

@@ -1,4 +1,4 @@
-//! Malformed input: known kinds of errors, and random damage.
+//! Tests malformed input: known kinds of errors, and random damage.
 
 use anyhow::{Result, ensure};
 
@@ -7,8 +7,9 @@ use super::{Note, Target, others_are_served};
 use crate::client::{Address, Client};
 use crate::command::quote;
 
-/// Returns whether the subject's answer is acceptable although the judge's differs. Either a reset
-/// cut it off, or the subject is stricter and reports a protocol error after the common start.
+/// Returns whether the subject's answer is acceptable although it differs from the judge's. This is
+/// the case if a reset truncated it, or if the subject is stricter and reports a protocol error
+/// after the common start.
 fn acceptable(judge: &Answer, subject: &Answer) -> bool {
     if judge.reset || subject.reset {
         return judge.bytes.starts_with(&subject.bytes) || subject.bytes.starts_with(&judge.bytes);
@@ -22,19 +23,19 @@ fn acceptable(judge: &Answer, subject: &Answer) -> bool {
     subject.tells_protocol_error() && subject.bytes[common..].len() < 200
 }
 
-/// Checks that every known input gets the same bytes as from Redis.
+/// Checks that the answer to every known input equals Redis' answer byte for byte.
 ///
 /// # Errors
-/// Returns an error that lists all inputs with another answer.
+/// Returns an error that lists all inputs with a different answer.
 pub fn known_inputs(target: &Target, judge: &Address) -> Result<Note> {
     compare_all(target, judge, malformed())
 }
 
-/// Checks inputs on servers that require a password, where limits before AUTH are small. Both
+/// Checks inputs on servers that require a password, because the limits before AUTH are small. Both
 /// servers must have been started with a password.
 ///
 /// # Errors
-/// Returns an error that lists all inputs with another answer.
+/// Returns an error that lists all inputs with a different answer.
 pub fn unauthenticated_inputs(target: &Target, judge: &Address) -> Result<Note> {
     let inputs: [(&'static str, &[u8]); 9] = [
         ("a command", b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"),
@@ -85,15 +86,15 @@ fn compare_all(
     Ok(format!("{count} inputs, all replies equal to Redis"))
 }
 
-/// Sends good input with a few bytes changed, dropped, doubled or cut off. The answer must be
-/// Redis' answer or a protocol error at another place, and the server must survive.
+/// Sends well-formed input with a few bytes changed, dropped, doubled or cut off. The answer must
+/// be Redis' answer or a protocol error at another position, and the server must survive.
 ///
 /// # Errors
 /// Returns an error with the first input whose answer is unacceptable, and the seed.
 pub fn damaged_inputs(target: &Target, judge: &Address, count: usize, seed: u64) -> Result<Note> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut stricter = 0;
-    // Damaged input may create keys, so remove those of earlier runs from both servers.
+    // Remove the keys of earlier runs from both servers, because damaged input can create keys.
     Client::connect(judge)?.call(["FLUSHALL"])?;
     Client::connect(&target.address)?.call(["FLUSHALL"])?;
     for number in 0..count {

@@ -1,16 +1,16 @@
-//! Malformed protocol input, many connections, and clients that do not read.
+//! Tests with malformed protocol input, many connections, and clients that do not read.
 //!
-//! Each test runs against any address. Where the bytes alone determine Redis' answer, a real Redis
-//! supplies the expected one. Elsewhere, memory must stay bounded and all other clients must be
-//! served.
+//! Each test runs against any address. If the bytes alone determine Redis' answer, a real Redis
+//! supplies the expected answer. Otherwise, memory must remain bounded and all other clients must
+//! be served.
 //!
 //! - `crowd`: tests with many connections.
 //! - `greedy`: clients that try to use up the server's memory.
 //! - `inputs`: byte strings to send, and the server's answers to them.
 //! - `malformed`: malformed input: known kinds of errors, and random damage.
 //! - `pipelines`: very long pipelines.
-//! - `slices`: the same bytes in other pieces: read boundaries must not matter.
-//! - `subscribers`: subscribers that do not read, against the limits on their output.
+//! - `slices`: the same bytes in different pieces, because read boundaries must not matter.
+//! - `subscribers`: subscribers that do not read and exceed the limits on their output.
 
 mod crowd;
 mod greedy;
@@ -38,7 +38,7 @@ use crate::servers::Settings;
 pub struct Target {
     /// The address on which the server listens.
     pub address: Address,
-    /// The server's process id, for measuring memory; `None` if it runs on another machine.
+    /// The server's process id, for measuring memory, or `None` if it runs on another machine.
     pub pid: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub struct Load {
     pub idle: usize,
     /// The number of randomly damaged inputs.
     pub damaged: usize,
-    /// The seed of the damage.
+    /// The seed of the random damage.
     pub seed: u64,
 }
 
@@ -57,7 +57,7 @@ pub struct Load {
 pub type Note = String;
 
 /// Runs every test that needs no special server settings, prints a line for each, and returns the
-/// number of failures.
+/// number of failed tests.
 ///
 /// # Errors
 /// Returns an error only if output cannot be written, never for a failing test.
@@ -112,9 +112,9 @@ pub fn run_all(target: &Target, judge: &Address, load: &Load) -> Result<usize> {
     Ok(failed)
 }
 
-/// Returns the settings of a server under torture, without a memory limit. Redis reserves the
-/// lengths that clients announce, half a gigabyte each, but touches little of that; only touched
-/// memory is measured.
+/// Returns the settings of a server under torture, which has no memory limit. Redis reserves the
+/// lengths that clients announce, half a gigabyte each, but touches little of that memory, and only
+/// touched memory is measured.
 pub fn settings() -> Settings {
     Settings {
         memory_max: None,

@@ -37,7 +37,7 @@ pub fn many_commands_at_once(target: &Target, count: usize) -> Result<Note> {
     Ok(format!("{count} replies in order"))
 }
 
-/// Sends a whole pipeline before reading the first reply, as many clients do.
+/// Sends an entire pipeline before reading the first reply, as many clients do.
 ///
 /// # Errors
 /// Returns an error for a reply that is out of order, for a broken connection, or if the server

@@ -1,4 +1,4 @@
-//! The same bytes in other pieces: read boundaries must not matter.
+//! Sends the same bytes in different pieces, because read boundaries must not matter.
 
 use anyhow::{Result, ensure};
 
@@ -6,13 +6,14 @@ use super::inputs::{exchange, malformed, well_formed};
 use super::{Note, Target};
 use crate::client::Address;
 
-/// Checks that good and bad input, sent one byte per write, gets Redis' answer to the whole input.
+/// Checks that good and bad input, sent one byte per write, gets Redis' answer to the complete
+/// input.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual answer.
 pub fn one_byte_at_a_time(target: &Target, judge: &Address) -> Result<Note> {
     let mut inputs = vec![("well-formed input", well_formed())];
-    // Skip long inputs: they test a limit rather than splitting.
+    // Skip long inputs, because they test a limit rather than splitting.
     inputs.extend(
         malformed()
             .into_iter()
@@ -33,7 +34,7 @@ pub fn one_byte_at_a_time(target: &Target, judge: &Address) -> Result<Note> {
     Ok(format!("{count} inputs"))
 }
 
-/// Checks good input in two writes, split at every position.
+/// Checks the answers to good input in two writes, split at every position.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual answer.

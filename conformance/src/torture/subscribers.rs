@@ -1,4 +1,4 @@
-//! Subscribers that do not read, against the limits on their output.
+//! Tests subscribers that do not read and exceed the limits on their output.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use crate::resp::Reply;
 const CHANNEL: &str = "torture:channel";
 /// The length of a message in bytes.
 const LENGTH: usize = 64 << 10;
-/// Enough messages to overflow the socket buffers between two processes.
+/// The number of messages, which is enough to overflow the socket buffers between two processes.
 const MESSAGES: usize = 600;
 /// The time limit for a server to notice that an output limit was exceeded.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A publisher, a subscriber that reads at once, and one that never reads.
+/// A publisher, a subscriber that reads immediately, and a subscriber that never reads.
 struct Audience {
     owner: Client,
     reads: Client,
@@ -45,8 +45,8 @@ impl Audience {
         })
     }
 
-    /// Publishes one message, which must reach the reading subscriber. Returns whether the slow one
-    /// is still subscribed.
+    /// Publishes one message, which must reach the reading subscriber. Returns whether the slow
+    /// subscriber is still subscribed.
     fn publish(&mut self, length: usize) -> Result<bool> {
         let payload = vec![b'x'; length];
         let command = [b"PUBLISH".to_vec(), CHANNEL.into(), payload.clone()];
@@ -99,7 +99,7 @@ fn set_limit(owner: &mut Client, limit: &str) -> Result<()> {
 }
 
 /// Checks that a subscriber that does not read is disconnected when its pending output exceeds the
-/// hard limit, while one that reads gets everything.
+/// hard limit, while a subscriber that reads receives everything.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual outcome.
@@ -120,7 +120,7 @@ pub fn subscriber_beyond_the_hard_limit(target: &Target) -> Result<Note> {
     ))
 }
 
-/// Checks that a subscriber above the soft limit stays connected until the limit's time is over.
+/// Checks that a subscriber above the soft limit stays connected until the limit's time has passed.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual outcome.
@@ -159,7 +159,7 @@ mod tests {
     fn only_a_closed_connection_ends_the_messages() {
         assert_eq!(read(io::ErrorKind::UnexpectedEof).expect("closed"), 2);
         assert_eq!(read(io::ErrorKind::ConnectionReset).expect("closed"), 2);
-        // A read timeout returns this error, while the server keeps the connection open.
+        // A read returns this error on timeout, while the server keeps the connection open.
         assert!(read(io::ErrorKind::WouldBlock).is_err());
         assert!(read(io::ErrorKind::InvalidData).is_err());
     }

@@ -1,4 +1,4 @@
-// Keyboard shortcuts; every page works without this script.
+// Adds keyboard shortcuts. Every page works without this script.
 "use strict";
 
 const titles = () => [...document.querySelectorAll(".threads .title, .cards .title")];
@@ -32,7 +32,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// A click outside a menu closes it, so only one menu is open at a time.
+// Close a menu on a click outside it, so that only one menu is open at any time.
 document.addEventListener("click", (event) => {
   document.querySelectorAll("details[open]").forEach((each) => {
     if (!each.contains(event.target)) each.open = false;

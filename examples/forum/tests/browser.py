@@ -1,6 +1,6 @@
 """A headless Chromium that the tests control through its debugging protocol over two pipes.
 
-It needs neither a driver nor a port. Every wait has a timeout.
+The connection needs neither a driver nor a port. Every wait has a timeout.
 """
 
 import base64
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 BINARY = shutil.which("chromium")
-# The time limit in seconds for any reply and any page.
+# The time limit in seconds for any reply and for the loading of any page.
 LIMIT = 30.0
 # Chromium reads from descriptor 3 and writes to descriptor 4; move the pipes there.
 EXECUTE = """import os, sys
@@ -28,10 +28,10 @@ KEYS = {"Enter": 13, "Tab": 9, "Escape": 27}
 
 
 def _pipes() -> tuple[int, int, tuple[int, int]]:
-    """Return this process's ends of two pipes, for writing and reading, and Chromium's ends."""
+    """Return this process's writing and reading ends of two pipes, and Chromium's ends."""
     theirs, write = os.pipe()
     read, answers = os.pipe()
-    # Duplicate them to numbers that do not collide with descriptors 3 and 4.
+    # Duplicate Chromium's ends to numbers that do not collide with descriptors 3 and 4.
     ends = tuple(fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs, answers))
     os.close(theirs)
     os.close(answers)
@@ -116,7 +116,7 @@ class Browser:
         return result
 
     def loading(self, action: Callable[[], object]) -> None:
-        """Perform an action, and wait until the page that it leads to has loaded."""
+        """Perform an action, and wait until the resulting page has loaded."""
         before, until = self._loaded, time.monotonic() + LIMIT
         action()
         while self._loaded == before:
@@ -127,7 +127,7 @@ class Browser:
         self.loading(lambda: self.call("Page.navigate", url=address))
 
     def size(self, width: int, height: int, phone: bool = False, dark: bool = False) -> None:
-        """Set the size of the window, and whether it is a phone's."""
+        """Set the size of the window and whether it emulates a phone."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -158,7 +158,7 @@ class Browser:
         return found
 
     def click(self, selector: str) -> None:
-        """Click on the middle of the first element that matches a selector, as a mouse does."""
+        """Click on the center of the first element that matches a selector, as a mouse does."""
         place = self.js(
             f"(() => {{ const found = document.querySelector({json.dumps(selector)});"
             "found.scrollIntoView({block: 'center'});"
@@ -184,10 +184,10 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **words)
 
     def type(self, text: str) -> None:
-        """Type a text into the focused element."""
+        """Type text into the focused element."""
         self.call("Input.insertText", text=text)
 
     def picture(self, path: Path, whole: bool = False) -> None:
-        """Save a picture of the visible part, or of the whole page."""
+        """Save a picture of the visible part or of the entire page."""
         found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(found["data"]))

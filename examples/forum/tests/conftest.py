@@ -1,4 +1,4 @@
-"""Fixtures: a new forum for each test, served to one browser for all tests."""
+"""Fixtures: a new forum for each test, and one browser for all tests."""
 
 import sys
 import tempfile
@@ -38,7 +38,7 @@ def forum(url: str) -> Iterator[Forum]:
 
 @pytest.fixture
 def site(forum: Forum, url: str) -> Iterator[str]:
-    """Yield the address at which the forum is served."""
+    """Yield the URL at which the forum is served."""
     assert forum.is_there()
     server = make_server("127.0.0.1", 0, create_app(url), threaded=True)
     thread = threading.Thread(target=server.serve_forever)
@@ -54,7 +54,8 @@ def chromium() -> Iterator[Browser]:
     """Yield a running browser."""
     if BINARY is None:
         pytest.skip("chromium is not installed: pages are not rendered")
-    # Chromium's child processes may still write there for a moment after it has exited.
+    # Ignore errors, because Chromium's child processes may still write there briefly after it has
+    # exited.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         running = Browser(Path(profile))
         yield running

@@ -1,4 +1,4 @@
-"""Tests the forum in a browser: with a mouse, by keyboard, on a phone."""
+"""Tests the forum in a browser: with a mouse, with the keyboard, on a phone."""
 
 from boards import BOARDS, Forum, View
 from browser import Browser
@@ -8,7 +8,7 @@ PHONE = (390, 844)
 
 
 def shown(browser: Browser) -> list[str]:
-    """Return the titles on a page."""
+    """Return the thread titles on a page."""
     return browser.texts(".threads:last-of-type .title")
 
 
@@ -129,7 +129,8 @@ def test_nothing_is_too_wide_or_too_small_for_a_phone(site: str, browser: Browse
     for address in ("/", "/help/", "/help/?page=60", f"/help/{number}", "/help/new", "/none/x"):
         browser.go(f"{site}{address}")
         assert browser.js("document.documentElement.scrollWidth") <= PHONE[0], address
-        # Touch targets are at least 44 pixels high; links within text may be as high as the text.
+        # Touch targets must be at least 44 pixels high. Links within text may be as high as the
+        # text.
         small = browser.js(
             "[...document.querySelectorAll('nav a, button, summary, input, textarea')]"
             ".map((each) => [each.getBoundingClientRect(), each.outerHTML])"
@@ -137,4 +138,4 @@ def test_nothing_is_too_wide_or_too_small_for_a_phone(site: str, browser: Browse
             ".map(([box, html]) => `${box.width}x${box.height} ${html}`)"
         )
         assert small == [], address
-    browser.errors.clear()  # the error about the missing page
+    browser.errors.clear()  # the error about the missing page is expected

@@ -1,5 +1,5 @@
-//! A web service whose processes share a cache of profiles: in shared memory on one machine, or on
-//! a server for several. Only the URL decides which.
+//! A web service whose processes share a cache of profiles, in shared memory on one machine, or on
+//! a server for several machines. The URL alone decides where the cache is.
 //!
 //! ```text
 //! cargo run -p undercroft-example-service -- undercroft://profiles 127.0.0.1:8080
@@ -22,7 +22,7 @@ use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use undercroft::{Cache, CacheExt, Error, Event, SetOptions};
 
-/// The time for which a profile is cached.
+/// The duration for which a profile is cached.
 const KEPT: Duration = Duration::from_secs(60);
 /// The channel on which the names of changed profiles are published.
 const CHANGES: &[u8] = b"profiles:changes";
@@ -73,7 +73,7 @@ async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Streams the names of profiles as any process removes them.
+/// Streams the names of the profiles that any process removes.
 async fn changes(
     State(cache): State<Arc<dyn Cache>>,
 ) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Failure> {
@@ -85,7 +85,7 @@ async fn changes(
         }
         // Messages were lost, so the listener must fetch everything again.
         Ok(Event::Lost(_)) => Some(Ok(sse::Event::default().event("lost").data(""))),
-        // The connection is lost; the next poll reconnects.
+        // Skip the error of a lost connection, because the next poll reconnects.
         Err(_) => None,
     });
     Ok(Sse::new(events))
@@ -106,7 +106,7 @@ fn find_out(name: String) -> Profile {
     }
 }
 
-/// An error of the cache as a response.
+/// An error of the cache that is returned as a response.
 struct Failure(Error);
 
 impl From<Error> for Failure {
@@ -119,7 +119,7 @@ impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Failure(error) = self;
         let status = match error.is_connection() || error.is_timeout() {
-            // The request may succeed later.
+            // Report these errors as temporary, because the request may succeed later.
             true => StatusCode::SERVICE_UNAVAILABLE,
             false => StatusCode::INTERNAL_SERVER_ERROR,
         };

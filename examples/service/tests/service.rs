@@ -1,4 +1,4 @@
-//! Tests the service on a store shared by two processes, and on an unreachable server.
+//! Tests the service on a store that two processes share, and on an unreachable server.
 
 use axum::Router;
 use axum::body::{Body, to_bytes};

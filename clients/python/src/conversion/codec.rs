@@ -17,7 +17,7 @@ pub(crate) struct Codec {
     pub(crate) utf8: bool,
     /// Whether strings in replies become `str`.
     pub(crate) decode: bool,
-    /// Which exceptions errors become.
+    /// The family of exceptions that errors become.
     pub(crate) raises: Raises,
 }
 
@@ -55,7 +55,7 @@ impl Codec {
                 let mut length = 0;
                 let text = ffi::PyUnicode_AsUTF8AndSize(object, &mut length);
                 if text.is_null() {
-                    // UTF-8 cannot encode this text, so the client's error handler decides.
+                    // UTF-8 cannot encode this string, so the client's error handler decides.
                     ffi::PyErr_Clear();
                     return None;
                 }
@@ -90,7 +90,7 @@ impl Codec {
     }
 }
 
-/// Returns the value of an exact `int` that fits in 64 bits, or None for any other object,
+/// Returns the value of an exact `int` that fits into 64 bits, or None for any other object,
 /// including `bool`.
 ///
 /// # Safety

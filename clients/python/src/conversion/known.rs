@@ -1,5 +1,5 @@
-//! The tables with which `undercroft.Objects` stores bytes and arrays without running Python code:
-//! the heads of arrays by type and shape, the descriptions that heads contain, and ids.
+//! Tables with which `undercroft.Objects` stores bytes and arrays without running Python code: the
+//! heads of arrays by type and shape, the descriptions that heads contain, and ids.
 //! `undercroft.objects` adds new entries.
 
 use pyo3::ffi;
@@ -15,14 +15,14 @@ use crate::threads::gil_cell::GilCell;
 const MAGIC: [u8; 3] = *b"\xc1UO";
 /// The head of a bytes object, which has no description.
 pub(crate) const BYTES_HEAD: [u8; 8] = *b"\xc1UOb\0\0\0\0";
-/// Maximum length in bytes of a head that is looked up.
+/// The maximum length in bytes of a head that is looked up.
 const HEAD_MAX: usize = 1024;
 
-/// numpy's array class, set when the first array is stored or read.
+/// NumPy's array class, set when the first array is stored or read.
 static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-/// The head of an array by its type and shape.
+/// Maps an array's type and shape to its head.
 static HEADS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-/// The shape, the type and the start and end offsets of an array's data by the array's head.
+/// Maps an array's head to its shape, its type, and the start and end offsets of its data.
 static SHAPES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 static IDS: PyOnceLock<GilCell<Ids>> = PyOnceLock::new();
 
@@ -33,7 +33,7 @@ struct Ids {
     next: u64,
 }
 
-/// Returns an object's key, which is the prefix and a new id, and the offset of the id.
+/// Returns an object's key, which consists of the prefix and a new id, and the offset of the id.
 pub(crate) fn new_key(py: Python<'_>, prefix: &[u8]) -> (SmallVec<[u8; 64]>, usize) {
     let mut key = SmallVec::from_slice(prefix);
     let ids = IDS.get_or_init(py, || GilCell::new(Ids::default()));
@@ -60,21 +60,21 @@ fn new_id(py: Python<'_>) -> Bound<'_, PyBytes> {
 
 /// Set the prefix of ids, which must be unique to this process.
 ///
-/// A forked child calls this function again.
+/// A forked child must call this function again.
 #[pyfunction]
 fn begin_ids(py: Python<'_>, start: Vec<u8>) {
     let ids = IDS.get_or_init(py, || GilCell::new(Ids::default()));
     ids.with(py, |ids| *ids = Ids { start, next: 0 });
 }
 
-/// Register numpy's array class.
+/// Register NumPy's array class.
 #[pyfunction]
 fn know_arrays(class: &Bound<'_, PyType>) {
     let _ = NDARRAY.set(class.py(), class.clone().unbind());
 }
 
 /// Returns the head of an array, or None if the value is not an array or its type and shape are
-/// new.
+/// unknown.
 pub(crate) fn head_of_array<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
@@ -95,7 +95,7 @@ pub(crate) fn head_of_array<'py>(
 }
 
 /// Returns the stored array as a read-only view of `owner`, which provides the bytes. Returns None
-/// if the bytes are not an array, are damaged, or have a type and shape not seen before.
+/// if the bytes are not an array, are damaged, or have an unknown type and shape.
 pub(crate) fn array_of<'py>(
     py: Python<'py>,
     bytes: &[u8],
@@ -132,7 +132,7 @@ pub(crate) fn array_of<'py>(
     Ok(Some(array))
 }
 
-/// Whether a value is exactly a `bytes` or a `bytearray`, whose buffer is stored unchanged.
+/// Whether a value is exactly a `bytes` or a `bytearray` object, whose buffer is stored unchanged.
 pub(crate) fn is_bytes(value: &Bound<'_, PyAny>) -> bool {
     // SAFETY: the thread is attached, and the reference keeps the object alive.
     unsafe {

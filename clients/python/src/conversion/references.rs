@@ -1,15 +1,15 @@
-//! References to objects that must outlive a wait.
+//! Owns references to objects during a wait.
 
 use pyo3::ffi;
 use smallvec::SmallVec;
 
-/// Keeps objects alive while their bytes are in use. Other threads may run meanwhile and change the
-/// list or dictionary that the objects came from.
+/// Keeps objects alive while their bytes are in use. Other threads may meanwhile run and change the
+/// list or dictionary that contained the objects.
 #[derive(Default)]
 pub(crate) struct References(SmallVec<[*mut ffi::PyObject; 16]>);
 
 impl References {
-    /// Keeps an object alive.
+    /// Keeps an object alive until this value is dropped.
     ///
     /// # Safety
     /// `object` must be valid, and the thread must be attached both now and when this value is
@@ -29,7 +29,8 @@ impl References {
 impl Drop for References {
     fn drop(&mut self) {
         for &object in &self.0 {
-            // SAFETY: `keep` made each of these references, or `take` took ownership of it.
+            // SAFETY: this value owns each of these references, because `keep` created it or `take`
+            // took it over.
             unsafe { ffi::Py_DECREF(object) };
         }
     }

@@ -1,5 +1,5 @@
-//! Replies as Python objects, either in the shapes of RESP2 that redis-py's response callbacks
-//! expect or directly as a method's result.
+//! Builds Python objects from replies, either in the shapes of RESP2 that redis-py's response
+//! callbacks expect or directly as a method's result.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
@@ -18,7 +18,7 @@ pub(crate) struct Objects<'py, 'c> {
     py: Python<'py>,
     codec: &'c Codec,
     decode: bool,
-    /// The shape of the result.
+    /// The shape that the result gets.
     shape: Shape,
     /// The shapes of the replies in a list of replies.
     each: Option<&'c [Shape]>,
@@ -29,7 +29,7 @@ pub(crate) struct Objects<'py, 'c> {
     outcome: Option<PyResult<Answer<'py>>>,
 }
 
-/// A list, dictionary or set that is not complete yet.
+/// A list, dictionary or set that is still incomplete.
 struct Open<'py> {
     made: Bound<'py, PyAny>,
     kind: Kind<'py>,
@@ -38,15 +38,15 @@ struct Open<'py> {
     length: usize,
 }
 
-/// The kind of a collection.
+/// The type of a collection and its state.
 enum Kind<'py> {
     List,
     /// A list of numbers.
     Floats,
     Set,
-    /// A dictionary from alternating names and values, with the name that has no value yet.
+    /// A dictionary from alternating names and values, with a name whose value is pending.
     Dict(Option<Bound<'py, PyAny>>),
-    /// Pairs from alternating members and scores, with the member that has no score yet.
+    /// Pairs from alternating members and scores, with a member whose score is pending.
     Pairs(Option<Bound<'py, PyAny>>),
 }
 
@@ -183,17 +183,17 @@ impl<'py, 'c> Objects<'py, 'c> {
         self
     }
 
-    /// Returns the index of the first error in the list of replies, if there is one.
+    /// Returns the index of the first error in the list of replies, or None.
     pub(crate) fn failed(&self) -> Option<usize> {
         self.failed
     }
 
-    /// Returns which exceptions errors become.
+    /// Returns the family of exceptions that errors become.
     pub(crate) fn raises(&self) -> Raises {
         self.codec.raises
     }
 
-    /// Returns the reply, or `None` if the command wrote none.
+    /// Returns the reply, or `None` if the command wrote no reply.
     pub(crate) fn finish(&mut self) -> PyResult<Answer<'py>> {
         self.outcome
             .take()
@@ -226,7 +226,8 @@ impl<'py, 'c> Objects<'py, 'c> {
         loop {
             let whole = match value {
                 Ok(whole) => whole,
-                // The first failure is the outcome, regardless of what is written after it.
+                // Keep the first failure as the outcome, regardless of what the command writes
+                // afterwards.
                 Err(error) => {
                     if !matches!(self.outcome, Some(Err(_))) {
                         self.outcome = Some(Err(error));
@@ -284,7 +285,7 @@ impl<'py, 'c> Objects<'py, 'c> {
 impl Reply for Objects<'_, '_> {
     fn simple(&mut self, text: &str) {
         match self.next_shape() {
-            // Only the comparison is needed, so make no string object.
+            // Compare without creating a string object.
             Some(Shape::Ok | Shape::OkOrNone) => self.place(Ok(truth(self.py, text == "OK"))),
             _ => self.string(text.as_bytes()),
         }

@@ -1,8 +1,8 @@
 //! Converts replies to the results of redis-py's methods.
 //!
-//! redis-py converts each command's reply with a callback. The standard callbacks are recognized by
-//! identity and replaced by native code. Python calls any other callback, such as one that the
-//! program set.
+//! redis-py converts each command's reply with a callback. This module recognizes the standard
+//! callbacks by identity and replaces them with native code. Python calls any other callback, such
+//! as a callback that the program set.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,10 +10,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PySet, PyString};
 use smallvec::SmallVec;
 
-/// The result that a reply becomes.
+/// The form of the result to which a reply is converted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// The unchanged reply.
+    /// The reply itself, unchanged.
     Reply,
     /// The truth value of the reply.
     Truth,
@@ -36,27 +36,28 @@ pub(crate) enum Shape {
 /// A recognized redis-py callback.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Takes no options and makes this shape.
+    /// Accepts no options and converts to this shape.
     Plain(Shape),
-    /// Makes pairs of members and scores if `withscores` is set.
+    /// Returns pairs of members and scores if `withscores` is set.
     ScorePairs,
-    /// Always makes pairs of members and scores.
+    /// Always returns pairs of members and scores.
     PopPairs,
     /// Converts the reply to a number if `as_score` is set.
     Added,
-    /// Converts the score next to a rank to a number if `withscore` is set.
+    /// Converts the score that follows a rank to a number if `withscore` is set.
     Rank,
-    /// Returns the old value if `get` is set, and otherwise whether the reply is `OK`.
+    /// Returns the old value if `get` is set, otherwise whether the reply is `OK`.
     SetResult,
 }
 
 impl Shape {
-    /// Whether the result has numbers, so that floating point replies need not become text first.
+    /// Whether the result contains numbers, so that floating-point replies need no conversion to
+    /// text.
     pub(crate) fn takes_numbers(self) -> bool {
         matches!(self, Shape::Float | Shape::Floats | Shape::Pairs)
     }
 
-    /// Shapes a reply that is a string, a number or null. For other replies, see
+    /// Converts a reply that is a string, a number or null. For other replies, see
     /// [`shaped`](crate::conversion::reply::shaped).
     #[inline]
     pub(crate) fn of_one<'py>(self, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -86,7 +87,7 @@ fn is_ok(reply: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Converts a number or its text to a `float`. None stays None.
+/// Converts a number or its text to a `float`. None remains None.
 pub(crate) fn number(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     if reply.is_none() || reply.is_exact_instance_of::<PyFloat>() {
         return Ok(reply);
@@ -96,15 +97,15 @@ pub(crate) fn number(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     unsafe { Bound::from_owned_ptr_or_err(reply.py(), ffi::PyNumber_Float(reply.as_ptr())) }
 }
 
-/// The recognized redis-py callbacks. The references keep each function's address from being
-/// reused.
+/// The recognized redis-py callbacks. The references prevent another function from reusing a
+/// callback's address.
 static KNOWN: PyOnceLock<Vec<(Py<PyAny>, Known)>> = PyOnceLock::new();
 
-/// Register redis-py's own response callbacks, by command, so that native code can replace them.
+/// Register redis-py's response callbacks by command, so that native code can replace them.
 ///
 /// Call this function when the package is imported, before the program can change the dictionary.
-/// Registering the callbacks now spares later calls from running Python code inside native frames.
-/// A thread that ran such code at interpreter shutdown would unwind through those frames.
+/// After that, later calls need not run Python code inside native frames. A thread that runs such
+/// code at interpreter shutdown unwinds through those frames.
 #[pyfunction]
 pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
     let mut known: Vec<(Py<PyAny>, Known)> = Vec::new();
@@ -133,11 +134,11 @@ pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
     Ok(())
 }
 
-/// A command's reply options, without those that every command may have.
+/// A command's reply options, without those that every command accepts.
 type Options<'py> = SmallVec<[(Bound<'py, PyString>, Bound<'py, PyAny>); 2]>;
 
-/// Returns the options that are passed to the callback. All other options affect the request or the
-/// decoding, not the result.
+/// Returns the options that are passed to the callback. All other options affect only the request
+/// or the decoding.
 fn told<'py>(options: &Bound<'py, PyDict>) -> PyResult<Options<'py>> {
     let mut told = Options::new();
     for (name, value) in options.iter() {
@@ -156,11 +157,10 @@ fn option<'a, 'py>(options: &'a Options<'py>, name: &str) -> Option<&'a Bound<'p
 }
 
 impl Known {
-    /// Returns the shape that the callback makes with these options, or None if the callback must
-    /// be called.
+    /// Returns the shape to which the callback converts with these options, or None if the callback
+    /// must be called.
     fn shape(self, options: &Options<'_>) -> PyResult<Option<Shape>> {
-        // Only an exact `bool` is tested here: the truth of other objects may depend on Python
-        // code.
+        // Test only an exact `bool`, because the truth of other objects may depend on Python code.
         let asked = |name| match option(options, name) {
             Some(value) if value.is_exact_instance_of::<PyBool>() => value.is_truthy().map(Some),
             Some(value) => Ok(value.is_none().then_some(false)),
@@ -171,7 +171,8 @@ impl Known {
             None => true,
         };
         let name = match self {
-            // Any option is passed to the callback, which may raise an error for it.
+            // Call the callback if any option is given, because it may raise an error for the
+            // option.
             Known::Plain(shape) => return Ok(options.is_empty().then_some(shape)),
             Known::PopPairs => return Ok(casts_plainly().then_some(Shape::Pairs)),
             Known::ScorePairs => "withscores",
@@ -199,8 +200,8 @@ pub(crate) fn of_command<'py>(
         return Ok(None);
     };
     let Some(function) = callbacks.get_item(text)? else {
-        // redis-py writes names in capitals, but its dictionary ignores case: Python must look up a
-        // name with lowercase letters.
+        // redis-py writes names in upper case, but its dictionary ignores case. Python must
+        // therefore look up a name with lowercase letters.
         let is_small = text.to_cow()?.bytes().any(|byte| byte.is_ascii_lowercase());
         return Ok((!is_small).then_some(Shape::Reply));
     };

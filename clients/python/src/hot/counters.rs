@@ -1,4 +1,4 @@
-//! The methods `incr`, `incrby`, `decr` and `decrby`.
+//! Implements the methods `incr`, `incrby`, `decr` and `decrby`.
 
 use crate::conversion::codec;
 use crate::hot::Hot;

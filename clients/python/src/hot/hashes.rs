@@ -1,4 +1,4 @@
-//! The methods `hget` and `hset`.
+//! Implements the methods `hget` and `hset`.
 
 use crate::conversion::codec;
 use crate::hot::Hot;

@@ -1,4 +1,4 @@
-//! The methods `delete`, `exists`, `expire` and `ttl`.
+//! Implements the methods `delete`, `exists`, `expire` and `ttl`.
 
 use pyo3::ffi;
 use smallvec::SmallVec;
@@ -61,7 +61,7 @@ impl Hot for Expire {
         let seconds = call.integer(time)?;
         let shared = call.enter()?;
         let now = shared.store.now() as i64;
-        // Redis replies with an error if the expiry time overflows.
+        // Use the general command if the expiry time overflows, because it returns Redis' error.
         let at = seconds
             .checked_mul(1000)
             .and_then(|milliseconds| milliseconds.checked_add(now))
@@ -85,7 +85,7 @@ impl Hot for Ttl {
         let seconds = match shared.store.expiry(call.database(), name) {
             Ok(None) => -2,
             Ok(Some(None)) => -1,
-            // Rounded to the nearest second, as in Redis.
+            // Round to the nearest second, as Redis does.
             Ok(Some(Some(at))) => {
                 let left = at.saturating_sub(shared.store.now());
                 (left.saturating_add(500) / 1000) as i64

@@ -1,4 +1,4 @@
-//! The most frequently called list methods.
+//! Implements the most frequently called list methods.
 
 use std::cell::Cell;
 use std::ptr;
@@ -17,13 +17,13 @@ use crate::hot::{Hot, Taking};
 use crate::methods::fastcall::{Call, Miss, Outcome, made};
 use crate::methods::row::is_none;
 
-/// Up to this many values are pushed without an allocation.
+/// The maximum number of values that are pushed without an allocation.
 const FEW: usize = 16;
-/// Maximum capacity in bytes of a buffer that is kept for the next call.
+/// The maximum capacity in bytes of a buffer that is retained for the next call.
 const KEPT: usize = 64 * 1024;
 
 thread_local! {
-    /// This thread's buffer, which holds items until they become objects.
+    /// This thread's buffer, which contains items until they are converted to objects.
     static ITEMS: Cell<Ranges> = const { Cell::new(Ranges::new()) };
 }
 
@@ -84,7 +84,7 @@ fn push(call: &Call<'_, '_>, end: End) -> Outcome {
     }
 }
 
-/// Pops items. The items are recorded in `taken` as bytes before the result objects are made.
+/// Pops items, and records them in `taken` as bytes before it creates the result objects.
 #[inline(always)]
 fn pop<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>, end: End) -> Outcome {
     let (name, count) = match *call.unnamed()? {

@@ -1,12 +1,12 @@
-//! The hot methods: the most frequently called methods as typed engine calls, tried before the rows
-//! of the method table.
+//! The hot methods: the most frequently called methods, as typed engine calls. They are tried
+//! before the rows of the method table.
 //!
 //! - `counters`: `incr`, `incrby`, `decr` and `decrby`.
 //! - `hashes`: `hget` and `hset`.
 //! - `keys`: `delete`, `exists`, `expire` and `ttl`.
 //! - `lists`: the most frequently called list methods.
 //! - `multi_key`: `mget` and `mset`.
-//! - `pops`: methods that take a string or a member out of the store.
+//! - `pops`: methods that remove a string or a member from the store.
 //! - `sets`: `sadd` and `sismember`.
 //! - `streams`: the most frequently called stream methods. They fall back to redis-py's methods,
 //!   not to table rows.
@@ -29,14 +29,14 @@ pub(crate) mod strings;
 
 pub(crate) use keys::items;
 
-/// A typed call, which leaves unusual arguments to the table row of the same method.
+/// A typed call. It leaves unusual arguments to the table row of the same method.
 pub(crate) trait Hot {
     /// Makes the call.
     fn call(call: &Call<'_, '_>) -> Outcome;
 }
 
-/// A typed call that takes elements out of the store.
+/// A typed call that removes elements from the store.
 pub(crate) trait Taking {
-    /// Makes the call and records what it took in `taken`.
+    /// Makes the call and records the removed elements in `taken`.
     fn take<'py>(call: &Call<'_, 'py>, taken: &Bound<'py, PyList>) -> Outcome;
 }

@@ -1,4 +1,4 @@
-//! The methods `mget` and `mset`.
+//! Implements the methods `mget` and `mset`.
 
 use std::ptr;
 
@@ -14,7 +14,7 @@ use crate::execute::Argument;
 use crate::hot::Hot;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 
-/// Up to this many keys are handled without an allocation.
+/// The maximum number of keys that are handled without an allocation.
 const FEW: usize = 16;
 
 pub(crate) struct Mget;
@@ -89,8 +89,8 @@ impl Hot for Mset {
         let mut references = References::default();
         let mut given: SmallVec<[(&[u8], Argument<'_>); FEW]> = SmallVec::new();
         let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the mapping is a valid object. No other thread runs while the dictionary is
-        // walked, and the references keep its contents alive afterwards.
+        // SAFETY: the mapping is a valid object. No other thread runs during the iteration, and the
+        // references keep the dictionary's contents alive afterwards.
         unsafe {
             if ffi::PyDict_CheckExact(mapping) == 0 {
                 return Err(Miss::UNUSUAL);

@@ -1,5 +1,5 @@
-//! The methods that take one string or one member out of the store: `getdel`, `getset`, `spop`,
-//! `zpopmin` and `zpopmax`.
+//! Implements the methods that remove one string or one member from the store: `getdel`, `getset`,
+//! `spop`, `zpopmin` and `zpopmax`.
 
 use std::cell::Cell;
 use std::ptr;
@@ -17,15 +17,15 @@ use crate::hot::Taking;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 use crate::methods::row::is_none;
 
-/// Maximum capacity in bytes of a buffer that is kept for the next call.
+/// The maximum capacity in bytes of a buffer that is retained for the next call.
 const KEPT: usize = 64 * 1024;
 
 thread_local! {
-    /// This thread's buffer, which holds a string until it becomes an object.
+    /// This thread's buffer, which contains a string until it is converted to an object.
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Takes a string with `take`, whose results are those of
+/// Removes a string with `take`, whose results are those of
 /// [`Access::take_string`](undercroft_engine::Access::take_string).
 #[inline(always)]
 fn take_string<'py>(
@@ -48,8 +48,8 @@ fn take_string<'py>(
     outcome
 }
 
-/// Returns the result of a call that took a string. The string is first recorded in `taken`, with
-/// its expiry time if it had one.
+/// Returns the result of a call that removed a string. The string is first recorded in `taken`,
+/// with its expiry time if it had one.
 #[inline(always)]
 fn keep_text<'py>(
     call: &Call<'_, 'py>,
@@ -68,13 +68,13 @@ fn keep_text<'py>(
         false => pair(call.py, raw, codec::number(call.py, at as i64)),
     };
     let pair = call.keep_raw(shared, taken, pair, (words, lost))?;
-    // SAFETY: the thread is attached, and this call owns the reference. The list has its own
+    // SAFETY: the thread is attached, and this call owns the reference. The list owns a separate
     // reference.
     unsafe { ffi::Py_DECREF(pair) };
     call.string(text)
 }
 
-/// Returns the recorded object if the client returns bytes, or else the result of `decoded`.
+/// Returns the recorded object if the client returns bytes, otherwise the result of `decoded`.
 #[inline(always)]
 fn result(
     call: &Call<'_, '_>,
@@ -90,14 +90,14 @@ fn result(
 }
 
 /// Returns a tuple of two objects, taking ownership of their references. Returns null with an
-/// exception set if either is null or memory runs out.
+/// exception set if either object is null or memory runs out.
 fn pair(
     _: Python<'_>,
     first: *mut ffi::PyObject,
     second: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: the thread is attached. The tuple takes its own references, and null pointers are
-    // checked for.
+    // SAFETY: the thread is attached. The tuple creates its own references, and null pointers are
+    // checked before use.
     unsafe {
         let pair = match first.is_null() || second.is_null() {
             true => ptr::null_mut(),
@@ -138,8 +138,8 @@ impl Taking for Getset {
     }
 }
 
-/// Returns the only argument of a call that takes a single element. A call with a count is left to
-/// the table row.
+/// Returns the only argument of a call that removes a single element. A call with a count is left
+/// to the table row.
 #[inline(always)]
 fn one<'a>(call: &Call<'a, '_>) -> Result<&'a [u8], Miss> {
     match *call.unnamed()? {
@@ -210,7 +210,8 @@ fn float(_: Python<'_>, value: f64) -> *mut ffi::PyObject {
     unsafe { ffi::PyFloat_FromDouble(value) }
 }
 
-/// Returns a list with the pair, taking ownership of its reference, or an empty list for null.
+/// Returns a list that contains the pair, or an empty list for null. Takes ownership of the pair's
+/// reference.
 fn pairs(pair: *mut ffi::PyObject) -> Outcome {
     // SAFETY: the thread is attached. The list is new, the index is below its length, and the list
     // takes ownership of the reference.

@@ -1,4 +1,4 @@
-//! The methods `sadd` and `sismember`.
+//! Implements the methods `sadd` and `sismember`.
 
 use crate::conversion::codec;
 use crate::hot::Hot;

@@ -1,4 +1,4 @@
-//! The most frequently called stream methods.
+//! Implements the most frequently called stream methods.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -25,15 +25,15 @@ use crate::methods::fastcall::{Call, Miss, Outcome, made};
 use crate::methods::row::{Word, is_none, pairs, truth};
 use crate::taken;
 
-/// Maximum size in bytes of an entry. Longer entries are left to redis-py's method.
+/// The maximum size in bytes of an entry. Longer entries are left to redis-py's method.
 const ENTRY_MAX: usize = 1 << 20;
-/// Maximum capacity in bytes of a buffer that is kept for the next call.
+/// The maximum capacity in bytes of a buffer that is retained for the next call.
 const KEPT: usize = 64 * 1024;
 
 type Object = *mut ffi::PyObject;
 
 thread_local! {
-    /// This thread's buffer, which holds entries until they become objects.
+    /// This thread's buffer, which contains entries until they are converted to objects.
     static ENTRIES: Cell<StreamEntries> = const { Cell::new(StreamEntries::new()) };
 }
 
@@ -48,7 +48,8 @@ fn with_entries(body: impl FnOnce(&mut StreamEntries) -> Outcome) -> Outcome {
     outcome
 }
 
-/// Returns a call's arguments in the order of `names`. Other arguments make the call unusual.
+/// Returns a call's arguments in the order of `names`. Arguments with other names make the call
+/// unusual.
 #[inline(always)]
 fn arguments<const N: usize>(
     call: &Call<'_, '_>,
@@ -74,13 +75,13 @@ fn arguments<const N: usize>(
     Ok(found)
 }
 
-/// Returns an argument that was given and is not `None`.
+/// Returns the argument if it was passed and is not `None`.
 #[inline(always)]
 fn told(argument: Option<Object>) -> Option<Object> {
     argument.filter(|&argument| !is_none(argument))
 }
 
-/// Returns the maximum number of entries, at least 1, or no limit if none was given.
+/// Returns the maximum number of entries, at least 1, or no limit if the argument is missing.
 #[inline(always)]
 fn count(call: &Call<'_, '_>, argument: Option<Object>) -> Result<u64, Miss> {
     match told(argument) {
@@ -92,7 +93,7 @@ fn count(call: &Call<'_, '_>, argument: Option<Object>) -> Result<u64, Miss> {
     }
 }
 
-/// Parses plain decimal digits. Returns None for any form that Redis might parse differently.
+/// Parses plain decimal digits. Returns None for any text that Redis might parse differently.
 #[inline]
 fn number(digits: &[u8]) -> Option<u64> {
     let mut value = 0_u64;
@@ -108,7 +109,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Parses a stream id, with `missing` as the sequence number if the text has none.
+/// Parses a stream id. If the text has no sequence number, uses `missing`.
 #[inline]
 fn id_of_text(text: &[u8], missing: u64) -> Option<StreamId> {
     match text.iter().position(|&byte| byte == b'-') {
@@ -191,7 +192,7 @@ fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py,
     let list = owned(py, unsafe {
         ffi::PyList_New(entries.len() as ffi::Py_ssize_t)
     })?;
-    // Entries usually repeat field names, so reuse the previous entry's name objects.
+    // Reuse the previous entry's name objects, because entries usually repeat field names.
     let mut names: SmallVec<[(&[u8], Bound<'py, PyAny>); FEW]> = SmallVec::new();
     for index in 0..entries.len() {
         // SAFETY: the thread is attached.
@@ -235,9 +236,9 @@ fn read(call: &Call<'_, '_>, name: &[u8], entries: &StreamEntries) -> Outcome {
     }
 }
 
-/// Returns None for a call that does not wait for entries, and otherwise the timeout, which is None
-/// for a wait without limit. The call is unusual if redis-py rejects the timeout or the client
-/// hurries.
+/// Returns None for a call that does not wait for entries. Otherwise returns the timeout, which is
+/// None for an unlimited wait. The call is unusual if redis-py rejects the timeout or the client is
+/// hurried.
 #[inline(always)]
 fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Duration>>, Miss> {
     let Some(block) = told(block) else {
@@ -251,8 +252,8 @@ fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Dur
     }
 }
 
-/// Waits for entries if the call blocks, and returns an empty list otherwise or on timeout. `words`
-/// are the stream's name and the words that select its entries.
+/// Waits for entries if the call blocks. Returns an empty list on timeout, or if the call does not
+/// block. `words` are the stream's name and the words that select its entries.
 #[cold]
 #[inline(never)]
 fn waited_for(
@@ -386,7 +387,7 @@ impl Hot for Xadd {
         match added {
             Ok(AddedEntry::Added(id)) => call.string(id.text().as_bytes()),
             Ok(AddedEntry::Missing) => Ok(codec::none(call.py)),
-            // Nothing was changed. The general command reports the error.
+            // Nothing was changed, so the general command can run and report the error.
             Ok(AddedEntry::Exhausted | AddedEntry::NotBehind) => Err(Miss::UNUSUAL),
             Err(error) => Err(call.failed(&shared, error)),
         }
@@ -561,7 +562,7 @@ impl Taking for Xreadgroup {
         with_entries(|entries| {
             let (store, database) = (&shared.store, call.database());
             match store.stream_deliver(database, name, &delivery, entries) {
-                // The general command reports that the group does not exist.
+                // Run the general command, which reports that the group does not exist.
                 Ok(false) => Err(Miss::UNUSUAL),
                 Ok(true) if entries.is_empty() => {
                     let take = Take::Deliver {

@@ -1,4 +1,4 @@
-//! The methods `get` and `set`.
+//! Implements the methods `get` and `set`.
 
 use std::mem::{self, MaybeUninit};
 use std::ptr;
@@ -14,9 +14,9 @@ use crate::hot::Hot;
 use crate::methods::fastcall::{Call, Miss, Outcome};
 use crate::methods::row::{is_none, truth};
 
-/// Maximum length in bytes of a value that is copied through the stack.
+/// The maximum length in bytes of a value that is copied through the stack.
 const SMALL: usize = 256;
-/// How often a buffer of exact length is allocated for a value whose length keeps changing.
+/// The maximum number of exact buffers allocated for a value whose length keeps changing.
 const TRIES: u32 = 3;
 
 pub(crate) struct Get;
@@ -36,9 +36,9 @@ impl Hot for Get {
     }
 }
 
-/// The value that `get` reads. A long value is copied once, directly into the result object. The
-/// first read finds its length, the object is allocated between reads, and the second read fills
-/// it: a read must not call into Python.
+/// The value that `get` reads. A long value is copied once, directly into the result object. A read
+/// must not call into Python, so the first read finds the value's length, the object is allocated,
+/// and a second read fills it.
 struct Value<'c, 'a, 'py> {
     call: &'c Call<'a, 'py>,
     /// The bytes of a short value.
@@ -47,21 +47,21 @@ struct Value<'c, 'a, 'py> {
     length: usize,
     kept: Kept,
     place: Place<'py>,
-    /// How many buffers were allocated.
+    /// The number of buffers allocated so far.
     tries: u32,
     failed: Option<Miss>,
 }
 
-/// Which buffer holds the value.
+/// The buffer that contains the value.
 #[derive(Clone, Copy)]
 enum Kept {
     Small,
     Placed,
-    /// No buffer of the right length was available.
+    /// No buffer has the right length.
     Nowhere,
 }
 
-/// The buffer for a long value.
+/// The kind of buffer for a long value.
 enum Place<'py> {
     None,
     /// A result object of the right length, not yet visible to other code.
@@ -238,7 +238,7 @@ impl Hot for Set {
     }
 }
 
-/// Runs SET with the options ex, px, nx and xx, given by name as exact `int` and `bool` objects.
+/// Runs SET with the options ex, px, nx and xx, passed by name as exact `int` and `bool` objects.
 /// Other options are left to the table row.
 fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
     let shared = call.enter()?;

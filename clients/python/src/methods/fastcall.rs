@@ -1,8 +1,8 @@
 //! Methods as fast as the interpreter's own: one C function for each method, called with an array
 //! of arguments.
 //!
-//! A method handles exact `bytes`, `str` and `int` objects and the common options. For anything
-//! else it calls the next method of the same name in the class's resolution order with the same
+//! A method handles exact `bytes`, `str` and `int` objects and the common options. For any other
+//! argument it calls the next method of the same name in the class's resolution order with the same
 //! arguments. That method is redis-py's, so redis-py handles unusual arguments and reports their
 //! errors. A class without such a method (`undercroft.Store`) raises a `TypeError`.
 
@@ -29,12 +29,12 @@ use crate::execute::{Argument, encode_any};
 pub(crate) struct Call<'a, 'py, C = Client> {
     pub(crate) py: Python<'py>,
     pub(crate) client: &'a C,
-    /// The object that the method was called on.
+    /// The object on which the method was called.
     receiver: *mut ffi::PyObject,
     arguments: &'a [*mut ffi::PyObject],
-    /// How many arguments were passed by position.
+    /// The number of positional arguments.
     positional: usize,
-    /// The names of the keyword arguments as a tuple, or null if there are none.
+    /// The names of the keyword arguments as a tuple, or null for a call without keyword arguments.
     names: *mut ffi::PyObject,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct Miss(Option<Box<Why>>);
 
 /// The reason inside a [`Miss`]. A `Miss` without a reason leaves the arguments to redis-py.
 enum Why {
-    /// An exception to be raised.
+    /// The exception to raise.
     Raised(PyErr),
-    /// An exception is already set.
+    /// An exception is set in the interpreter.
     Set,
     /// An exception from a store whose file was removed. A retry may find a new store.
     Again(PyErr),
@@ -78,7 +78,7 @@ impl From<PyErr> for Miss {
     }
 }
 
-/// A new reference, or the reason why there is none.
+/// A new reference, or the reason for its absence.
 pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
 
 /// A native method of a class.
@@ -94,7 +94,8 @@ pub(crate) trait Method<C = Client> {
 }
 
 impl<'a, 'py, C> Call<'a, 'py, C> {
-    /// Returns the arguments if exactly `N` were passed, all by position.
+    /// Returns the arguments if exactly `N` positional arguments and no keyword arguments were
+    /// passed.
     #[inline(always)]
     pub(crate) fn exactly<const N: usize>(&self) -> Result<&'a [*mut ffi::PyObject; N], Miss> {
         if !self.names.is_null() {
@@ -103,7 +104,7 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         self.arguments.try_into().map_err(|_| Miss::UNUSUAL)
     }
 
-    /// Returns all arguments if none was passed by name.
+    /// Returns all arguments if no keyword arguments were passed.
     #[inline(always)]
     pub(crate) fn unnamed(&self) -> Result<&'a [*mut ffi::PyObject], Miss> {
         if self.names.is_null() {
@@ -174,7 +175,7 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         Ok((list, call))
     }
 
-    /// Returns the object that the method was called on.
+    /// Returns the object on which the method was called.
     pub(crate) fn receiver(&self) -> Borrowed<'a, 'py, PyAny> {
         // SAFETY: the method's caller keeps the receiver alive until the method returns, and `'a`
         // ends before that.
@@ -183,7 +184,7 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
 }
 
 impl<'a, 'py> Call<'a, 'py> {
-    /// Returns the bytes of an argument that is exactly a `bytes` or a `str`.
+    /// Returns the bytes of an argument that is exactly a `bytes` or a `str` object.
     #[inline(always)]
     pub(crate) fn bytes(&self, argument: *mut ffi::PyObject) -> Result<&'a [u8], Miss> {
         // SAFETY: the method's caller keeps the arguments alive until the method returns, and `'a`
@@ -191,15 +192,15 @@ impl<'a, 'py> Call<'a, 'py> {
         unsafe { self.client.codec.bytes(argument) }.ok_or(Miss::UNUSUAL)
     }
 
-    /// Returns an argument that is exactly an `int` and fits in 64 bits.
+    /// Returns an argument that is exactly an `int` and fits into 64 bits.
     #[inline(always)]
     pub(crate) fn integer(&self, argument: *mut ffi::PyObject) -> Result<i64, Miss> {
         // SAFETY: the arguments are valid objects.
         unsafe { codec::integer(argument) }.ok_or(Miss::UNUSUAL)
     }
 
-    /// Encodes an argument as a word of a command. It must be exactly a `bytes`, a `str`, a 64-bit
-    /// `int` or a `float`, unless the class has no redis-py method to fall back to.
+    /// Encodes an argument as a word of a command. The argument must be exactly a `bytes`, a `str`,
+    /// a 64-bit `int` or a `float`, unless the class has no redis-py method as a fallback.
     #[inline(always)]
     pub(crate) fn word(&self, argument: *mut ffi::PyObject) -> Result<Argument<'a>, Miss> {
         // SAFETY: the method's caller keeps the arguments alive until the method returns, and `'a`
@@ -208,7 +209,7 @@ impl<'a, 'py> Call<'a, 'py> {
         unsafe { word(&self.client.codec, self.py, argument) }
     }
 
-    /// Begins a use of the store, unless redis-py's methods shape the results.
+    /// Begins a use of the store, unless redis-py's methods convert the results.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Result<Use<'a, 'py>, Miss> {
         if self.client.is_shaped() {
@@ -287,7 +288,7 @@ pub(crate) unsafe fn word<'a>(
     }
 }
 
-/// Returns the outcome of making an object. Null means that an exception is set.
+/// Converts an object pointer to an outcome. Null means that an exception is set.
 #[inline(always)]
 pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
     if object.is_null() {
@@ -328,7 +329,7 @@ where
     class.setattr(M::NAME, descriptor)
 }
 
-/// A C function through which a thread may be unwound.
+/// A C function through which a thread may unwind.
 type FastUnwinding = unsafe extern "C-unwind" fn(
     *mut ffi::PyObject,
     *const *mut ffi::PyObject,
@@ -343,8 +344,8 @@ fn leaked(text: String) -> PyResult<*const c_char> {
 
 /// The C function of a method.
 ///
-/// A thread that runs Python code when the interpreter shuts down is unwound. So this frame owns
-/// nothing while the next method runs, and unwinding it is safe.
+/// A thread that runs Python code when the interpreter shuts down is unwound. This frame therefore
+/// owns nothing while the next method runs, so that unwinding it is safe.
 unsafe extern "C-unwind" fn trampoline<C, M>(
     receiver: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -387,7 +388,8 @@ where
     }
 }
 
-/// The result of a native method for its C function: two words, for the reason given at [`Miss`].
+/// The result that a native method returns to its C function. It is two words long, for the reason
+/// given at [`Miss`].
 pub(crate) enum Step {
     /// A new reference, or null if an exception is set.
     Done(*mut ffi::PyObject),
@@ -401,7 +403,7 @@ const _: () = assert!(size_of::<Outcome>() == 16 && size_of::<Step>() == 16);
 pub(crate) struct Next {
     function: *mut ffi::PyObject,
     arguments: *mut ffi::PyObject,
-    /// Null if there are no keyword arguments.
+    /// The keyword arguments, or null.
     keywords: *mut ffi::PyObject,
 }
 
@@ -418,8 +420,8 @@ impl Next {
         })
     }
 
-    /// Calls the function. By then the Rust frames of the call own nothing, so unwinding them is
-    /// safe.
+    /// Calls the function. At that point the Rust frames of the call own nothing, so unwinding them
+    /// is safe.
     ///
     /// # Safety
     /// The thread must be attached.
@@ -470,7 +472,7 @@ impl From<PyErr> for Step {
 /// Returns the result of `body`, or an exception if it panics.
 #[inline(always)]
 pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
-    // The result is not returned through `catch_unwind`, which would copy it through memory; see
+    // Store the result in a variable, because `catch_unwind` would copy it through memory; see
     // `Miss`.
     let mut step = Step::Done(ptr::null_mut());
     match catch_unwind(AssertUnwindSafe(|| step = body())) {
@@ -479,7 +481,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
     }
 }
 
-/// Returns the native method's result, or the call of the next method in resolution order.
+/// Returns the native method's result, or the call of the next method in the resolution order.
 #[inline(always)]
 fn attempt<C, M>(call: &Call<'_, '_, C>) -> Step
 where
@@ -492,7 +494,7 @@ where
     })
 }
 
-/// Handles a call that the native method did not answer.
+/// Handles a call for which the native method returned no result.
 #[cold]
 #[inline(never)]
 fn missed<C, M>(call: &Call<'_, '_, C>, miss: Miss) -> Step
@@ -501,7 +503,8 @@ where
     M: Method<C>,
 {
     let why = match miss.0.map(|why| *why) {
-        // The call has changed nothing, and the retry opens the store that the name refers to now.
+        // Retry, because the call has changed nothing. The retry opens the store that now has the
+        // name.
         Some(Why::Again(_)) => match M::call(call) {
             Ok(object) => return Step::Done(object),
             Err(miss) => miss.0.map(|why| *why),
@@ -526,7 +529,7 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     PanicException::new_err(text.to_owned())
 }
 
-/// Prepares `super(C, self).NAME(...)` with the arguments of the call, if there is such a method.
+/// Prepares `super(C, self).NAME(...)` with the arguments of the call, if that method exists.
 #[cold]
 fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Box<Next>> {
     let py = call.py;

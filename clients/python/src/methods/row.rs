@@ -1,4 +1,5 @@
-//! One row of the method table: how arguments become words, and the method's signature.
+//! One row of the method table, which specifies how arguments become words, and the method's
+//! signature.
 
 use std::fmt::Write;
 use std::ptr;
@@ -20,26 +21,26 @@ use crate::methods::fastcall::{Call, Miss, Outcome};
 pub(crate) enum ParameterKind {
     /// A required word.
     Word,
-    /// A word with this default.
+    /// A word with the given default.
     Or(&'static str),
     /// An integer with the default 1.
     Amount,
     /// An optional word.
     Maybe,
-    /// A word that is only valid together with the next parameter. Unless this literal is empty, it
-    /// precedes the pair.
+    /// A word that is only valid together with the next parameter. The given literal precedes the
+    /// pair, unless it is empty.
     First(&'static str),
     /// The second word of a pair that [`First`](ParameterKind::First) begins.
     Second,
-    /// An optional word, preceded by this literal.
+    /// An optional word, which the given literal precedes.
     Named(&'static str),
-    /// This literal, if the argument is true.
+    /// The given literal if the argument is true.
     Flag(&'static str),
-    /// This literal, if the argument is true. The literal also changes the shape of the reply.
+    /// The given literal if the argument is true. The literal also changes the shape of the reply.
     Turn(&'static str, Shape),
-    /// The score conversion function, which must be `float`.
+    /// The function that converts scores, which must be `float`.
     Float,
-    /// All remaining arguments, each a word.
+    /// All remaining arguments, each of which is a word.
     Words,
     /// A list of words, or all remaining arguments.
     Listed,
@@ -51,7 +52,7 @@ pub(crate) enum ParameterKind {
     Fields,
     /// An optional dictionary of names and values.
     MaybeFields,
-    /// A dictionary of members and scores, which follow all other words with each score before its
+    /// A dictionary of members and scores, which follow all other words. Each score precedes its
     /// member.
     Scores,
 }
@@ -76,8 +77,9 @@ pub(crate) struct Row {
     pub(crate) does: &'static str,
 }
 
-/// Returns the number of positional arguments of a call that needs no parsing: each argument is one
-/// word, and the remaining parameters add none. Returns None if the method has no such call.
+/// Returns the number of positional arguments of a call that needs no parsing, because each
+/// argument is one word and the remaining parameters add none. Returns None if the method has no
+/// such call.
 pub(crate) const fn leading_words(parameters: &[Parameter]) -> Option<usize> {
     let mut words = 0;
     while words < parameters.len() && matches!(parameters[words].kind, ParameterKind::Word) {
@@ -109,12 +111,12 @@ pub(crate) enum Word {
     Literal(&'static str),
 }
 
-/// A call with its arguments parsed into words.
+/// A call whose arguments have been parsed into words.
 pub(crate) struct ParsedCall {
     /// The words in order, without the command's name.
     pub(crate) words: SmallVec<[Word; FEW]>,
     pub(crate) shape: Shape,
-    /// The number of options that were given.
+    /// The number of options that were passed.
     pub(crate) options: usize,
 }
 
@@ -141,8 +143,8 @@ impl Row {
             }
             _ => self.parse_any(call, raises, references, &mut parsed)?,
         }
-        // redis-py rejects some combinations of options that a server might accept or reject with
-        // another message.
+        // Leave several options to redis-py, which rejects combinations that a server might accept
+        // or reject with another message.
         match raises == Raises::RedisPys && parsed.options > 1 {
             true => Err(Miss::UNUSUAL),
             false => Ok(parsed),
@@ -192,8 +194,8 @@ impl Row {
                 },
                 (ParameterKind::Named(literal), _) => {
                     if let Some(value) = told {
-                        // redis-py also accepts some times and numbers as text, and rejects other
-                        // types.
+                        // Leave other types to redis-py, which accepts some times and numbers as
+                        // text and rejects the rest.
                         if raises == Raises::RedisPys && !is_integer(value) {
                             return Err(Miss::UNUSUAL);
                         }
@@ -227,14 +229,15 @@ impl Row {
                     ParameterKind::Listed | ParameterKind::List | ParameterKind::MaybeList,
                     Some(value),
                 ) => {
-                    // redis-py's methods also require a list here.
+                    // Leave other types to redis-py, whose methods also require a list.
                     if *kind != ParameterKind::Listed && told.is_some() && !is_list(value) {
                         return Err(Miss::UNUSUAL);
                     }
                     // SAFETY: the thread is attached and the argument is a valid object.
                     match unsafe { items(value) } {
                         Some(items) => {
-                            // redis-py has its own error or result for an empty list.
+                            // Leave an empty list to redis-py, which has its own error or result
+                            // for it.
                             if items.is_empty() && raises == Raises::RedisPys {
                                 return Err(Miss::UNUSUAL);
                             }
@@ -255,7 +258,7 @@ impl Row {
                 (ParameterKind::Fields, Some(value)) | (ParameterKind::Scores, Some(value)) => {
                     last = (*kind == ParameterKind::Scores).then_some(value);
                     if last.is_none() && pairs(value, false, references, words)? == 0 {
-                        // redis-py has its own error for an empty dictionary.
+                        // Leave an empty dictionary to redis-py, which has its own error for it.
                         if raises == Raises::RedisPys {
                             return Err(Miss::UNUSUAL);
                         }
@@ -284,7 +287,7 @@ impl Row {
                 return Err(Miss::UNUSUAL);
             }
         }
-        // A call without keys, or without fields and values, is left to redis-py to reject.
+        // Leave a call without keys, or without fields and values, to redis-py, which rejects it.
         let mut kinds = self.parameters.iter().map(|parameter| parameter.kind);
         let least = match kinds.any(|kind| kind == ParameterKind::MaybeFields) {
             true => 3,
@@ -306,7 +309,7 @@ impl Row {
         }
     }
 
-    /// Runs the command. Elements that it takes out of the store are recorded in `taken`, if given.
+    /// Runs the command. Elements that it removes from the store are recorded in `taken`, if given.
     pub(crate) fn run<'py>(
         &self,
         call: &Call<'_, 'py>,
@@ -364,7 +367,7 @@ impl Row {
     }
 }
 
-/// Returns the number 1, kept alive by `references`.
+/// Returns the `int` object 1, kept alive by `references`.
 fn one(references: &mut References) -> Result<*mut ffi::PyObject, Miss> {
     // SAFETY: the thread is attached. The result is a new reference, or null with an exception set.
     let one = unsafe { ffi::PyLong_FromLong(1) };
@@ -409,7 +412,7 @@ pub(crate) fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
 }
 
 /// Adds the contents of a dictionary, with each value before its name if `turned` is set. Returns
-/// how many pairs there are.
+/// the number of pairs.
 pub(crate) fn pairs(
     mapping: *mut ffi::PyObject,
     turned: bool,
@@ -418,8 +421,8 @@ pub(crate) fn pairs(
 ) -> Result<usize, Miss> {
     let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
     let mut count = 0;
-    // SAFETY: the mapping is a valid object whose type is checked first. No other thread runs while
-    // the dictionary is walked, and the references keep its contents alive afterwards.
+    // SAFETY: the mapping is a valid object whose type is checked first. No other thread runs
+    // during the iteration, and the references keep the dictionary's contents alive afterwards.
     unsafe {
         if ffi::PyDict_CheckExact(mapping) == 0 {
             return Err(Miss::UNUSUAL);

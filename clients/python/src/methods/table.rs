@@ -2,8 +2,8 @@
 //!
 //! A method of the client runs the command. The same method of a pipeline queues it. The most
 //! frequently called methods also have a typed engine call (`hot`), which is tried first. Arguments
-//! that a row does not support are left to redis-py's method of the same name, if there is one. A
-//! row therefore has a name, parameters and the shape of the reply.
+//! that a row does not support are left to redis-py's method of the same name, if that exists. A
+//! row has a name, parameters and the shape of the reply.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -13,7 +13,7 @@ use crate::hot::{Hot, Taking, counters, hashes, keys, lists, multi_key, pops, se
 use crate::methods::fastcall::{Call, Method, Outcome, add};
 use crate::queue::Queue;
 
-/// Expands to a parameter with its name, and with its kind unless it is a single word.
+/// Expands to a parameter with its name and kind. The default kind is a single word.
 macro_rules! parameter {
     ($name:ident) => {
         Parameter {
@@ -32,14 +32,14 @@ macro_rules! parameter {
     };
 }
 
-/// Defines the rows: command, method, optional typed call to try first, parameters, shape of the
-/// reply, and docstring.
+/// Defines the rows: command, method, optional typed call that is tried first, parameters, shape of
+/// the reply, and docstring.
 macro_rules! rows {
     ($(
         $command:ident $name:ident $($room:ident::$hot:ident)?
         [$($parameter:ident $(: $kind:expr)?),*] => $shape:ident, $does:literal;
     )*) => {
-        /// One type for each method.
+        /// Contains one type for each method.
         mod methods {
             use super::plain;
             use crate::methods::row::{ParameterKind, Parameter, Row, leading_words};
@@ -97,7 +97,7 @@ macro_rules! rows {
             }
         )*
 
-        /// Each command with its method.
+        /// The commands, each with the name of its method.
         const METHODS: &[(&str, &str)] = &[$((stringify!($command), methods::$name::ROW.name)),*];
 
         /// Adds the methods to the classes of clients and pipelines.
@@ -114,8 +114,8 @@ macro_rules! rows {
     };
 }
 
-/// Defines methods for commands that take elements out of the store: the row's method, the name of
-/// the variant with a `taken` list, and an optional typed call to try first.
+/// Defines methods for commands that remove elements from the store: the row's method, the name of
+/// the variant with a `taken` list, and an optional typed call that is tried first.
 /// `undercroft.embedded.taking` builds the public methods on these variants.
 macro_rules! taking_rows {
     ($($name:ident $taking:literal $($room:ident::$hot:ident)?;)*) => {

@@ -26,7 +26,7 @@ macro_rules! methods {
             }
         )*
 
-        /// Each command with its method.
+        /// The commands, each with the name of its method.
         const METHODS: &[(&str, &str)] = &[$((stringify!($command), stringify!($name))),*];
 
         /// Add the typed methods to a client class that has redis-py's methods.
@@ -47,8 +47,8 @@ methods! {
     XACK xack streams::Xack "name, groupname, *ids", "Acknowledge entries that were delivered. Return how many were pending.";
 }
 
-/// XREADGROUP with a `taken` list for the delivered entries. `undercroft.embedded.taking` builds
-/// the public method on it.
+/// XREADGROUP with a `taken` list for the delivered entries, on which `undercroft.embedded.taking`
+/// builds the public method.
 struct Delivered;
 
 impl Method<Client> for Delivered {

@@ -17,7 +17,7 @@ pub(super) struct Inbox {
     pub(super) version: Version,
     /// Encoded messages that precede the reply of the current command.
     pub(super) messages: Vec<u8>,
-    /// Whether messages were overwritten before they were taken.
+    /// Whether messages were overwritten before they were read.
     pub(super) lost: bool,
 }
 
@@ -32,8 +32,7 @@ impl Inbox {
         }
     }
 
-    /// Takes the next message, if there is one. `rung` says that a descriptor may have become
-    /// readable.
+    /// Reads the next message, if any. `rung` is whether a descriptor may have become readable.
     pub(super) fn take(&mut self, rung: bool) -> Result<bool, Error> {
         match self.subscriber.try_next_after(rung)? {
             Some(Event::Message(message)) => append(&mut self.messages, self.version, &message),
@@ -43,8 +42,8 @@ impl Inbox {
         Ok(true)
     }
 
-    /// Takes all messages that were published before this call. Their number is bounded by the size
-    /// of the ring.
+    /// Reads all messages that were published before this call. The size of the ring limits their
+    /// number.
     pub(super) fn take_all(&mut self) -> Result<(), Error> {
         let newest = self.subscriber.newest();
         let mut before = None;
@@ -83,7 +82,7 @@ impl Receiver for Inbox {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // The receiving call handles the timeout.
+        // Begin without a timeout, which the receiving call handles.
         self.waiters.begin(wanted)
     }
 
@@ -92,7 +91,8 @@ impl Receiver for Inbox {
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // Messages that were published before the unsubscription are still delivered.
+        // Read the messages that were published before the unsubscription, because they are still
+        // delivered.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
     }

@@ -1,8 +1,8 @@
 //! The in-process end of a connection, which replaces the socket of a redis-py connection.
 //!
-//! A peer accepts the bytes that a client sends to a server, runs the commands in them, and keeps
+//! A peer accepts the bytes that a client sends to a server, runs the commands in them, and buffers
 //! the replies until they are received. A command that waits for keys does not block its sender:
-//! the reply arrives later, as messages do.
+//! its reply arrives later, as messages do.
 //!
 //! - `inbox`: receives messages and the results of blocked commands.
 //! - `state`: the session, its input and its output.
@@ -34,7 +34,7 @@ use crate::threads::busy::Busy;
 pub(crate) struct Peer {
     client: Py<Client>,
     shared: Arc<OpenStore>,
-    /// Threads hold the state while they work on it, but not while they wait.
+    /// The state. Threads lock it while they work on it, but not while they wait.
     state: Busy<State>,
     closed: AtomicBool,
 }
@@ -48,7 +48,7 @@ struct Sleep {
 }
 
 impl Sleep {
-    /// Waits until there may be something to receive, for at most `longest`.
+    /// Waits until data may be available, for at most `longest`.
     fn sleep(&self, longest: Duration) {
         let now = Instant::now();
         let left = self
@@ -65,7 +65,7 @@ impl Sleep {
             tv_sec: left.as_secs() as i64,
             tv_nsec: i64::from(left.subsec_nanos()),
         };
-        // The caller checks everything, whether or not the poll was interrupted.
+        // Ignore the result: the caller checks everything, even if the poll was interrupted.
         if poll(&mut polled, Some(&time)).is_ok() {
             let rung = polled.last().is_some_and(|bell| !bell.revents().is_empty());
             if rung {
@@ -76,7 +76,7 @@ impl Sleep {
 }
 
 impl Peer {
-    /// Works on the state with the client's limit on lock waits.
+    /// Runs `work` on the state with the client's limit on lock waits.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         let client = self.client.get();
         let limited = client.hasten(py);
@@ -111,7 +111,7 @@ impl Peer {
         state.descriptors().map_err(raised)
     }
 
-    /// Whether there are bytes to receive or the connection has ended.
+    /// Whether bytes are available or the connection has ended.
     fn is_ready(&self, py: Python<'_>, state: &mut State) -> PyResult<bool> {
         if state.pending() == 0 {
             self.run(py, state)?;
@@ -119,7 +119,7 @@ impl Peer {
         Ok(state.pending() > 0 || state.ended)
     }
 
-    /// Waits until there is something to receive. Returns false on timeout.
+    /// Waits until bytes are available or the connection has ended. Returns false on timeout.
     fn wait(&self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<bool> {
         let start = Instant::now();
         loop {
@@ -143,8 +143,8 @@ impl Peer {
                         descriptors.push(watched.try_clone_to_owned()?);
                     }
                 }
-                // A new descriptor is not signaled for what arrived before it was created, so check
-                // once more.
+                // Check again, because a new descriptor does not signal messages that arrived
+                // before its creation.
                 if !descriptors.is_empty() && self.is_ready(py, state)? {
                     return Ok(None);
                 }
@@ -214,7 +214,7 @@ impl Peer {
 
     /// Accept bytes from the client and run the commands in them.
     ///
-    /// If this raises, the commands run at the next attempt to receive.
+    /// If this method raises, the commands run at the next attempt to receive.
     fn send(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let copied;
         let bytes = match data.cast::<PyBytes>() {
@@ -232,12 +232,13 @@ impl Peer {
         })
     }
 
-    /// Return whether there are bytes to receive or the connection has ended.
+    /// Return whether bytes are available or the connection has ended.
     fn ready(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |state| self.is_ready(py, state))
     }
 
-    /// Wait until there is something to receive, for `timeout` seconds or forever.
+    /// Wait until bytes are available or the connection has ended, for `timeout` seconds or
+    /// forever.
     ///
     /// Return False on timeout.
     #[pyo3(name = "wait", signature = (timeout=None))]
@@ -263,7 +264,7 @@ impl Peer {
         }
     }
 
-    /// Return all bytes that have arrived, or None if there are none yet.
+    /// Return all bytes that have arrived, or None if none have arrived yet.
     ///
     /// Return no bytes if the connection has ended.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
@@ -275,8 +276,8 @@ impl Peer {
 
     /// Return the descriptors to watch and the seconds until a blocked command times out.
     ///
-    /// The descriptors become readable when there may be something to receive, and also ten times a
-    /// second while a command is blocked.
+    /// The descriptors become readable when bytes may be available, and ten times a second while a
+    /// command is blocked.
     fn watched(&self, py: Python<'_>) -> PyResult<(Vec<i32>, Option<f64>)> {
         self.with(py, |state| {
             let until = state.deadline();
@@ -289,11 +290,11 @@ impl Peer {
 
     /// End the connection.
     ///
-    /// A call that waits to receive raises. An element that was to go to a blocked command of this
-    /// connection goes to another waiter.
+    /// A call that waits to receive raises an exception. An element intended for a blocked command
+    /// of this connection goes to another waiter.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
-        // The call that the signal handler interrupted sees `closed` itself.
+        // Return, because the call that the signal handler interrupted checks `closed`.
         if self.state.is_interrupted(py) {
             return Ok(());
         }

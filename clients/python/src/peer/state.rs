@@ -1,4 +1,4 @@
-//! The server side of an in-process connection: its session, its input and its output.
+//! The server end of an in-process connection: its session, its input and its output.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use undercroft_server::Writer;
 
 use super::inbox::Inbox;
 
-/// Interval at which a waiting thread checks for signals and re-examines the keys that it waits for
-/// (M4).
+/// The interval at which a waiting thread checks for signals and rechecks the keys for which it
+/// waits (M4).
 pub(super) const SLICE: Duration = Duration::from_millis(100);
-/// Messages are taken out of the ring only while fewer bytes than this are pending.
+/// Messages are read from the ring only while fewer bytes than this are pending.
 const MESSAGES: usize = 64 * 1024;
 /// An empty buffer with more capacity than this, in bytes, is freed.
 const KEPT: usize = 64 * 1024;
@@ -31,23 +31,23 @@ pub(super) struct State {
     pub(super) session: Session,
     pub(super) inbox: Inbox,
     parser: RequestParser,
-    /// Bytes that were sent. The bytes from `start` on have not run yet.
+    /// Bytes from the client. The commands in the bytes from `start` on have not run yet.
     pub(super) input: Vec<u8>,
     start: usize,
-    /// Bytes to receive. The bytes before `received` have been received.
+    /// Bytes for the client, which has already received the bytes before `received`.
     out: Vec<u8>,
     received: usize,
-    /// Whether the connection has ended, so that no more commands run and `out` has the last bytes.
+    /// Whether the connection has ended. No more commands run, and `out` contains the last bytes.
     pub(super) ended: bool,
-    /// The reason for the end if the store's file was removed.
+    /// The reason why the connection ended if the store's file was removed.
     pub(super) gone: Option<String>,
     tended: Instant,
-    /// The event descriptor that wakes waiting threads, and the number of those threads.
+    /// The event descriptor that wakes waiting threads, and the number of waiting threads.
     pub(super) bell: Option<Arc<OwnedFd>>,
     pub(super) sleepers: usize,
 }
 
-/// The reason why commands cannot run now.
+/// The reason why commands cannot run at the moment.
 pub(super) enum Obstacle {
     Lock(Blocked),
     Failure(Error),
@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Runs the pending commands as far as possible, and takes messages.
+    /// Runs the pending commands as far as possible, and reads messages.
     pub(super) fn run(&mut self) -> Result<(), Obstacle> {
         while !self.ended && self.is_answered()? && self.step()? {}
         if self.start == self.input.len() {
@@ -88,7 +88,7 @@ impl State {
         Ok(())
     }
 
-    /// Runs the next command. Returns false if there is none.
+    /// Runs the next command. Returns false if no command is pending.
     fn step(&mut self) -> Result<bool, Obstacle> {
         let rest = &self.input[self.start..];
         if rest.is_empty() {
@@ -119,7 +119,7 @@ impl State {
         drop((words, inbox));
         self.out = writer.out;
         if let Err(blocked) = ran {
-            // The retry parses the command again.
+            // Reset the parser, because the retry parses the command again.
             self.parser = parser();
             return Err(Obstacle::Lock(blocked));
         }
@@ -136,7 +136,7 @@ impl State {
             self.out.truncate(before);
         }
         if was_subscribed {
-            // Messages that the connection published to itself precede the reply.
+            // Insert the messages that the connection published to itself before the reply.
             self.inbox.take_all().map_err(Obstacle::Failure)?;
         }
         if !self.inbox.messages.is_empty() {
@@ -155,7 +155,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether no command is blocked. The reply of a blocked command is written once its wait ends.
+    /// Whether no command is blocked. The reply to a blocked command is written once its wait ends.
     fn is_answered(&mut self) -> Result<bool, Obstacle> {
         let Some(wait) = self.session.waiting else {
             return Ok(true);
@@ -165,8 +165,8 @@ impl State {
             self.tended = now;
             self.inbox.waiters.tend();
         }
-        // Defer signals, so that their handlers run after this check. A held lock then fails the
-        // check instead of blocking it.
+        // Defer signals, so that their handlers run after this check. If a lock is held, the check
+        // fails instead of blocking.
         let deferred = defer_signals();
         let answer = self.answer(&wait);
         drop(deferred);
@@ -191,7 +191,7 @@ impl State {
         wait: &undercroft_commands::session::wait::Wait,
     ) -> Result<Option<Answer>, Error> {
         let waiters = &mut self.inbox.waiters;
-        // The descriptor becomes readable again with the next answer.
+        // The descriptor becomes readable again when the next answer arrives.
         waiters.answered(true)?;
         if let Some(answer) = waiters.finish(wait.ticket)? {
             return Ok(Some(answer));
@@ -205,7 +205,7 @@ impl State {
         }
     }
 
-    /// Takes messages up to a limit. Further messages stay in the ring.
+    /// Reads messages up to a limit. Further messages remain in the ring.
     fn take_messages(&mut self) -> Result<(), Error> {
         self.inbox.version = version(&self.session);
         let mut rung = true;
@@ -213,8 +213,7 @@ impl State {
             rung = false;
         }
         self.out.append(&mut self.inbox.messages);
-        // End the connection after lost messages, as a server disconnects a client that is too
-        // slow.
+        // End the connection after lost messages, as a server disconnects a slow client.
         self.ended |= self.inbox.lost;
         Ok(())
     }
@@ -224,7 +223,7 @@ impl State {
         self.out.len() - self.received
     }
 
-    /// Takes at most `most` of the pending bytes.
+    /// Removes and returns at most `most` of the pending bytes.
     pub(super) fn receive<'py>(&mut self, py: Python<'py>, most: usize) -> Bound<'py, PyBytes> {
         let end = self.out.len().min(self.received.saturating_add(most));
         let bytes = PyBytes::new(py, &self.out[self.received..end]);
@@ -239,7 +238,7 @@ impl State {
         bytes
     }
 
-    /// Returns the descriptors that become readable when there may be something to receive.
+    /// Returns the descriptors that become readable when bytes may be available.
     pub(super) fn descriptors(&mut self) -> Result<SmallVec<[BorrowedFd<'_>; 2]>, Error> {
         let mut all = SmallVec::new();
         if self.session.waiting.is_some() {
@@ -259,8 +258,8 @@ impl State {
     /// Wakes the threads that wait to receive.
     pub(super) fn ring(&self) {
         if let (Some(bell), 1..) = (&self.bell, self.sleepers) {
-            // A write can only fail if the counter is full, and then the descriptor is readable
-            // anyway.
+            // Ignore a failed write: it means that the counter is full, and the descriptor is then
+            // readable.
             let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
         }
     }

@@ -1,4 +1,4 @@
-//! State shared by several threads that may wait for locks of the store while they hold it.
+//! A lock for state that several threads share. Its owner may wait for locks of the store.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -10,7 +10,7 @@ use undercroft_engine::unlimited_patience;
 
 use crate::error::ConnectionError;
 
-/// Delay between attempts to lock a value that another thread holds.
+/// The delay between attempts to lock a value that another thread has locked.
 const PAUSE: Duration = Duration::from_micros(20);
 
 /// The number of forks between the process that loaded the module and this process.
@@ -21,20 +21,20 @@ thread_local! {
     static HERE: u8 = const { 0 };
 }
 
-/// Returns a number that identifies the calling thread while it lives.
+/// Returns a number that is unique to the calling thread among living threads.
 fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// A value that one thread at a time holds. The holder may release the interpreter's lock, so a
-/// waiting thread must release it too. The holder may also run signal handlers, which cannot wait
-/// for a lock that a frame below them holds.
+/// A value that one thread at a time locks. The owner may release the interpreter lock, so a
+/// waiting thread must release it too. The owner may also run signal handlers, which cannot wait
+/// for a lock that the interrupted frame owns.
 pub(crate) struct Busy<T> {
     value: Mutex<T>,
-    /// The value of `FORKS` at the last lock.
+    /// The value of `FORKS` when the value was last locked.
     locked: AtomicU32,
-    /// The thread that locked the value last. Threads hold the interpreter's lock here, so none can
-    /// observe the value locked before its owner is set.
+    /// The thread that locked the value last. Threads own the interpreter lock here, so no thread
+    /// can observe the value locked before its owner is set.
     owner: AtomicUsize,
 }
 
@@ -47,24 +47,24 @@ impl<T> Busy<T> {
         }
     }
 
-    /// Whether the calling thread already holds the value. This is the case in a signal handler
-    /// whose interrupted call holds it.
+    /// Whether the calling thread has already locked the value. This is true in a signal handler if
+    /// the interrupted call has locked the value.
     pub(crate) fn is_interrupted(&self, _: Python<'_>) -> bool {
         let is_locked = matches!(self.value.try_lock(), Err(TryLockError::WouldBlock));
         is_locked && self.owner.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// Returns the value when no other reference to it can exist.
+    /// Returns the value without locking it, because the exclusive reference excludes other users.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the value once no other thread holds it.
+    /// Locks the value, waiting until no other thread has locked it.
     ///
     /// # Errors
     /// Fails with the exception of a signal handler that ran during the wait. Fails in a forked
-    /// child if a thread of the parent held the value. Fails in a signal handler if the interrupted
-    /// call holds the value.
+    /// child if a thread of the parent had locked the value. Fails in a signal handler if the
+    /// interrupted call has locked the value.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, T>> {
         let forks = FORKS.load(Ordering::Relaxed);
         loop {
@@ -83,8 +83,8 @@ impl<T> Busy<T> {
                             "the connection is in use by the call that the signal interrupted",
                         ));
                     }
-                    // The handlers are code of the program and may wait for locks without this
-                    // call's limit.
+                    // Remove this call's limit on lock waits, because signal handlers are program
+                    // code and may wait longer.
                     unlimited_patience(|| py.check_signals())?;
                     py.detach(|| std::thread::sleep(PAUSE));
                     continue;

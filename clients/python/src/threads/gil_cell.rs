@@ -1,4 +1,4 @@
-//! State that the interpreter's lock protects.
+//! State that the interpreter lock protects.
 
 use std::cell::UnsafeCell;
 
@@ -11,7 +11,7 @@ use pyo3::Python;
 /// [`with`](Self::with).
 pub(crate) struct GilCell<T>(UnsafeCell<T>);
 
-// SAFETY: all access goes through `with`, which requires the interpreter's lock.
+// SAFETY: all access goes through `with`, which requires the interpreter lock.
 unsafe impl<T: Send> Sync for GilCell<T> {}
 
 impl<T> GilCell<T> {
@@ -19,12 +19,12 @@ impl<T> GilCell<T> {
         GilCell(UnsafeCell::new(value))
     }
 
-    /// Works on the value. `body` must not call into Python, which could let another thread run,
-    /// and must not access the same value again.
+    /// Runs `body` on the value. `body` must not access the same value again. It must not call into
+    /// Python, because another thread could then run.
     #[inline(always)]
     pub(crate) fn with<R>(&self, _: Python<'_>, body: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: the token proves that this thread holds the interpreter's lock. `body` neither
-        // releases it nor accesses this value again.
+        // SAFETY: the token proves that this thread owns the interpreter lock. `body` neither
+        // releases the lock nor accesses this value again.
         body(unsafe { &mut *self.0.get() })
     }
 }

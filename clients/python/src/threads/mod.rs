@@ -1,9 +1,8 @@
-//! State that threads share, and calls that must not block a thread. Every part of the crate may
+//! State that threads share, and calls that must not block a thread. All modules of the crate may
 //! use them.
 //!
-//! - `busy`: state shared by several threads that may wait for locks of the store while they hold
-//!   it.
-//! - `gil_cell`: state that the interpreter's lock protects.
+//! - `busy`: a lock for shared state whose owner may wait for locks of the store.
+//! - `gil_cell`: state that the interpreter lock protects.
 //! - `nonblocking`: calls made in an event loop, which do not wait for locks.
 
 pub(crate) mod busy;

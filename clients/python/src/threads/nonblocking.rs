@@ -1,11 +1,12 @@
 //! Calls made in an event loop, which do not wait for locks (M6).
 //!
 //! A client that [hurries](crate::client::Client) belongs to `undercroft.asyncio`. Its calls wait
-//! for at most 1 ms and then raise [`Locked`] with nothing changed. The event loop retries them.
+//! for at most 1 ms and then raise [`Locked`] without having changed anything. The event loop
+//! retries them.
 //!
 //! Every access to a store begins with [`Client::enter`](crate::client::Client::enter), or with
-//! [`Client::hasten`](crate::client::Client::hasten) for a store that the caller already holds.
-//! Both apply the limit.
+//! [`Client::hasten`](crate::client::Client::hasten) if the caller already has a reference to the
+//! store. Both apply the limit.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use undercroft_engine::{PatienceLimited, limit_patience};
 
 use crate::error::BusyError;
 
-/// How long a call waits for a lock: longer than a running process normally holds one.
+/// The maximum time that a call waits for a lock. A running process normally owns a lock for a
+/// shorter time.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// The number of calls in this process that are to be retried.
+/// The number of parked calls in this process, which are waiting for a retry.
 static PARKED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -42,8 +44,8 @@ create_exception!(
 
 /// Limits the calling thread's lock waits to [`MOMENT`].
 ///
-/// While calls are parked, only a call made with [`Parked`] waits at all. The waits of many
-/// calls would add up, and each of them would meet the same lock.
+/// While calls are parked, only a call made with [`Parked`] waits at all. The waits of many calls
+/// would otherwise add up, and each call would find the same lock held.
 #[inline(always)]
 pub(crate) fn hasten() -> PatienceLimited {
     limit_patience(match PARKED.load(Ordering::Relaxed) {
@@ -64,16 +66,16 @@ pub(crate) fn is_beside() -> bool {
     is_stopped().is_some()
 }
 
-/// Whether the call that this thread makes off the event loop is to stop. None if it makes no such
-/// call.
+/// Whether the call that this thread makes off the event loop must stop, or None if the thread
+/// makes no such call.
 pub(crate) fn is_stopped() -> Option<bool> {
-    // A thread whose local storage is destroyed is making no call.
+    // If the thread's local storage is destroyed, the thread makes no call.
     let stop = BESIDE.try_with(|beside| beside.borrow().clone()).ok()?;
     stop.map(|stop| stop.load(Ordering::Relaxed))
 }
 
-/// A long call that a thread makes off the event loop. It may wait for locks, and its scripts let
-/// other threads run.
+/// A long call that a thread makes off the event loop. It may wait for locks, and its scripts allow
+/// other threads to run.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Beside(Arc<AtomicBool>);
 
@@ -91,7 +93,7 @@ impl Beside {
         args: &Bound<'py, PyTuple>,
         options: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        /// Clears the stop flag when the call ends, because the thread goes on to make other calls.
+        /// Clears the stop flag when the call ends, because the thread later makes other calls.
         struct Behind;
         impl Drop for Behind {
             fn drop(&mut self) {
@@ -103,7 +105,7 @@ impl Beside {
         call.call(args, Some(options))
     }
 
-    /// Stop the call's script unless it has already written.
+    /// Stop the call's script unless it has already changed data.
     fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -117,8 +119,8 @@ fn moment() -> Duration {
     }
 }
 
-/// A call that awaits a retry. While this object exists, hurried calls wait for locks only if they
-/// are made with its `make`.
+/// A call that awaits a retry. While this object exists, a hurried call waits for locks only if it
+/// is made through the `make` method.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Parked(());
 
@@ -151,15 +153,16 @@ impl Drop for Parked {
     }
 }
 
-/// A store in which hurried calls left work undone. The store stays open while this object lives.
+/// A store in which hurried calls left work unfinished. The store stays open while this object
+/// exists.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Backlog(pub(crate) Arc<OpenStore>);
 
 #[pymethods]
 impl Backlog {
-    /// Do the work that needs no wait for a lock.
+    /// Finish the work that does not need to wait for a lock.
     ///
-    /// Return whether nothing is left, or the store was removed.
+    /// Return whether no work remains or the store was removed.
     fn settle(&self) -> bool {
         let _limited = limit_patience(Duration::ZERO);
         self.0.store.settle_waits().is_none() || self.0.store.removed()

@@ -1,9 +1,9 @@
-//! The common call of a synchronous client in one step: take an idle connection, send the command,
-//! receive the reply, and return the connection.
+//! The common call of a synchronous client in one step: remove an idle connection from the pool,
+//! send the command, receive the reply, and return the connection.
 //!
-//! This path runs no Python code except to make an exception of an error reply. Unusual calls are
-//! left to Python, either before anything is sent or with the connection and the reply. A C
-//! function that owns nothing then calls the client's method `_go_on`.
+//! This path runs no Python code except to create an exception from an error reply. Unusual calls
+//! are left to Python, either before anything is sent, or together with the connection and the
+//! reply. A C function that owns nothing then calls the client's method `_go_on`.
 
 use pyo3::Borrowed;
 use pyo3::exceptions::PyBaseException;
@@ -18,11 +18,11 @@ use super::pipeline::{self, ACCOMPANIED};
 use super::plug::{self, Fields};
 use super::{Wire, pack};
 
-/// Prefix of WAIT and WAITAOF, which refer to the last write of their own connection. Another
-/// connection of the pool may have made that write.
+/// The prefix of WAIT and WAITAOF, which refer to the last write of their own connection. That
+/// write may have used another connection of the pool.
 const REPLICATED: &[u8] = b"WAIT";
 
-/// Runs a command in the way that `undercroft.remote.RemoteRedis.execute_command` documents.
+/// Runs a command as `undercroft.remote.RemoteRedis.execute_command` documents.
 pub(super) unsafe extern "C-unwind" fn execute_command(
     client: *mut ffi::PyObject,
     args: *mut ffi::PyObject,
@@ -84,7 +84,7 @@ fn call<'py>(
             taken.give()?;
             let callbacks = client.get(intern!(py, "response_callbacks"))?;
             match callbacks.as_ref().map(Bound::cast::<PyDict>) {
-                // Both the name and the dictionary's keys are in capitals.
+                // Both the name and the dictionary's keys are in upper case.
                 Some(Ok(callbacks)) if !callbacks.contains(args.get_borrowed_item(0)?)? => {
                     Ok(reply)
                 }
@@ -107,7 +107,7 @@ fn call<'py>(
     }
 }
 
-/// Whether the command's name is in capitals and neither the command nor its options are unusual.
+/// Whether the command's name is in upper case and neither the command nor its options are unusual.
 fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
     let Ok(name) = args.get_borrowed_item(0) else {
         return Ok(false);
@@ -134,8 +134,8 @@ fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> P
 /// A pooled connection that this call uses.
 struct Taken<'py> {
     /// The pool's idle and used connections. A pool that resets itself, for example in a forked
-    /// child, replaces both collections. A connection taken before the reset must not enter the new
-    /// ones.
+    /// child, replaces both collections. A connection that was removed before the reset must not
+    /// enter the new collections.
     idle: Bound<'py, PyList>,
     used: Bound<'py, PySet>,
     connection: Bound<'py, PyAny>,
@@ -144,8 +144,9 @@ struct Taken<'py> {
 }
 
 impl<'py> Taken<'py> {
-    /// Takes the most recently used connection, if it supports this path. The connection leaves the
-    /// idle list first: reading its attributes may run Python code and let another thread in.
+    /// Removes the most recently used connection from the pool, if it supports this path. The
+    /// connection leaves the idle list first, because reading its attributes may run Python code,
+    /// and then another thread can run.
     fn of(pool: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
         let pool = Fields::of(pool)?;
         let idle = pool.get(intern!(pool.py(), "_available_connections"))?;
@@ -218,14 +219,14 @@ impl<'py> Taken<'py> {
         }
     }
 
-    /// Whether redis-py has marked the connection for reconnection.
+    /// Whether redis-py requested a reconnect of this connection.
     fn is_to_go(&self) -> PyResult<bool> {
         let py = self.connection.py();
         let anew = Fields::of(&self.connection)?.get(intern!(py, "_should_reconnect"))?;
         anew.map_or(Ok(false), |anew| anew.is_truthy())
     }
 
-    /// Returns the connection to the pool, unless another thread has already done so.
+    /// Returns the connection to the pool, unless another thread has already returned it.
     fn give(self) -> PyResult<()> {
         if self.used.discard(&self.connection)? {
             self.idle.append(&self.connection)?;

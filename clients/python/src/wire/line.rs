@@ -1,11 +1,11 @@
-//! The work of each asyncio call: packing a command, queueing its call, and giving received replies
-//! to the calls at the head of the queue.
+//! Packs the commands of asyncio calls, queues the calls, and passes received replies to the calls
+//! at the head of the queue.
 //!
-//! [`Line`] owns the queue and both buffers. It runs no Python code except to make an exception of
-//! an error reply, and leaves anything else that needs Python to its caller. So a daemon thread
-//! that is unwound at interpreter shutdown has no frame of this module on its stack. A signal
-//! handler finds either both a command and its call in the queue, or neither.
-//! `undercroft.asyncio.multiplexing.line` is the same in Python.
+//! [`Line`] owns the queue and both buffers. It runs no Python code except to create an exception
+//! from an error reply, and leaves all other work that needs Python to its caller. A daemon thread
+//! that is unwound at interpreter shutdown therefore has no frame of this module on its stack. A
+//! signal handler finds either both a command and its call in the queue, or neither.
+//! `undercroft.asyncio.multiplexing.line` implements the same in Python.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,17 +25,18 @@ use super::pipeline::{is_message, is_shaped};
 use super::replies::Replies;
 use super::{KEPT, feed, pack, socket};
 
-/// The call that a reply is for, and the reply.
+/// A reply, and the call that receives it.
 type Given<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
-/// Commands to be written, and calls that wait for the replies in order.
+/// A connection's queues of unsent commands and of calls that wait for replies.
 ///
-/// The interpreter's lock excludes other threads. A mutex can only be held on entry if one call
-/// runs within another, for example from a finalizer. The inner call fails.
+/// The interpreter lock excludes other threads. A mutex can only be locked on entry if one call
+/// runs within another, for example from a finalizer. The inner call then fails.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Line {
     codec: Codec,
-    /// `asyncio.Future.set_result`, and the exception that it raises if there is already a result.
+    /// `asyncio.Future.set_result`, and the exception that it raises if the future already has a
+    /// result.
     settle: Py<PyAny>,
     invalid_state: Py<PyAny>,
     /// The class `asyncio.Task`.
@@ -49,16 +50,16 @@ struct Sent {
     /// Packed commands for the next write.
     gathered: Vec<u8>,
     calls: VecDeque<Waiting>,
-    /// Whether the caller of `answer` has received the reply to the first call.
+    /// Whether `answer` has returned the reply to the first call.
     is_taken: bool,
     is_closed: bool,
-    /// A duplicate of the peer's socket, which stays open when the transport is closed.
+    /// A duplicate of the transport's socket, which stays open when the transport closes.
     socket: Option<OwnedFd>,
 }
 
 struct Came {
     replies: Replies,
-    /// The error of a reply that could not be decoded.
+    /// The error from decoding a reply, if decoding failed.
     undecodable: Option<PyErr>,
 }
 
@@ -115,9 +116,9 @@ impl Line {
         })
     }
 
-    /// Pack a command and queue its call, or do neither after an error.
+    /// Pack a command and queue its call. After an error, neither is done.
     ///
-    /// `callbacks` has the commands whose replies need further processing.
+    /// `callbacks` contains the commands whose replies need further processing.
     #[pyo3(signature = (call, args, decode=true, callbacks=None))]
     fn put(
         &self,
@@ -145,7 +146,7 @@ impl Line {
         Ok(())
     }
 
-    /// Pack several commands and queue them as a batch, or none after an error.
+    /// Pack several commands and queue them as a batch. After an error, none are queued.
     ///
     /// Their replies are appended to the batch's `replies`.
     fn put_many(&self, batch: Bound<'_, PyAny>, commands: &Bound<'_, PyList>) -> PyResult<()> {
@@ -164,14 +165,14 @@ impl Line {
         Ok(())
     }
 
-    /// Make [`Line::send`] use a socket, given its open descriptor.
+    /// Attach the socket with the given open descriptor, which [`Line::send`] then uses.
     fn attach(&self, descriptor: i32) -> PyResult<()> {
         let invalid = || PyOSError::new_err(format!("file descriptor {descriptor} is not open"));
         if descriptor < 0 {
             return Err(invalid());
         }
         // SAFETY: the number is not negative and is only used to duplicate the descriptor, which
-        // fails if none is open.
+        // fails if the descriptor is not open.
         let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let own = borrowed.try_clone_to_owned().map_err(|_| invalid())?;
         self.open()?.socket = Some(own);
@@ -180,8 +181,8 @@ impl Line {
 
     /// Send the packed commands.
     ///
-    /// Return the bytes that the socket did not accept for any reason, or all bytes if no socket is
-    /// attached.
+    /// Return the bytes that the socket did not accept for any reason. Return all bytes if no
+    /// socket is attached.
     fn send<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut sent = used(&self.sent)?;
         let count = match &sent.socket {
@@ -205,7 +206,7 @@ impl Line {
         Ok(bytes)
     }
 
-    /// Accept received bytes and answer the calls at the head of the queue.
+    /// Accept received bytes, and pass replies to the calls at the head of the queue.
     fn receive<'py>(
         &self,
         data: &Bound<'py, PyAny>,
@@ -215,10 +216,10 @@ impl Line {
         self.answer(data.py(), woken)
     }
 
-    /// Give replies to the calls whose results they are.
+    /// Set replies as the results of their calls.
     ///
-    /// Each answered call that has a waiter is added to `woken`. If the waiter is a task, the entry
-    /// is instead the task's wakeup function and context as the call stored them.
+    /// Each answered call with a waiter is added to `woken`. If the waiter is a task, the entry is
+    /// instead the task's wakeup function and context as the call stored them.
     ///
     /// Return the first reply that is not itself a result, together with its call, which stays in
     /// the queue until the next call of this method. The call is None for a message or for a reply
@@ -268,14 +269,14 @@ impl Line {
         Ok(sent.calls.front().map(|first| first.call.clone_ref(py)))
     }
 
-    /// The call at the head of the queue if its reply was returned last, or else None.
+    /// The call at the head of the queue if its reply was returned last, otherwise None.
     #[getter]
     fn taken(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let is_taken = used(&self.sent)?.is_taken;
         if is_taken { self.first(py) } else { Ok(None) }
     }
 
-    /// The number of announced bytes of a partial string that have not arrived.
+    /// The number of bytes missing from a partly received string.
     #[getter]
     fn missing(&self) -> PyResult<usize> {
         Ok(used(&self.came)?.replies.missing())
@@ -291,7 +292,7 @@ impl Line {
         Ok(used(&self.sent)?.calls.len())
     }
 
-    /// Stop accepting commands, discard unsent ones, and return the queued calls.
+    /// Reject further commands, discard unsent commands, and return the queued calls.
     fn close(&self) -> PyResult<Vec<Py<PyAny>>> {
         let mut sent = used(&self.sent)?;
         let calls = std::mem::take(&mut *sent).calls;
@@ -300,7 +301,7 @@ impl Line {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // A queue that is in use is reachable, so it is not garbage.
+        // Skip a queue that is in use, because it is reachable and therefore not garbage.
         if let Ok(sent) = self.sent.try_lock() {
             for waiting in &sent.calls {
                 visit.call(&waiting.call)?;
@@ -313,13 +314,13 @@ impl Line {
     }
 
     fn __clear__(&self) {
-        // The calls are dropped after the lock is released.
+        // `close` releases the lock before the calls are dropped.
         drop(self.close());
     }
 }
 
 impl Line {
-    /// Returns the sending side, or fails if the line is closed.
+    /// Locks the unsent commands and the queue of calls. Fails if the line is closed.
     fn open(&self) -> PyResult<MutexGuard<'_, Sent>> {
         let sent = used(&self.sent)?;
         if sent.is_closed {
@@ -328,7 +329,7 @@ impl Line {
         Ok(sent)
     }
 
-    /// Returns the next reply or message. A reply that cannot be decoded becomes its error.
+    /// Returns the next reply or message, or the error of a reply that cannot be decoded.
     fn next<'py>(&self, py: Python<'py>, decode: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Came {
             replies,
@@ -352,8 +353,8 @@ impl Line {
         }))
     }
 
-    /// Sets the result of a call that has no waiter or keeps its waiter separately. Returns false,
-    /// doing nothing, for any other call, because a result would run that call's callbacks.
+    /// Sets the result of a call that has no waiter or stores its waiter separately. Returns false
+    /// without doing anything for any other call, because a result would run that call's callbacks.
     fn settle<'py>(
         &self,
         call: &Bound<'py, PyAny>,
@@ -374,13 +375,13 @@ impl Line {
         };
         match self.settle.bind(py).call1((call, result)) {
             Ok(_) if is_task => {
-                // The waiter is no longer kept separately.
+                // Mark the waiter as no longer stored separately.
                 call.setattr(known, false)?;
                 woken.append(waiter)?;
             }
             Ok(_) if kept.is_some() => woken.append(call)?,
             Ok(_) => {}
-            // A finalizer that ran meanwhile has cancelled the call.
+            // A finalizer that ran in the meantime has cancelled the call.
             Err(error) if error.is_instance(py, self.invalid_state.bind(py)) => {}
             Err(error) => return Err(error),
         }
@@ -400,7 +401,8 @@ impl Line {
         }
     }
 
-    /// Removes the first call if it is `call`, or, without `call`, if its reply was returned.
+    /// Removes the first call if it is `call`. If `call` is None, removes the first call if its
+    /// reply was returned.
     fn leave(&self, call: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut sent = used(&self.sent)?;
         let is_taken = std::mem::take(&mut sent.is_taken);
@@ -409,14 +411,14 @@ impl Line {
             (Some(_), None) if is_taken => sent.calls.pop_front(),
             _ => None,
         };
-        // Finalizers of the dropped call may use the line, so release the lock first.
+        // Release the lock first, because finalizers of the dropped call may use the line.
         drop(sent);
         drop(left);
         Ok(())
     }
 }
 
-/// Locks a part of the line. Fails if it is already in use.
+/// Locks one of the line's mutexes. Fails if it is already locked.
 fn used<T>(part: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     match part.try_lock() {
         Ok(used) => Ok(used),

@@ -1,4 +1,4 @@
-//! A long value that is received directly into its result object.
+//! Receives a long value directly into its result object.
 
 use std::mem::MaybeUninit;
 
@@ -14,7 +14,8 @@ pub(super) struct Long {
 }
 
 impl Long {
-    /// Starts a value of `length` bytes. Untouched memory costs nothing if the rest never arrives.
+    /// Starts a value of `length` bytes. The system provides no physical memory for bytes that
+    /// never arrive.
     pub(super) fn new(py: Python<'_>, length: usize) -> PyResult<Long> {
         // SAFETY: the thread is attached. Given a null pointer, the function allocates an
         // uninitialized object of this length. It returns null with an exception set on failure,
@@ -30,7 +31,7 @@ impl Long {
         })
     }
 
-    /// Returns how many bytes have not arrived yet.
+    /// Returns the number of bytes that have not arrived yet.
     pub(super) fn missing(&self) -> usize {
         self.length - self.filled
     }

@@ -1,18 +1,18 @@
-//! A remote client's call from Python to the socket and back: packing, sending, receiving and
-//! parsing in one call.
+//! Makes a remote client's calls, from Python to the socket and back: one native call packs, sends,
+//! receives and parses.
 //!
-//! Connecting, TLS, retries and everything else remain redis-py's Python code, which can also use
-//! the parts of this module separately.
+//! Connecting, TLS, retries and everything else remain redis-py's Python code, which can also call
+//! the functions of this module separately.
 //!
 //! - `fast_path`: the common call of a synchronous client in one step.
-//! - `line`: commands and calls of one connection of the asyncio client.
-//! - `long`: a long value that is received directly into its result object.
-//! - `names`: the objects that this module uses from the Python half of the package.
-//! - `pack`: commands in the wire format.
-//! - `pipeline`: packing all commands, and parsing all replies, in one call each.
-//! - `plug`: a native method of a Python class.
-//! - `replies`: replies as Python objects, built from what `undercroft_resp` parses.
-//! - `socket`: sending and receiving while other threads run Python.
+//! - `line`: the unsent commands and waiting calls of one connection of the asyncio client.
+//! - `long`: receives a long value directly into its result object.
+//! - `names`: the objects that this module uses from the package's Python code.
+//! - `pack`: encodes commands in the wire format.
+//! - `pipeline`: packs all commands, and parses all replies, in one call each.
+//! - `plug`: installs a native method in a Python class.
+//! - `replies`: builds Python objects from the replies that `undercroft_resp` parses.
+//! - `socket`: sends and receives while other threads run Python.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -42,10 +42,10 @@ use socket::Patience;
 /// An outgoing buffer with more capacity than this, in bytes, is freed after use.
 const KEPT: usize = 1 << 20;
 
-/// The encoder of commands and parser of replies for one connection.
+/// A connection's encoder of commands and parser of replies.
 #[pyclass(module = "undercroft._native")]
 pub(crate) struct Wire {
-    /// A duplicate of the caller's descriptor. Another thread may close the original at any time,
+    /// A duplicate of the caller's descriptor. Another thread can close the original at any time,
     /// and its number may be reused while an earlier call still waits.
     socket: Option<Arc<OwnedFd>>,
     codec: Codec,
@@ -55,7 +55,7 @@ pub(crate) struct Wire {
     /// Whether a command was sent whose reply has not been read. The reply may not have arrived
     /// yet.
     owed: bool,
-    /// Whether the peer is on this machine. Sending to a closed local peer fails, and unsolicited
+    /// Whether the peer runs on this machine. Sending to a closed local peer fails, and unsolicited
     /// data from a local peer is always a message, which cannot be mistaken for a reply.
     local: bool,
     /// Whether only complete calls have used a local socket since its last check.
@@ -66,8 +66,8 @@ pub(crate) struct Wire {
 impl Wire {
     /// Create an encoder and parser for one connection.
     ///
-    /// `error` makes an exception from an error reply's text. With `sets`, RESP3 sets become `set`
-    /// objects, and otherwise lists.
+    /// `error` creates an exception from an error reply's text. With `sets`, RESP3 sets become
+    /// `set` objects, otherwise lists.
     #[new]
     #[pyo3(signature = (error, decode_responses=false, encoding="utf-8", encoding_errors="strict", sets=false))]
     fn new(
@@ -122,7 +122,7 @@ impl Wire {
         feed(&mut self.replies, data)
     }
 
-    /// Return whether there are unread bytes, or a reply is still to arrive.
+    /// Return whether unread bytes exist or a reply is pending.
     fn has_data(&self) -> bool {
         self.owed || self.replies.has_data()
     }
@@ -152,23 +152,24 @@ impl Wire {
         Ok(())
     }
 
-    /// Return whether nothing has arrived, neither in the buffer nor at the socket.
+    /// Return whether no data has arrived, neither in the buffer nor at the socket.
     fn quiet(&self) -> bool {
         !self.has_data() && attached(&self.socket).is_ok_and(socket::quiet)
     }
 
-    /// Note that other code has used the socket, so that the next call checks it first.
+    /// Record that other code has used the socket, so that the next call checks it first.
     ///
-    /// Return whether replies are outstanding that no call waits for. The connection is then
-    /// unusable, because a check may not reveal them.
+    /// Return whether replies are pending for which no call waits. The connection is then unusable,
+    /// because a check may not find those replies.
     fn suspect(&mut self) -> bool {
         self.trusted = false;
         self.owed
     }
 
-    /// Replace `execute_command` of a client class by a native method.
+    /// Replace `execute_command` of a client class with a native method.
     ///
-    /// The method makes common calls in one step and calls the client's `_go_on` for all others.
+    /// The method makes common calls in one step and calls the client's `_go_on` for all other
+    /// calls.
     #[staticmethod]
     #[pyo3(signature = (class_, /))]
     fn plug(class_: &Bound<'_, PyType>) -> PyResult<()> {
@@ -177,7 +178,7 @@ impl Wire {
         plug::install(class_, c"execute_command", doc, fast_path::execute_command)
     }
 
-    /// Send a command and return its reply, or a message that came before it.
+    /// Send a command and return its reply, or a message that arrived before it.
     ///
     /// Error replies are returned as well.
     fn call<'py>(
@@ -189,8 +190,7 @@ impl Wire {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
         pack::command(&self.codec, args.iter_borrowed(), &mut self.out)?;
-        // After a command such as SUBSCRIBE, unsolicited bytes may arrive, so each call checks for
-        // them first.
+        // After a command such as SUBSCRIBE, each call first checks for unsolicited bytes.
         self.local &= !pack::streams(pack::name(&self.out));
         let socket = attached(&self.socket)?;
         self.owed = true;
@@ -228,7 +228,8 @@ impl Wire {
                     Ok(Some(reply)) => return replies::published(reply),
                     Ok(None) => {}
                     Err(error) => {
-                        // Skip text that cannot be decoded, so that later messages still arrive.
+                        // Skip the string that cannot be decoded, so that later messages still
+                        // arrive.
                         if error.is_instance_of::<PyUnicodeDecodeError>(py) {
                             wire.replies.next(py, &wire.codec, false)?;
                         }
@@ -253,8 +254,9 @@ impl Wire {
 
     /// Send the commands of a redis-py pipeline and return their replies.
     ///
-    /// Error replies are in the list. Messages that arrive meanwhile are appended to `messages`.
-    /// Return None, sending nothing, if a command needs redis-py's own processing.
+    /// The list includes error replies. Messages that arrive in the meantime are appended to
+    /// `messages`. Return None without sending anything if a command needs redis-py's own
+    /// processing.
     fn exchange<'py>(
         &mut self,
         py: Python<'py>,
@@ -286,7 +288,7 @@ impl Wire {
 
     /// Return the indexes of a pipeline's replies that need Python code.
     ///
-    /// These are errors, and replies that redis-py converts or may convert.
+    /// These replies are errors, or replies that redis-py converts or may convert.
     #[staticmethod]
     fn unusual(
         callbacks: &Bound<'_, PyDict>,
@@ -314,12 +316,12 @@ fn attached(socket: &Option<Arc<OwnedFd>>) -> PyResult<BorrowedFd<'_>> {
 }
 
 impl Wire {
-    /// Sends a command and returns its reply or a message that came before it.
+    /// Sends a command and returns its reply or a message that arrived before it.
     ///
-    /// Returns None, sending nothing, if the connection may be unusable or the peer has gone. After
-    /// an error, too, nothing was sent unless a reply is `owed`. A command to a `trusted` Unix
-    /// socket needs no check first: the system refuses to send to a closed peer there. Over TCP,
-    /// such a send may succeed.
+    /// Returns None without sending anything if the connection may be unusable or the peer has
+    /// gone. After an error nothing was sent either, unless a reply is `owed`. A command to a
+    /// `trusted` Unix socket needs no check first, because the system refuses to send to a closed
+    /// peer. Over TCP, such a send may succeed.
     fn ask<'a, 'py: 'a>(
         &mut self,
         py: Python<'py>,

@@ -1,4 +1,4 @@
-//! The objects that this module uses from the Python half of the package.
+//! The objects that this module uses from the package's Python code.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -1,4 +1,4 @@
-//! Commands in the wire format.
+//! Encodes commands in the wire format.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -30,8 +30,8 @@ pub(super) fn name(packed: &[u8]) -> &[u8] {
     lines.nth(2).unwrap_or_default().trim_ascii_end()
 }
 
-/// Appends a command, starting with its name, or nothing after an error. A name may have several
-/// words, as in `CONFIG GET`.
+/// Appends a command, starting with its name, or nothing after an error. A name can consist of
+/// several words, as in `CONFIG GET`.
 pub(super) fn command<'a, 'py: 'a>(
     codec: &Codec,
     args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
@@ -82,7 +82,7 @@ fn try_command<'a, 'py: 'a>(
         return Err(DataError::new_err("expected the name of a command"));
     };
     let first: &Bound<'_, PyAny> = &first;
-    // Names are ASCII in every encoding.
+    // A command name is ASCII in every encoding.
     let text;
     let own;
     let name = match first.cast::<PyString>() {

@@ -1,4 +1,4 @@
-//! Pipelines: packing all commands, and parsing all replies, in one call each.
+//! Packs all commands of a pipeline, and parses all replies, in one call each.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
@@ -9,10 +9,10 @@ use super::pack;
 use crate::conversion::codec::Codec;
 use crate::pipeline::parts;
 
-/// Prefix of commands that redis-py sends together with other commands as needed.
+/// The prefix of commands before which redis-py may send other commands.
 pub(super) const ACCOMPANIED: &[u8] = b"HIMPORT";
 
-/// Properties of packed commands.
+/// The properties of packed commands.
 pub(super) struct Packed {
     /// Whether each command's reply may be decoded.
     pub(super) decodes: Vec<bool>,
@@ -20,7 +20,7 @@ pub(super) struct Packed {
     pub(super) streams: bool,
 }
 
-/// Packs commands. Returns None if one needs redis-py's own processing.
+/// Packs commands. Returns None if any command needs redis-py's own processing.
 pub(super) fn pack(
     codec: &Codec,
     commands: &Bound<'_, PyList>,
@@ -83,7 +83,8 @@ pub(super) fn unusual(
 
 /// Whether redis-py may convert the replies to this command.
 pub(super) fn is_shaped(callbacks: &Bound<'_, PyDict>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
-    // redis-py's dictionary ignores case, but this lookup finds only capitals.
+    // Leave other names to Python: redis-py's dictionary ignores case, but this lookup finds only
+    // upper case.
     let Ok(text) = name.cast::<PyString>() else {
         return Ok(true);
     };

@@ -1,5 +1,5 @@
-//! A native method of a Python class, which handles common calls and leaves all others to Python
-//! code.
+//! Installs a native method in a Python class. The method handles common calls and leaves all
+//! others to Python code.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -80,7 +80,7 @@ pub(super) unsafe fn run(
     });
     match step {
         Step::Done(object) => object,
-        // SAFETY: the thread is attached.
+        // SAFETY: the caller guarantees that the thread is attached.
         Step::Next(next) => unsafe { next.run() },
     }
 }

@@ -1,5 +1,5 @@
-//! RESP2 and RESP3 replies as Python objects, built from what `undercroft_resp` parses. The input
-//! may arrive in pieces of any size.
+//! Builds Python objects from the RESP2 and RESP3 replies that `undercroft_resp` parses. The input
+//! can arrive in pieces of any size.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PyString};
@@ -13,8 +13,8 @@ use super::names;
 
 import_exception!(redis.exceptions, InvalidResponse);
 
-/// Maximum length of a string and of a collection. The limit for collections is that of hiredis. A
-/// longer string or collection is rejected as soon as its length is announced, because its data
+/// The maximum length of a string and of a collection. The limit for collections is that of
+/// hiredis. A longer string or collection is rejected when its header arrives, because its data
 /// would never arrive.
 const LONGEST: u32 = u32::MAX;
 const LIMITS: ReplyLimits = ReplyLimits {
@@ -23,18 +23,18 @@ const LIMITS: ReplyLimits = ReplyLimits {
     max_elements: LONGEST as u64,
     max_depth: 512,
 };
-/// Bytes of room for the next receive.
+/// The spare capacity in bytes for the next receive.
 const ROOM: usize = 64 << 10;
-/// Maximum bytes of room made at once for a value of announced length.
+/// The maximum capacity in bytes that is reserved in one step for a value of known length.
 const MOST: usize = 16 << 20;
-/// Lengths in bytes of a long value, up to Redis' longest string.
+/// The lengths in bytes of long values, up to Redis' longest string.
 const LONG: std::ops::RangeInclusive<usize> = ROOM..=512 << 20;
-/// Bytes of room for a part of a long value, which is copied while it is still in the cache.
+/// The capacity in bytes for a piece of a long value, which is copied while it is in the cache.
 const PART: usize = 256 << 10;
 /// An empty buffer with more capacity than this, in bytes, is freed.
 const KEPT: usize = 1 << 20;
 
-/// A collection that is not complete yet.
+/// A collection that is still incomplete.
 struct Open {
     kind: Aggregate,
     items: Vec<Py<PyAny>>,
@@ -43,9 +43,9 @@ struct Open {
 /// The outcome of one parsing step.
 enum Step<'py> {
     Value(Bound<'py, PyAny>),
-    /// Part of a value, or something that is not part of the reply.
+    /// A piece of a value, or data that does not belong to the reply.
     Part,
-    /// More bytes must arrive first.
+    /// More bytes must arrive before the next step.
     Missing,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Replies {
     buffer: Vec<u8>,
     /// The offset at which parsing continues.
     at: usize,
-    /// The long value that the next bytes belong to.
+    /// The long value to which the next bytes belong.
     long: Option<Long>,
     /// A string that was read but could not be decoded.
     undecodable: Option<Py<PyBytes>>,
@@ -82,7 +82,7 @@ impl Replies {
         self.at < self.buffer.len() || !self.parser.between_replies() || self.undecodable.is_some()
     }
 
-    /// Returns the number of announced bytes of a partial string that have not arrived.
+    /// Returns the number of bytes missing from a partly received string.
     pub(super) fn missing(&self) -> usize {
         match (&self.long, self.parser.begun_string()) {
             (Some(long), _) => long.missing(),
@@ -118,7 +118,7 @@ impl Replies {
         &mut self.buffer
     }
 
-    /// Returns the long value to receive into, if no earlier bytes remain in the buffer.
+    /// Returns the long value that is being received, if no earlier bytes remain in the buffer.
     pub(super) fn long(&mut self) -> Option<&mut Long> {
         let is_read = self.at == self.buffer.len();
         self.long.as_mut().filter(|it| is_read && it.missing() > 0)
@@ -142,7 +142,8 @@ impl Replies {
 
     /// Returns the next reply, or None if it is incomplete.
     ///
-    /// After a decoding error the same reply is next, and can be read again without decoding.
+    /// After a decoding error, the next call returns the same reply, so that the caller can read it
+    /// without decoding.
     pub(super) fn next<'py>(
         &mut self,
         py: Python<'py>,
@@ -201,7 +202,7 @@ impl Replies {
                 // SAFETY: the argument is a new reference, or null with an exception set.
                 unsafe { Bound::from_owned_ptr_or_err(py, codec::number(py, value))? }
             }
-            // Servers do not send values without a length, and the Python parser also rejects them.
+            // Reject values without a length, as the Python parser does. Servers do not send them.
             Event::Begin { len: None, .. } | Event::Chunk(_) => {
                 return Err(invalid(ReplyError::Malformed(b'*')));
             }
@@ -228,7 +229,7 @@ impl Replies {
     }
 
     /// Starts receiving a partial string into its result object if the string is long. Returns
-    /// whether it did.
+    /// whether the string is long.
     fn begin_long(&mut self, py: Python<'_>, codec: &Codec, decode: bool) -> PyResult<bool> {
         let begun = self.parser.begun_string();
         let Some(length) = begun.filter(|length| LONG.contains(length)) else {
@@ -241,7 +242,7 @@ impl Replies {
         Ok(true)
     }
 
-    /// Returns the long value once the rest of it has arrived.
+    /// Returns the long value once its remaining bytes have arrived.
     fn rest<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Some(long) = &mut self.long {
             self.at += long.take(py, &self.buffer[self.at..]);
@@ -262,8 +263,8 @@ impl Replies {
     /// Completes a collection.
     fn end<'py>(&mut self, py: Python<'py>, kind: Aggregate) -> PyResult<Step<'py>> {
         let items = self.open.pop().map_or_else(Vec::new, |whole| whole.items);
-        // Bind the items, so that unwanted ones are freed at once. Unbound items would be kept
-        // until the interpreter's lock is next acquired.
+        // Bind the items, so that unneeded items are freed immediately. Unbound items remain in
+        // memory until the interpreter lock is next acquired.
         let items: Vec<_> = items.into_iter().map(|item| item.into_bound(py)).collect();
         if kind == Aggregate::Attribute {
             // An attribute describes the next value, and no caller uses it.
@@ -288,7 +289,7 @@ fn string<'py>(
     unsafe { Bound::from_owned_ptr_or_err(py, object) }
 }
 
-/// Returns a decoded string, keeping its bytes for another attempt after an error.
+/// Returns a decoded string. After an error, saves its bytes for another attempt.
 #[inline(always)]
 fn kept<'py>(
     py: Python<'py>,
@@ -302,7 +303,7 @@ fn kept<'py>(
     value
 }
 
-/// Makes the object for a collection of this kind.
+/// Builds the object for a collection of this kind.
 fn finish<'py>(
     py: Python<'py>,
     kind: Aggregate,
@@ -317,7 +318,7 @@ fn finish<'py>(
         return Ok(map.into_any());
     }
     if kind == Aggregate::Set && sets {
-        // An item may be unhashable.
+        // Fall back to a list if an item is unhashable.
         if let Ok(set) = PySet::new(py, &items) {
             return Ok(set.into_any());
         }

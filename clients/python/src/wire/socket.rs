@@ -1,4 +1,4 @@
-//! Sending and receiving while other threads run Python.
+//! Sends and receives while other threads run Python.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -14,12 +14,12 @@ use rustix::net::{RecvFlags, SendFlags, recv, send as send_some};
 
 use crate::error::{ConnectionError, TimeoutError};
 
-/// The error text for a peer that has closed the connection, in redis-py's words.
+/// The error text for a peer that has closed the connection, as redis-py words it.
 pub(super) const CLOSED: &str = "Connection closed by server.";
-/// Maximum timeout in seconds, about a hundred years.
+/// The maximum timeout in seconds, about a hundred years.
 const FOREVER: f64 = 3.2e9;
 
-/// Whether the socket has neither data nor an end of stream.
+/// Whether the socket has received neither data nor an end of stream.
 pub(super) fn quiet(socket: BorrowedFd<'_>) -> bool {
     let now = Timespec {
         tv_sec: 0,
@@ -29,7 +29,7 @@ pub(super) fn quiet(socket: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut waiting, Some(&now)), Ok(0))
 }
 
-/// Returns when a wait of `timeout` seconds from now ends, or None for no limit.
+/// Returns the time at which a wait of `timeout` seconds ends, or None for an unlimited wait.
 pub(super) fn deadline(timeout: Option<f64>) -> Option<Instant> {
     let seconds = timeout?.clamp(0.0, FOREVER);
     Some(Instant::now() + Duration::from_secs_f64(seconds))
@@ -51,8 +51,8 @@ fn wait(socket: BorrowedFd<'_>, ready: PollFlags, until: Option<Instant>) -> Res
     }
 }
 
-/// Waits until the socket has something to receive. Returns false on timeout. Signal handlers run
-/// and may raise.
+/// Waits until the socket has data to receive. Returns false on timeout. Signal handlers run and
+/// may raise exceptions.
 pub(super) fn readable(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
@@ -68,8 +68,8 @@ pub(super) fn readable(
     }
 }
 
-/// Appends the socket's available data to a buffer with spare capacity. Returns whether there was
-/// any.
+/// Appends the socket's available data to a buffer with spare capacity. Returns whether any data
+/// was available.
 pub(super) fn receive_now(socket: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> PyResult<bool> {
     match buffer.receive(socket, RecvFlags::DONTWAIT) {
         Ok(0) => Err(ConnectionError::new_err(CLOSED)),
@@ -84,8 +84,9 @@ fn failed(error: Errno) -> PyErr {
     PyOSError::new_err((error.raw_os_error(), error.to_string()))
 }
 
-/// Repeats one step until it completes, without the interpreter's lock. If the socket is not ready,
-/// waits until `until`, or else for `timeout` seconds. Signal handlers run and may raise.
+/// Repeats one step until it completes, without the interpreter lock. If the socket is not ready,
+/// waits until `until`, or for `timeout` seconds if `until` is None. Signal handlers run and may
+/// raise exceptions.
 fn complete<R: Send>(
     py: Python<'_>,
     (socket, ready): (BorrowedFd<'_>, PollFlags),
@@ -136,8 +137,8 @@ pub(super) fn send(
     Ok(())
 }
 
-/// Sends as many bytes as the socket accepts at once and returns their number. Returns 0 after an
-/// error, which the next send reports.
+/// Sends as many bytes as the socket accepts without blocking and returns their number. Returns 0
+/// after an error, which the next send reports.
 pub(super) fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> usize {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     send_some(socket, bytes, flags).unwrap_or(0)
@@ -151,7 +152,7 @@ pub(super) fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> usize {
 pub(super) struct Patience(Option<f64>);
 
 impl Patience {
-    /// Sets the socket's timeout and returns whether that succeeded. Python's own socket methods
+    /// Sets the socket's timeout and returns whether this succeeded. Python's own socket methods
     /// still work, because with a timeout they poll before each call.
     fn lend(&mut self, socket: BorrowedFd<'_>, timeout: f64) -> bool {
         if self.0 != Some(timeout) {
@@ -182,8 +183,8 @@ impl Patience {
 
 /// A destination for received bytes.
 pub(super) trait Room: Send {
-    /// Receives the available bytes, waiting for some unless `DONTWAIT` is set. Returns their
-    /// number.
+    /// Receives the available bytes, waiting for data unless `DONTWAIT` is set. Returns the number
+    /// of bytes.
     fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno>;
 }
 
@@ -200,7 +201,7 @@ impl Room for &mut [MaybeUninit<u8>] {
 }
 
 /// Sends a command to a peer that owes no reply, and appends the first data to a buffer with spare
-/// capacity. Returns false, sending nothing, if the socket cannot send.
+/// capacity. Returns false without sending anything if the socket cannot send.
 pub(super) fn ask(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
@@ -254,11 +255,11 @@ fn received(
     let count = match first {
         Ok(count) => count,
         Err(error) => {
-            // Python may have made the socket nonblocking again.
+            // Reset the known timeout, because Python may have made the socket nonblocking again.
             *patience = Patience::default();
             let mut first = Some(error);
             let waited = (socket, PollFlags::IN);
-            // Regardless of why the first wait ended, `poll` waits for the remaining time.
+            // `poll` waits for the remaining time, regardless of why the first wait ended.
             complete(py, waited, timeout, until, "reading from", || {
                 match first.take() {
                     Some(error) => Err(error),

@@ -18,13 +18,13 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from sessions import NAMESPACE, SESSIONS, VOLATILE
 
-# Matches a single call that has no other call inside it.
+# Matches a call of a client's method that contains no other such call.
 CALL = re.compile(r"r\.\w+\(((?!\br\.).)*\)$")
 
 
 @pytest.fixture
 def url(server_socket: str) -> str:
-    """Return the URL of an empty server."""
+    """Return the URL of a server without data."""
     with redis.Redis(unix_socket_path=server_socket) as client:
         client.flushall()
     return f"unix://{server_socket}"
@@ -202,7 +202,7 @@ def test_replies_to_cancelled_calls_count_as_signs_of_life(run: Run) -> None:
         writer.close()
 
     def come(line: Any) -> int:
-        # Counts the replies to the batch of 20 calls and to the call after it.
+        # Counts the replies that have arrived, for the batch of 20 calls and the call after it.
         return len(line.first.replies) if len(line) == 2 else 21 - len(line)
 
     async def main() -> None:
@@ -263,7 +263,7 @@ def test_a_call_is_a_future_and_a_coroutine(url: str, run: Run) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         async with undercroft.asyncio.Redis.from_url(url) as client:
-            # Alternate calls that are sent immediately with calls that are deferred.
+            # Alternate between calls that are sent immediately and calls that are deferred.
             for _ in range(3):
                 assert await client.set("k", "v")
                 assert await asyncio.create_task(client.get("k")) == b"v"
@@ -338,7 +338,7 @@ def test_unsolicited_push_messages_are_delivered(run: Run) -> None:
         parser.handle_push_response = lambda message, *_: told.append(message)
         assert await client.get("k") == b"v"
         assert told == [[b"invalidate", [b"k"]]]
-        # A TypeError from the handler itself is not mistaken for a handler with another signature.
+        # A TypeError raised by the handler is not mistaken for a handler with another signature.
         parser.handle_push_response = lambda message, *_: told.append(message) or len(None)
         with pytest.raises(TypeError, match="NoneType"):
             await client.get("k")
@@ -617,7 +617,7 @@ def test_each_loop_has_its_own_connection(run: Run) -> None:
             assert await client.get("k") == b"v"
 
         await elsewhere()
-        # Use another loop in another thread while this loop is running with a connection.
+        # Use another loop in another thread while this loop is running and has a connection.
         await asyncio.to_thread(run, elsewhere())
         await elsewhere()
         assert len(met) == 2

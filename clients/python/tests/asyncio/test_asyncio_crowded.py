@@ -1,4 +1,4 @@
-"""Tests large and slow replies, and calls that may already have run, on the shared connection."""
+"""Tests large and slow replies on the shared connection, and calls that may already have run."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ PART = b"x" * 100_000
 
 
 class Peer:
-    """A server whose replies the test writes by hand."""
+    """A server whose replies the test writes explicitly."""
 
     def __init__(self) -> None:
         self.writers: list[asyncio.StreamWriter] = []
@@ -25,18 +25,18 @@ class Peer:
         place = len(self.writers) - 1
         while data := await reader.read(1 << 20):
             self.received[place] += data
-            # Only calls for `small` are answered here; the test answers the others.
+            # Answer only calls for `small` here; the test answers the others.
             writer.write(b"$1\r\nv\r\n" * data.count(b"$5\r\nsmall"))
         writer.close()
 
     async def got(self, place: int, word: bytes, times: int = 1) -> None:
-        """Return once a connection has received a word the given number of times."""
+        """Wait until a connection has received a word the given number of times."""
         while len(self.received) <= place or self.received[place].count(word) < times:
             await asyncio.sleep(0)
 
 
 def held(run: Run, test: Any, retries: int = 0, **options: Any) -> None:
-    """Run a test with a `Peer` and a client connected to it."""
+    """Run a test with a `Peer` and a client that is connected to it."""
 
     async def main() -> None:
         peer = Peer()
@@ -68,7 +68,7 @@ def test_a_large_reply_delays_no_other_call(run: Run) -> None:
         assert len(peer.writers) == 2
         peer.writers[0].write(b"x" * (1_000_000 - sent) + b"\r\n")
         assert await large == b"x" * 1_000_000
-        # From now on the client knows that this call's reply is large.
+        # The client now knows that this call has a large reply.
         assert ("GET", "large") in client._link.large
 
     held(run, test)
@@ -87,7 +87,7 @@ def test_a_command_known_for_large_replies_takes_another_connection(run: Run) ->
         assert b"large" not in peer.received[0]
         peer.writers[1].write(b"$1\r\nv\r\n")
         assert await large == b"v"
-        # A command that cannot be packed does not leave a connection marked as crowded.
+        # A command that cannot be encoded does not leave a connection marked as crowded.
         with pytest.raises(redis.DataError):
             await client.execute_command("GET", "large", {})
         with pytest.raises(redis.DataError):
@@ -145,7 +145,7 @@ def test_a_reply_that_makes_progress_does_not_time_out(run: Run) -> None:
                 await asyncio.sleep(0)
         peer.writers[0].write(b"\r\n")
         assert await large == b"x" * 100
-        # A silent peer still times out.
+        # A peer that sends nothing still causes a timeout.
         silent = asyncio.ensure_future(client.get("silent"))
         await peer.got(0, b"silent")
         for _ in range(6):
@@ -176,7 +176,7 @@ def test_a_call_that_may_have_run_is_not_sent_again(name: str, error: Any, run: 
         client._link.fail(error("gone"))
         with pytest.raises(error, match="gone"):
             await call
-        # A new connection carries the other calls, and the lost call is not sent on it again.
+        # The other calls use a new connection, on which the lost call is not sent again.
         assert await client.get("small") == b"v"
         assert len(peer.received) == 2
         assert b"return 1" not in peer.received[1]

@@ -1,4 +1,4 @@
-"""Tests commands that depend on the state or history of a shared connection."""
+"""Tests commands that depend on the state or the earlier commands of a shared connection."""
 
 import asyncio
 import os
@@ -21,11 +21,10 @@ from conftest import SCRATCH, Run
 from test_asyncio import url as url
 from undercroft.servers.command_kinds import ALONE, KINDS, READS, REPLICATED
 
-# ACL categories of commands that concern connections.
+# The ACL categories of commands that concern connections.
 ABOUT_CONNECTIONS = {"@connection", "@transaction", "@blocking"}
 # Commands of these categories that neither depend on their connection nor change it. They concern
-# other connections or the whole server, or return a fact that is the same on all shared
-# connections.
+# other connections or the entire server, or return a value that is equal on all shared connections.
 PLAIN = {
     *("CLIENT", "PING", "ECHO", "COMMAND", "COMMAND COUNT", "COMMAND DOCS", "COMMAND GETKEYS"),
     *("COMMAND GETKEYSANDFLAGS", "COMMAND HELP", "COMMAND INFO", "COMMAND LIST", "CLIENT GETNAME"),
@@ -36,7 +35,7 @@ PLAIN = {
 
 def table(client: Any) -> dict[str, set[str]]:
     """Return the flags and categories of all commands of a server, by uppercase name."""
-    # Keep the raw reply: each redis-py version parses it differently.
+    # Request the raw reply, because redis-py versions parse it differently.
     client.set_response_callback("COMMAND", lambda reply, **_: reply)
     found = {}
     rows = list(client.execute_command("COMMAND"))
@@ -57,7 +56,7 @@ def test_every_server_command_has_the_right_kind(url: str) -> None:
             assert kind is not None or name in PLAIN, name
         if "blocking" in marks or "@blocking" in marks:
             assert kind in (ALONE, REPLICATED), name
-        # A command that may change something is never sent twice.
+        # A command that may change data is never resent.
         if name in READS:
             assert "write" not in marks, name
             assert kind is None, name
@@ -75,7 +74,7 @@ class Tracking:
         self.offset = 0
         self.acknowledged = 0
         self.states: list[list[bytes]] = []
-        # The number of the connection and the words of each command.
+        # The words of each command with the number of its connection.
         self.heard: list[tuple[int, bytes]] = []
         self.release = asyncio.Event()
 
@@ -109,7 +108,7 @@ class Tracking:
 
 
 def tracked(run: Run, test: Any) -> None:
-    """Run a test with a `Tracking` server and a client connected to it."""
+    """Run a test with a `Tracking` server and a client that is connected to it."""
 
     async def main() -> None:
         peer = Tracking()
@@ -126,12 +125,13 @@ def tracked(run: Run, test: Any) -> None:
 def test_each_command_uses_the_connection_its_kind_requires(run: Run) -> None:
     async def test(peer: Tracking, client: Any) -> None:
         await client.set("k", "v")
-        # redis-py sends HIMPORT together with other commands.
+        # Skip HIMPORT, because redis-py sends it together with other commands.
         for name in sorted(KINDS.keys() - {"HIMPORT"}):
             peer.heard.clear()
             # Pass the name of a two-word command both as one string and as two words.
             for words in ((name, "1", "1"), (*name.lower().split(), "1", "1")):
-                # The server's stock reply may not be valid for this command in redis-py.
+                # Ignore errors, because redis-py may reject the server's fixed reply to this
+                # command.
                 with suppress(Exception):
                     await client.execute_command(*words)
             places = [
@@ -150,7 +150,7 @@ def test_each_command_uses_the_connection_its_kind_requires(run: Run) -> None:
 
 def test_wait_is_sent_on_the_connection_of_the_last_write(run: Run) -> None:
     async def test(peer: Tracking, client: Any) -> None:
-        # BLMOVE leaves a dedicated connection in the pool that has seen no write.
+        # BLMOVE leaves a separate connection in the pool that has carried no write.
         await client.blmove("a", "b", 1)
         peer.acknowledged = peer.offset
         assert await client.wait(1, 10) == 1
@@ -175,10 +175,10 @@ def test_wait_delays_no_other_call(run: Run) -> None:
         waiting = asyncio.ensure_future(client.wait(1, 0))
         while not client._link.crowded:
             await asyncio.sleep(0)
-        # These calls, and the write that follows, go over another connection.
+        # The client sends these calls, and the write that follows, over another connection.
         assert await client.set("k", "w") is True
         assert len(peer.states) == 2
-        # A WAIT on the new connection also covers the first write, for which the earlier WAIT is
+        # A WAIT on the new connection also covers the first write, although the earlier WAIT is
         # pending.
         assert await client.wait(1, 10) == 0
         late = asyncio.ensure_future(client.wait(1, 10))
@@ -205,7 +205,7 @@ def test_connection_state_applies_to_all_shared_connections(run: Run) -> None:
         assert one[0] == b"CLIENT SETNAME first"
         known = {b"CLIENT SETNAME mine", b"AUTH user password", b"client no-touch on", b"READWRITE"}
         assert set(two) == known
-        # A connection made after all others were lost has the same state.
+        # After all connections were lost, a new connection gets the same state.
         client._link.fail(redis.ConnectionError("gone"))
         assert await client.set("k", "v") is True
         assert set(peer.states[-1]) == known
@@ -274,7 +274,7 @@ def test_a_synchronous_wait_uses_the_connection_that_sent_the_write(
     url, replica = replicated
     with undercroft.Redis.from_url(url) as client:
         pool = client.connection_pool
-        # Take a connection from the pool, as another thread in the middle of a call does.
+        # Remove a connection from the pool, as another thread's call does.
         other = pool.take()
         assert client.set("k", "v") is True
         assert client.wait(1, 60_000) == 1

@@ -1,4 +1,4 @@
-"""Tests tasks that wait for locks of a store: one receiver per loop, and a FIFO queue per lock."""
+"""Tests tasks that wait for locks of a store: one receiver per loop, one FIFO queue per lock."""
 
 import asyncio
 import gc
@@ -12,12 +12,12 @@ from children import in_child
 from conftest import Run
 
 CHANNEL = b"undercroft:released:0:l"
-# A polling interval so long that a task that is not woken never acquires the lock.
+# A polling interval in seconds so long that a task that is not woken never acquires the lock.
 NEVER = 10**6
 
 
 async def in_line(client: Any, number: int) -> list[asyncio.Task[bool]]:
-    """Return tasks that are queued for the lock in this order."""
+    """Return tasks that wait for the lock, in this order."""
     locks = [client.lock("l", sleep=NEVER) for _ in range(number)]
     tasks = [asyncio.create_task(lock.acquire()) for lock in locks]
     await asyncio.sleep(0)
@@ -47,13 +47,13 @@ def test_more_tasks_can_wait_than_there_are_seats(path: str, run: Run) -> None:
 def test_a_woken_task_that_is_cancelled_wakes_the_next_one(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
-        # A task waits at the same time for another lock, whose name is not valid UTF-8.
+        # Another task waits for another lock, whose name is not valid UTF-8.
         async with client.lock(b"\xff") as other:
             beside = asyncio.create_task(client.lock(b"\xff", sleep=NEVER).acquire())
             async with client.lock("l"):
                 first, second, third = await in_line(client, 3)
             client.releases()._look()
-            first.cancel()  # it was already woken
+            first.cancel()  # the task was already woken
             assert await second
             assert not third.done()
             assert await other.owned()
@@ -99,7 +99,7 @@ def test_a_forked_child_does_not_disturb_its_parent_s_waiters(path: str, run: Ru
             tasks = await in_line(client, 1)
 
             def throw_away() -> None:
-                # These are the child's copies of the coroutines.
+                # Close the child's copies of the coroutines.
                 for task in tasks:
                     task.get_coro().close()  # type: ignore[union-attr]
 
@@ -148,7 +148,7 @@ def test_tasks_are_woken_by_a_release_on_a_server(
                 order.clear()
                 await subscribed(client, 0)
             # A synchronous client's release wakes this client's task, and the task's release wakes
-            # that client.
+            # the synchronous client.
             with undercroft.Redis(unix_socket_path=server_socket) as other:
                 theirs = other.lock("l", sleep=NEVER, thread_local=False)
                 assert theirs.acquire()
@@ -174,7 +174,7 @@ def test_locks_on_a_server_expire_and_waits_time_out(server_socket: str, run: Ru
             assert not await client.lock("l", sleep=NEVER).acquire(blocking_timeout=0.001)
             assert not await client.lock("l").acquire(blocking=False)
             assert await client.lock("l", sleep=NEVER).acquire()
-            # A task waits for another lock on the same connection and acquires it.
+            # A task waits for another lock over the same connection and acquires it.
             other = client.lock(b"\xff")
             assert await other.acquire()
             tasks = await in_line(client, 2)
@@ -182,7 +182,7 @@ def test_locks_on_a_server_expire_and_waits_time_out(server_socket: str, run: Ru
             await subscribed(client, 1)
             await other.release()
             assert await beside
-            # A lock deleted without a notification is found free at the next poll.
+            # A waiter's next poll finds that a lock was deleted without a notification.
             short = asyncio.create_task(client.lock("l", sleep=0.02).acquire())
             await asyncio.sleep(0)
             await client.delete("l")

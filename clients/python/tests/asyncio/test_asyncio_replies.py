@@ -1,4 +1,4 @@
-"""Tests that replies of the asyncio client reach their callers however the bytes are split."""
+"""Tests that an asyncio client's replies reach their callers, however the bytes are split."""
 
 import asyncio
 import gc
@@ -29,7 +29,7 @@ async def unanswered(**options: Any) -> AsyncIterator[Any]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     client = plain(server, **options)
-    # The first call of each command determines how that command is sent.
+    # The first call of each command determines how the client sends that command.
     asking = [client.ping(), client.get("k"), client.set("k", "v"), client.lrange("k", 0, 1)]
     tasks = [asyncio.create_task(each) for each in asking]
     assert await tasks[0]
@@ -46,7 +46,7 @@ async def unanswered(**options: Any) -> AsyncIterator[Any]:
 
 
 async def given(client: Any, calls: list[Any], data: bytes, cut: int) -> list[Any]:
-    """Return the results of calls whose replies arrive in two pieces."""
+    """Return the results of calls whose replies arrive in two pieces, split at `cut`."""
     client._link.data_received(data[:cut])
     client._link.data_received(data[cut:])
     return await asyncio.gather(*calls, return_exceptions=True)
@@ -64,7 +64,7 @@ def test_replies_are_parsed_wherever_they_are_split(run: Run) -> None:
                     *(client.get("k"), asyncio.create_task(client.get("k"))),
                 ]
                 calls[4].cancel()
-                # Give the task a turn to send its call.
+                # Run the task for one turn, so that it sends its call.
                 await asyncio.sleep(0)
                 found = await given(client, calls, data, cut)
                 assert type(found.pop(4)) is asyncio.CancelledError
@@ -130,7 +130,7 @@ def interrupt(*_: Any, **__: Any) -> Any:
 
 
 class Interrupting:
-    """A transport that is interrupted before it writes anything."""
+    """A transport whose write is interrupted before it sends anything."""
 
     write = interrupt
 
@@ -152,9 +152,10 @@ def test_an_interrupted_write_leaves_no_call_pending(run: Run) -> None:
             while not link._line or link._line.first.waiter is None or link._unsent:
                 await asyncio.sleep(0)
             link._transport = Interrupting(link._transport)
-            # Pretend that the peer accepts no more data, so that the line does not write directly.
+            # Pretend that the peer accepts no more data, so that the line does not write to the
+            # socket.
             link._is_direct = False
-            # Pretend that nothing else is scheduled in this turn.
+            # Pretend that no other callback is scheduled in this turn.
             link._ready = deque()
 
             def receive() -> None:
@@ -207,7 +208,7 @@ def test_a_call_sent_by_a_finalizer_gets_its_own_reply(server_socket: str, run: 
             await client.get("task")
             threshold = gc.get_threshold()
             try:
-                # Run the finalizer at a different allocation each time.
+                # Trigger the finalizer at a different allocation each time.
                 for count in range(40):
                     asked: list[Any] = []
                     gc.collect()

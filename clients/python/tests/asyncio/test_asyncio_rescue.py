@@ -23,7 +23,7 @@ REPLIES = {
 
 
 class Server:
-    """A server that answers each connection in order and stalls at large and slow replies."""
+    """A server that answers each connection in order and delays large and slow replies."""
 
     def __init__(self) -> None:
         # The commands that each connection received.
@@ -41,8 +41,8 @@ class Server:
                 words.append((await reader.readline()).strip())
             heard.append(b" ".join(words))
             if words[-1].startswith(b"large"):
-                # Send little more than the announced length: the client also reacts to a long part
-                # of a value.
+                # Send little more than the header, because the client also reacts to a long
+                # received part of a value.
                 writer.write(b"$%d\r\nxxx" % SIZE)
                 await self.release.wait()
                 writer.write(b"x" * (SIZE - 3) + b"\r\n")
@@ -55,13 +55,13 @@ class Server:
         writer.close()
 
     async def got(self, place: int, count: int) -> None:
-        """Return once a connection has received `count` commands."""
+        """Wait until a connection has received `count` commands."""
         while len(self.heard) <= place or len(self.heard[place]) < count:
             await asyncio.sleep(0)
 
 
 def served(run: Run, test: Any, **options: Any) -> None:
-    """Run a test with a `Server` and a client connected to it."""
+    """Run a test with a `Server` and a client that is connected to it."""
 
     async def main() -> None:
         server = Server()
@@ -76,19 +76,19 @@ def served(run: Run, test: Any, **options: Any) -> None:
 
 
 async def rescued(client: Any) -> None:
-    """Return once no resent call is in flight."""
+    """Wait until no resent call is pending."""
     share = Share.of(client.connection_pool)
     while share._tasks:
         await asyncio.wait(share._tasks)
 
 
 def of(client: Any, *keys: str) -> list[asyncio.Future[Any]]:
-    """Return calls that are sent together, before any reply has arrived."""
+    """Return calls that are sent together, before any reply arrives."""
     return [asyncio.ensure_future(client.get(key)) for key in keys]
 
 
 @pytest.mark.parametrize("first", ["large", "slow"])
-def test_reads_do_not_wait_for_a_slow_reply_before_theirs(first: str, run: Run) -> None:
+def test_reads_do_not_wait_for_an_earlier_slow_reply(first: str, run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         assert await client.get("a") == b"a"
         head, *small = of(client, first, "b", "c", "d")
@@ -124,7 +124,7 @@ def test_a_call_that_changes_something_is_not_sent_again(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         large, before = of(client, "large", "before")
         count = asyncio.ensure_future(client.incr("n"))
-        # This read must see the change made by the INCR before it.
+        # This read must see the change by the preceding INCR.
         (after,) = of(client, "n")
         transaction = asyncio.ensure_future(client.pipeline().get("v").execute())
         assert await before == b"before"

@@ -1,4 +1,4 @@
-"""Tests calls that meet a lock of a stopped process: the loop keeps running, calls retry (M6)."""
+"""Tests calls that find a stopped process's lock: calls retry, and the loop keeps running (M6)."""
 
 import asyncio
 import contextlib
@@ -22,16 +22,17 @@ from holder import Holder
 from test_asyncio_waiting import HOLDER as ONE_SHARD
 from undercroft.asyncio.waiting import retries
 
-# Turns of the loop during which a call must stay pending; a call that blocks the loop fails this.
+# The number of loop turns during which a call must remain pending. A call that blocks the loop
+# fails.
 TURNS = 50
-# Seconds to wait for an event that must happen eventually.
+# The maximum number of seconds to wait for an event that is certain to happen.
 LONG = 60.0
 
 KEYS = [f"key:{number}" for number in range(100)]
 
 
 def is_kept(impatient: undercroft.Redis, key: str) -> bool:
-    """Return whether another process holds the lock of a key's shard."""
+    """Return whether another process holds the lock of the shard that contains a key."""
     try:
         impatient.set(key, "x")
     except redis.TimeoutError:
@@ -40,14 +41,14 @@ def is_kept(impatient: undercroft.Redis, key: str) -> bool:
 
 
 class Stopped(Holder):
-    """A process that is stopped in the middle of a change to all shards."""
+    """A process that is stopped during a change to all shards."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
 
     def stop(self, quick: undercroft.Redis) -> None:
-        """Stop the process while it holds all locks."""
+        """Stop the process while it holds the locks of all shards."""
         impatient = undercroft.Redis(self.path, timeout=0.01)
         while True:
             super().stop(quick)
@@ -56,7 +57,7 @@ class Stopped(Holder):
             self.go_on()
 
     def go_on(self) -> None:
-        """Let the process finish its change and continue with others."""
+        """Resume the process, which finishes its change and continues with more changes."""
         self.process.send_signal(signal.SIGCONT)
 
 
@@ -75,8 +76,8 @@ async def watched(client: Any) -> Any:
             value = await pipe.get("d")
             pipe.multi()
             pipe.set("d", 4)
-            # The holder changes enough keys that one of them may share both change counters with
-            # this key.
+            # Retry: the holder changes so many keys that one of them may have both change counters
+            # in common with this key.
             with contextlib.suppress(redis.WatchError):
                 return [value, *await pipe.execute()]
     raise AssertionError("ten times, another key's change counted as this one's")
@@ -123,7 +124,7 @@ async def read_many(client: Any) -> Any:
 
 
 Call = Callable[[Any], Awaitable[Any]]
-# Each call, with its result on a store that contains only the holder's keys.
+# Calls, each with its result on a store that contains only the holder's keys.
 CALLS: dict[str, tuple[Call, Any]] = {
     "get": (read, bytes),
     "set": (lambda client: client.set("j", 1), True),
@@ -145,20 +146,20 @@ CALLS: dict[str, tuple[Call, Any]] = {
 }
 
 
-# Calls that take no lock: they read through the undo log of the stopped process.
+# Calls that acquire no lock, because they read through the stopped process's undo log.
 READS = ["get", "mget", "scan_iter", "publish"]
 PARKED = [name for name in CALLS if name not in READS]
 
 
 async def turns() -> None:
-    """Run `TURNS` turns of the loop."""
+    """Run the loop for `TURNS` turns."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
 
 
 @pytest.fixture(scope="module")
 def stopped() -> Iterator[str]:
-    """Yield the path of a store whose locks are held by a stopped process."""
+    """Yield the path of a store whose locks a stopped process holds."""
     with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         holder = Stopped(f"{directory}/store")
         try:
@@ -189,7 +190,7 @@ def test_a_call_that_meets_a_lock_does_not_block_the_loop(
         client = undercroft.asyncio.Redis(stopped, timeout=LONG)
         parked = asyncio.ensure_future(call(client))
         await turns()
-        # The call has been retried by now.
+        # At this point the call has been retried.
         await asyncio.sleep(0.02)
         assert not parked.done()
         parked.cancel()
@@ -226,7 +227,7 @@ def test_a_call_is_made_once_the_lock_is_free(path: str, run: Run) -> None:
             task.cancel()
         ended = await asyncio.gather(*given_up, return_exceptions=True)
         assert {type(each) for each in ended} == {asyncio.CancelledError}
-        # Cancelled calls changed nothing, so each new call finds what it expects.
+        # Cancelled calls changed nothing, so each new call returns the expected result.
         tasks = {name: asyncio.ensure_future(call(client)) for name, (call, _) in CALLS.items()}
         leaving = asyncio.ensure_future(subscribed.unsubscribe("left"))
         await gone.aclose()
@@ -240,8 +241,7 @@ def test_a_call_is_made_once_the_lock_is_free(path: str, run: Run) -> None:
         await leaving
         holder.end()
         await client.aclose()
-        # Work deferred by finished calls is complete: the client is no longer subscribed to any
-        # channel.
+        # The work that finished calls deferred is complete: the client is subscribed to no channel.
         numbers = await client.pubsub_numsub("left", "gone", "news")
         assert numbers == [(b"left", 0), (b"gone", 0), (b"news", 0)]
         names = {key async for key in client.scan_iter() if not key.startswith((b"key:", b"m:"))}
@@ -258,7 +258,7 @@ def test_a_call_that_timed_out_has_changed_nothing(path: str, run: Run) -> None:
 
     async def main() -> None:
         holder.stop(undercroft.Redis(path))
-        # The death of a process is detected within 110 milliseconds.
+        # The process's death is detected within 110 milliseconds.
         client = undercroft.asyncio.Redis(path, timeout=0.2)
         calls = [asyncio.ensure_future(CALLS[name][0](client)) for name in PARKED]
         seen = 0
@@ -299,7 +299,7 @@ def test_many_waiting_calls_yield_the_loop_to_other_tasks(stopped: str, run: Run
         while len(left) < 5:
             await asyncio.sleep(0)
             seen += 1
-        # A round of retries is short: it leaves some calls for the next round and yields to other
+        # A round of retries is short. It leaves some calls for the next round and yields to other
         # tasks.
         assert all(left)
         assert seen > len(left)
@@ -331,8 +331,8 @@ def test_work_deferred_past_the_commit_is_done_later(
     path: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holder.HOLDER", ONE_SHARD)
-    # The mover waits to move an item to the shard whose lock the holder will take. Stopped, it does
-    # not serve its queue.
+    # The mover waits to move an item to the shard that the holder will lock. While the mover is
+    # stopped, it does not process its queue.
     mover = subprocess.Popen([sys.executable, "-c", MOVER, path], stdout=subprocess.PIPE, text=True)
     assert mover.stdout is not None
     assert mover.stdout.readline() == "waits\n"
@@ -349,11 +349,11 @@ def test_work_deferred_past_the_commit_is_done_later(
             await turns()
             if pushing.done():
                 break
-            pushing.cancel()  # its key is in the shard whose lock the holder has
+            pushing.cancel()  # its key is in the shard that the holder has locked
         assert await pushing == 1
         assert store.lrange(source, 0, -1) == [b"item"]
         holder.end()
-        # The loop finishes the deferred work by itself; polling the store does not contribute.
+        # The loop finishes the deferred work without a call; polling the store does not contribute.
         until = time.monotonic() + LONG
         while store.exists(source):
             assert time.monotonic() < until

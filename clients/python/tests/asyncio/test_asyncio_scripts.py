@@ -1,4 +1,4 @@
-"""Tests long-running scripts: a thread runs them while the loop keeps running."""
+"""Tests long-running scripts, which run in a thread while the loop keeps running."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -11,7 +11,7 @@ import undercroft
 import undercroft.asyncio
 from conftest import Run
 
-# A script that runs longer than a script may run in the loop.
+# A script that exceeds the time for which a script may run in the loop.
 LONG = """
 local sum = 0
 for round = 1, 3000000 do sum = sum + round % 7 end
@@ -23,7 +23,7 @@ ENDLESS = "while true do end"
 
 
 async def beside(work: Awaitable[Any]) -> tuple[Any, int]:
-    """Return an awaitable's result, and how many turns another task of the loop had meanwhile."""
+    """Return an awaitable's result, and the number of turns that another task had meanwhile."""
     turns = 0
 
     async def count() -> None:
@@ -61,9 +61,9 @@ def test_the_loop_keeps_running_while_a_script_runs(path: str, run: Run, way: st
                 work = client.eval(LONG, 1, "k")
             got, turns = await beside(work)
             assert got == expected
-            # A loop that blocks on the script has only a few turns.
+            # If the script blocks the loop, the other task has only a few turns.
             assert turns > 100
-            # The run that began in the loop left no effects, so the script counts once.
+            # The run that began in the loop was rolled back, so the counter is 1.
             assert await r.get("k:count") == b"1"
             if way == "pool":
                 await client.aclose()
@@ -83,7 +83,7 @@ def test_cancelling_a_task_ends_its_script(path: str, run: Run) -> None:
                     await task
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(r.eval(ENDLESS, 0), 0.02)
-            # A script that has already changed something runs to completion.
+            # A script that has already changed data runs to completion.
             script = "redis.call('set', KEYS[1], 'v') " + LONG.replace("3000000", "30000000")
             task = asyncio.create_task(r.eval(script, 1, "k"))
             await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Tests that the asyncio clients' shared connection occupies a place in its pool."""
+"""Tests that the asyncio clients' shared connection occupies a slot in its pool."""
 
 import asyncio
 from typing import Any
@@ -15,19 +15,19 @@ POOLS = [redis.asyncio.ConnectionPool, redis.asyncio.BlockingConnectionPool]
 
 
 def made(kind: Any, url: str, **options: Any) -> tuple[Any, Any]:
-    """Return a pool of this class, and a client of it."""
+    """Return a pool of this class and a client that uses the pool."""
     pool = kind.from_url(url, **options)
     return pool, undercroft.asyncio.Redis(connection_pool=pool)
 
 
 async def connections(url: str) -> int:
-    """Return how many connections named `mine` a server has."""
+    """Return the number of connections named `mine` on a server."""
     async with redis.asyncio.Redis.from_url(url) as admin:
         return sum(each["name"] == "mine" for each in await admin.client_list())
 
 
 async def closed(url: str, left: int = 0) -> None:
-    """Return once a server has at most `left` connections named `mine`."""
+    """Wait until a server has at most `left` connections named `mine`."""
     while await connections(url) > left:
         await asyncio.sleep(0)
 
@@ -40,7 +40,7 @@ def test_clients_of_a_pool_share_one_connection(kind: Any, url: str, run: Run) -
         assert await asyncio.gather(*(client.set("k", 1) for client in clients)) == [True] * 50
         assert await connections(url) == 1
         assert len(pool._in_use_connections) == 1
-        # A closed client leaves the connection to the other clients.
+        # Closing a client does not close the connection for the other clients.
         await clients[0].aclose()
         assert await clients[1].client_id() == await clients[2].client_id()
         await pool.disconnect()

@@ -1,4 +1,4 @@
-"""Tests turns of the loop: a reply resumes its waiter at once, and one turn is one write."""
+"""Tests turns of the loop: a reply resumes its waiter immediately, and one turn makes one write."""
 
 import asyncio
 import contextvars
@@ -49,8 +49,7 @@ def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
             assert received[0].count(b"GET") == 200
             assert await client.get("alone") == b"v"
 
-        # Each task resumes when its reply arrives, and the tasks' next calls leave in one write
-        # too.
+        # Each task resumes when its reply arrives, and one write also sends the tasks' next calls.
         async def get_twice(number: int) -> Any:
             assert await client.get(f"key:{number}") == b"v"
             return await client.get(f"key:{number}")
@@ -87,7 +86,7 @@ class Watched:
         self._holds = True
 
     def send(self) -> Any:
-        """Send what is pending, and record whether a task sends it."""
+        """Send the queued commands, and record whether a task sends them."""
         if self._holds:
             by_task = asyncio.current_task() is not None
             self._events.append("write by task" if by_task else "write")
@@ -111,8 +110,8 @@ def test_a_task_sends_its_next_call_in_the_turn_of_its_reply(
     async def main() -> None:
         async with answered() as client:
             Watched(client._link, events)
-            # The task was resumed by an earlier reply; give it a turn so that the next reply starts
-            # afresh.
+            # Run the task, which an earlier reply resumed, for one turn before the next reply
+            # arrives.
             await asyncio.sleep(0)
             events.clear()
             for _ in range(3):
@@ -131,7 +130,7 @@ def test_a_task_sends_its_next_call_in_the_turn_of_its_reply(
 
 def test_calls_of_other_tasks_in_the_same_turn_share_the_write(run: Run) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The test writes the replies by hand.
+        # Send no replies, because the test passes them to the link itself.
         await reader.read()
         writer.close()
 
@@ -249,7 +248,7 @@ def test_a_reply_received_within_a_task_wakes_other_tasks_later(run: Run) -> Non
             task = asyncio.create_task(client.get("k"))
             while link._line.first.waiter is None:
                 await asyncio.sleep(0)
-            # Deliver data from within a task, as a transport may when a task makes it read.
+            # Pass data to the link from within a task, as a transport may if a task makes it read.
             link.data_received(b"$5\r\nearly\r\n")
             assert not task.done()
             assert await task == b"early"
@@ -276,7 +275,8 @@ def test_data_that_a_full_socket_refuses_is_sent_in_order(run: Run) -> None:
             assert await first == b"v"
             link = client._link
             assert link._is_direct
-            # Send more than the socket takes, then drain some of it before the transport notices.
+            # Send more data than the socket accepts, then read some of it before the transport
+            # notices.
             values = [b"v" * (16 << 20), b"w", b"x"]
             calls = [link.send(("SET", "k", values[0]))]
             link._flush()
@@ -291,7 +291,7 @@ def test_data_that_a_full_socket_refuses_is_sent_in_order(run: Run) -> None:
             assert received == expected
             await loop.sock_sendall(peer, b"+OK\r\n" * 3)
             assert await asyncio.gather(*calls) == [b"OK"] * 3
-            # The transport reports how much it still holds the next time it is given data.
+            # The transport reports its amount of unwritten data when it next receives data.
             for _ in range(2):
                 call = link.send(("PING",))
                 await loop.sock_recv(peer, 100)
@@ -304,7 +304,7 @@ def test_data_that_a_full_socket_refuses_is_sent_in_order(run: Run) -> None:
 
 
 class Interrupting:
-    """A waiter that raises as if a signal handler interrupted the code that wakes it."""
+    """A waiter that raises an exception, as if a signal handler interrupted the waking code."""
 
     @property
     def waiter(self) -> None:
@@ -312,7 +312,7 @@ class Interrupting:
         raise KeyboardInterrupt
 
     def join(self) -> None:
-        """Do nothing: there is no waiter to wake."""
+        """Do nothing, because no waiter exists."""
 
 
 def test_an_interrupt_while_waking_leaves_no_task_waiting(run: Run) -> None:
@@ -335,7 +335,7 @@ def test_an_interrupt_while_waking_leaves_no_task_waiting(run: Run) -> None:
             loop.call_soon(receive)
             assert await task == b"early"
             assert len(raised) == 1
-            # The link still writes; the server's own reply to the first call is then one too many.
+            # The link still writes. The server's own reply to the first call is then unexpected.
             call = client.get("k")
             await asyncio.sleep(0)
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Tests tasks that wait for keys of a store: how they keep and give up their queue places."""
+"""Tests tasks that wait for keys of a store: how they keep and leave their queue places."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ def waiter(path: str) -> subprocess.Popen[str]:
 
 
 def in_a_thread(path: str, key: str, results: list[Any], waits: threading.Event) -> None:
-    """Wait for a key in this thread's own loop."""
+    """Wait for a key in an event loop that belongs to this thread."""
 
     async def main() -> None:
         async with undercroft.asyncio.Redis(path, decode_responses=True) as client:
@@ -58,7 +58,7 @@ def in_a_thread(path: str, key: str, results: list[Any], waits: threading.Event)
 
 
 async def begun(*calls: Any) -> list[asyncio.Task[Any]]:
-    """Return tasks that have begun to wait, in this order."""
+    """Return tasks that have begun to wait, in the order of the calls."""
     tasks = [asyncio.create_task(call) for call in calls]
     await asyncio.sleep(0)
     return tasks
@@ -122,9 +122,9 @@ def test_an_item_given_to_a_cancelled_task_goes_back(path: str, run: Run) -> Non
         )
         assert await client.lrange("k", 0, -1) == ["1", "2"]
         assert await client.zrange("z", 0, -1) == ["m", "n"]
-        # The move happened as soon as it was possible, although no task received its result.
+        # The move happened as early as possible, although no task received its result.
         assert await client.lrange("to", 0, -1) == ["moved"]
-        # The next waiter receives the item that a cancelled task had been given.
+        # The next waiter receives the item that a cancelled task was assigned.
         first, second = await begun(client.blpop("q"), client.blpop("q"))
         await client.rpush("q", "v")
         first.cancel()
@@ -198,7 +198,7 @@ def test_several_loops_wait_for_one_key(path: str) -> None:
         assert store.exists("k") == 0
 
 
-def test_timeouts_are_kept(path: str, run: Run) -> None:
+def test_waits_end_at_their_timeouts(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         for timeout in (0.001, 0.05, 0.15):
@@ -251,7 +251,7 @@ def test_a_blocking_call_in_a_pipeline_does_not_block_the_loop(path: str, run: R
         assert await task == [True, ("jobs", "1"), "v"]
         with pytest.raises(redis.ResponseError, match=r"Command # 1 \(BLPOP k 0\) of pipeline"):
             await client.pipeline(transaction=False).blpop("k").execute()
-        # No command waits within a transaction.
+        # Within a transaction, no command waits.
         assert await client.pipeline().blpop("jobs").set("k", 2).execute() == [None, True]
         async with client.pipeline() as pipe:
             await pipe.watch("k")
@@ -269,7 +269,7 @@ def test_a_forked_child_leaves_its_parent_s_tasks_alone(path: str, run: Run) -> 
         tasks = await begun(client.blpop("k"), client.blpop("k"))
 
         def throw_away() -> None:
-            # These are the child's copies of the coroutines.
+            # Close the child's copies of the coroutines.
             for task in tasks:
                 task.get_coro().close()  # type: ignore[union-attr]
             tasks.clear()
@@ -297,7 +297,7 @@ def test_a_killed_process_loses_no_item(path: str) -> None:
 
 
 class Counted:
-    """The native waits of a loop, wrapped to record each attempt to finish a wait."""
+    """The native waits of a loop, with a record of each attempt to finish a wait."""
 
     def __init__(self, native: Any) -> None:
         self.native = native
@@ -311,8 +311,8 @@ class Counted:
         return self.native.finish(wait, taken)
 
 
-# The holder writes to one shard only, so tasks whose home is another shard are found while it is
-# stopped.
+# The holder writes to one shard only, so that tasks whose keys are in another shard are served
+# while the holder is stopped.
 HOLDER = """
 import redis, sys, undercroft
 r = undercroft.Redis(sys.argv[1])
@@ -333,14 +333,14 @@ def test_a_held_lock_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPatch) ->
 
     async def main() -> None:
         quick = undercroft.Redis(path, timeout=0.2)
-        # The key is in another database, but in the shard whose lock the stopped process holds.
+        # The key is in another database, but in the shard that the stopped process has locked.
         client = undercroft.asyncio.Redis(path, db=1)
         answered = await begun(*(client.blpop("key:1") for _ in range(3)))
         late = await begun(*(client.blpop("key:1", timeout=0.001) for _ in range(3)))
         await client.rpush("key:1", *range(3))
         (waits,) = client._waits.values()
         waits._native = counted = Counted(waits._native)
-        # Start the holder only now: a task that met its lock could not have begun to wait.
+        # Start the holder only now, because a task that finds its lock cannot begin to wait.
         holder = Holder(path)
         ends.callback(holder.end)
         holder.stop(quick)
@@ -348,7 +348,7 @@ def test_a_held_lock_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPatch) ->
         waits._look(waits._waiting())
         for _ in range(10):
             await asyncio.sleep(0)
-        # Tasks that timed out or were served have tried once to finish, not over and over.
+        # Tasks that timed out or were served have tried only once to finish.
         assert len(counted.tries) >= 3
         assert len(counted.tries) <= 6 or time.monotonic() - start >= 0.05
         while len(counted.tries) < 7:

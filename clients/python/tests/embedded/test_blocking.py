@@ -30,7 +30,7 @@ def waiter(path: str) -> subprocess.Popen[str]:
 
 
 def wait_for(r: undercroft.Redis, key: str) -> None:
-    """Push items until a waiter takes one at once."""
+    """Push items until a waiter removes one immediately."""
     while r.rpush(key, "probe") != 1 or r.lpop(key) is not None:
         time.sleep(0.001)
 
@@ -47,7 +47,7 @@ def test_other_threads_run_while_one_waits(r: undercroft.Redis) -> None:
     assert sorted(taken) == [(b"k", str(number).encode()) for number in range(4)]
 
 
-def test_a_timeout_is_kept(r: undercroft.Redis) -> None:
+def test_a_wait_ends_at_its_timeout(r: undercroft.Redis) -> None:
     for timeout in (0.01, 0.15):
         start = time.monotonic()
         assert r.blpop("k", timeout=timeout) is None
@@ -69,7 +69,7 @@ def test_an_item_goes_to_a_waiting_process(r: undercroft.Redis, path: str) -> No
 
 def test_a_stopped_and_killed_process_loses_no_item(r: undercroft.Redis, path: str) -> None:
     child = waiter(path)
-    # Until the child has begun to wait, pushed items stay in the list.
+    # Until the child begins to wait, pushed items remain in the list.
     while True:
         child.send_signal(signal.SIGSTOP)
         os.waitpid(child.pid, os.WUNTRACED)
@@ -114,7 +114,8 @@ r.blpop([f"list {sys.argv[2]} {name}" for name in range(60)])
             child.kill()
             child.communicate()
     assert waiting(r) > 0
-    # A writing process frees that memory over time, without touching any key of the dead processes.
+    # A process that writes frees that memory over time, even if it uses no key of the dead
+    # processes.
     while waiting(r) > 0:
         r.set("k", "v")
     assert r.pubsub_channels() == []
@@ -143,7 +144,7 @@ print(r.lrange("jobs", 0, -1), flush=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork does not exist here")
-def test_a_forked_child_waits_for_itself(r: undercroft.Redis) -> None:
+def test_a_forked_child_waits_independently(r: undercroft.Redis) -> None:
     assert r.blpop("k", timeout=0.001) is None
     child = os.fork()
     if child == 0:

@@ -18,13 +18,13 @@ from children import fork, status_of
 from conftest import Run
 from undercroft._native import LEASE_SCRIPT, lease_key
 
-# A lease and a wait, in seconds, that end only in a failing test.
+# A lease and a wait, in seconds, that expire only if a test fails.
 LONG = 120
 
 
 @pytest.fixture(params=["store", "server"])
 def url(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
-    """Return the URL of a fresh store, or of an empty database of a server."""
+    """Yield the URL of a new store, or of an empty database on a server."""
     if request.param == "store":
         yield f"undercroft://{path}"
         return
@@ -158,7 +158,7 @@ def test_only_one_of_a_thousand_tasks_computes(url: str, run: Run) -> None:
 
         assert await asyncio.gather(*(ask() for _ in range(1000))) == [["once"]] * 1000
         assert made == ["once"]
-        # A cancelled task hands the computation to another task at once.
+        # If a task is cancelled, another task takes over the computation immediately.
         all_asked.clear()
         task = asyncio.ensure_future(result("other"))
         while "other" not in made:
@@ -225,7 +225,7 @@ def test_caching_works_without_redis_py(path: str) -> None:
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP, None])
 def test_exactly_one_of_eight_processes_takes_over(path: str, blow: signal.Signals | None) -> None:
     r = undercroft.Redis(path)
-    # The lease of a killed process is freed at once, although its term is minutes.
+    # A killed process's lease is freed immediately, although its term is minutes.
     term = LONG if blow == signal.SIGKILL else 1.0
 
     def compute() -> str:
@@ -288,12 +288,12 @@ def test_a_store_knows_the_script_of_leases_as_a_server_does(url: str) -> None:
         assert r.lrange(lease, 0, -1) == [b"an item"]
 
 
-def test_callers_in_a_store_and_on_its_server_respect_each_other(r: undercroft.Redis) -> None:
+def test_callers_in_a_store_and_on_its_server_share_leases(r: undercroft.Redis) -> None:
     @r.cache(key="key", lease=LONG, wait=0.01)
     def result() -> bytes:
         return b"result"
 
-    # Take the lease as a client of a server does.
+    # Acquire the lease as a client of a server does.
     assert r.set(lease_key(b"key"), "random", px=100_000, nx=True)
     with pytest.raises(redis.TimeoutError):
         result()
@@ -323,7 +323,7 @@ def test_a_recursive_computation_is_refused_at_once(url: str) -> None:
         for call in (own, lambda: first(1)):
             with pytest.raises(RecursionError, match="requests the key"):
                 call()
-        # No lease is left, and the other keys are unaffected.
+        # No lease remains, and the other keys are unaffected.
         assert first(0) == b"done"
         assert len(r.keys()) == 1
 
@@ -342,7 +342,7 @@ def test_a_recursive_computation_in_a_task_is_refused_at_once(path: str) -> None
 
             with pytest.raises(RecursionError, match="requests the key b'own'"):
                 await own(True)
-            # Another task may wait, because it is not the task that computes.
+            # Another task may wait for the result, because it does not compute it.
             assert await asyncio.gather(own(False), own(False)) == [b"done"] * 2
 
             @client.cache(lease=10**6, wait=10**6)
@@ -354,7 +354,7 @@ def test_a_recursive_computation_in_a_task_is_refused_at_once(path: str) -> None
             async def first(number: int) -> bytes:
                 return b"".join(await asyncio.gather(second(number))) if number else b"done"
 
-            # The computation waits for another task, which asks for the same key.
+            # The computation waits for another task, which requests the same key.
             with pytest.raises(RecursionError, match="requests the key"):
                 await first(1)
             assert await first(0) == b"done"

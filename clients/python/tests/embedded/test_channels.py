@@ -1,6 +1,6 @@
-"""Tests channels: each message goes to one consumer, in order, whichever process is killed.
+"""Tests channels: each message reaches one consumer, in order, even if a process is killed.
 
-``UNDERCROFT_CRASH=full`` makes the storms long.
+``UNDERCROFT_CRASH=full`` lengthens the storms of kills.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[4]
 SERVER = ROOT / "target/debug/undercroft"
 FULL = os.environ.get("UNDERCROFT_CRASH") == "full"
 LONG = 300_000
-# The longest wait in seconds; a passing test never waits this long.
+# The maximum wait in seconds, which passing tests never reach.
 PATIENCE = 60
 
 
@@ -62,7 +62,7 @@ def served(path):
 
 @pytest.fixture(params=["embedded", "redis", "served"])
 def made(request, path):
-    """Yield a function that makes channels in one place: a store, Redis, or a served store."""
+    """Yield a function that opens channels on one of these: a store, Redis, or a served store."""
     name = f"tested:{os.getpid()}:{time.monotonic_ns()}"
     if request.param == "embedded":
         place = f"undercroft://{path}"
@@ -137,7 +137,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("ack", [False, True])
-def test_values_of_all_kinds_and_lengths_come_back(made, ack):
+def test_values_of_all_kinds_and_lengths_are_received_unchanged(made, ack):
     channel = made()
     for value in VALUES:
         channel.put(value)
@@ -167,7 +167,7 @@ def same(found, put) -> bool:
     return type(found) is type(put) and found == put
 
 
-def test_a_long_value_is_a_view_and_lasts(url):
+def test_a_long_value_is_a_view_that_remains_valid(url):
     channel = Channel("arrays", url)
     channel.put(np.arange(LONG, dtype="u1"))
     array = channel.get()
@@ -179,7 +179,7 @@ def test_a_long_value_is_a_view_and_lasts(url):
 
 
 @pytest.mark.parametrize("by", [0, 1], ids=["embedded", "served"])
-def test_a_long_value_that_has_expired_is_passed_over(served, by):
+def test_an_expired_long_value_is_skipped(served, by):
     putting, taking = Channel("arrays", served[0], ttl=0.001), Channel("arrays", served[by])
     for take, values in (
         (taking.get, "next"),
@@ -192,7 +192,7 @@ def test_a_long_value_that_has_expired_is_passed_over(served, by):
         assert take() == values
 
 
-def test_pickles_are_refused_and_stay(made):
+def test_rejected_pickles_stay_in_the_channel(made):
     channel, trusting = made(), made(pickle=True)
     trusting.put({1, 2})
     for _ in range(2):
@@ -264,7 +264,8 @@ def test_closing_a_channel_wakes_its_waiters(made):
             ends.append(call)
 
     calls = [(full.put, 1)] * 2 + [(empty.get,)] * 3
-    # Use threads: redis-py's connections and the store's seats belong to one thread each.
+    # Use threads, because redis-py's connections and the store's seats (futex slots) belong to one
+    # thread each.
     threads = [threading.Thread(target=end, args=call, daemon=True) for call in calls]
     for thread in threads:
         thread.start()
@@ -288,8 +289,8 @@ def test_puts_that_wait_are_made_in_time(made):
     assert status_of(producer) == 0
 
 
-def test_one_free_place_is_enough(made):
-    """A producer waits only briefly for more than one place: a consumer may be waiting for it."""
+def test_a_producer_needs_only_one_free_place(made):
+    """A producer waits only briefly for more room, because a consumer may wait for its message."""
     channel, done = made(maxsize=8), queue.Queue()
     assert channel.put_many(range(8)) == 8
 
@@ -331,7 +332,7 @@ def test_many_processes_take_each_message_once(url, path, size):
     for which in range(3):
         numbers = [int(line) for line in log.with_suffix(f".{which}").read_text().split()]
         for first in range(3):
-            # The messages of one producer arrive in its order.
+            # The messages of one producer arrive in the order in which it put them.
             mine = [number for number in numbers if number % 3 == first]
             assert mine == sorted(mine)
         taken += numbers
@@ -354,7 +355,7 @@ def test_messages_of_a_killed_consumer_go_to_another_one(url):
     assert channel.get() == b"three"
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    # Messages that the killed consumer held come back in the order it took them, before newer ones.
+    # Messages that the killed consumer held return in their original order, before newer messages.
     channel.put(b"four")
     assert channel.get(timeout=PATIENCE, ack=True).value in (b"one", b"four")
     rest = [channel.get(timeout=PATIENCE) for _ in range(2)]
@@ -364,7 +365,7 @@ def test_messages_of_a_killed_consumer_go_to_another_one(url):
 def test_a_message_without_an_object_is_not_held_without_acknowledgement(made):
     channel = made()
     channel.put("one")
-    # Simulate a race in which another consumer took the object that was seen first.
+    # Simulate a race in which another consumer removed the object that was found first.
     taken: list[Any] = []
     found = channel._link.hold(taken, False, None)
     assert channel._of_held(taken, *found, False).value == "one"
@@ -455,7 +456,7 @@ def test_channels_hold_few_and_many_messages(url, count):
     assert channel.get() == "last"
 
 
-def test_a_full_store_says_so_and_loses_nothing(url):
+def test_a_put_into_a_full_store_raises_and_loses_nothing(url):
     channel = Channel("jobs", url, maxsize=0, maxmemory="8mb")
     put = 0
 
@@ -510,7 +511,7 @@ def test_a_signal_ends_a_wait(url, call):
     finally:
         signal.signal(signal.SIGALRM, old)
     assert channel.qsize() == (call == "put")
-    # No waiter is left.
+    # No waiter remains.
     assert channel._client.dbsize() == channel.qsize()
 
 
@@ -547,7 +548,7 @@ def test_a_storm_of_kills_with_acknowledgement_loses_nothing(url, path):
         os.waitpid(child, 0)
     os.close(log)
     assert not set(range(count)) - done(path)
-    # Delivery is at least once: only messages that a killed consumer held are repeated.
+    # Delivery is at least once, so only messages that a killed consumer held are repeated.
     numbers = Path(path + ".log").read_text().split()
     assert len(numbers) <= count + kills + 3
     channel._link.recall()
@@ -585,7 +586,7 @@ def test_a_storm_of_kills_leaves_a_working_channel(url):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert channel.qsize() <= 4
-    # The first of these calls brings back the messages that the dead consumers held.
+    # The first of these calls returns the messages that the dead consumers held to the channel.
     with contextlib.suppress(queue.Empty):
         while True:
             channel.get(block=False)
@@ -625,7 +626,7 @@ def test_a_cancelled_task_neither_takes_nor_puts_a_message(run, url):
         await asyncio.sleep(0)
         for task in tasks[:3]:
             task.cancel()
-        # All this happens in one turn of the loop, so the first task may already be woken.
+        # These calls run in one turn of the loop, so the first task may already be woken.
         await channel.put("kept")
         tasks[2].cancel()
         assert (await asyncio.gather(*tasks, return_exceptions=True))[3] == "kept"
@@ -665,7 +666,7 @@ def test_tasks_acknowledge_and_share_with_processes(run, url):
 
 
 def test_consumers_that_hold_messages_match_a_model(url):
-    """Two consumers of one process act at random, checked against a model."""
+    """Two consumers of one process make random calls, whose results are checked against a model."""
     choice = random.Random(drawn_seed())
     channel, waiting, held = Channel("jobs", url), deque(), []
     for number in range(2000):
@@ -696,7 +697,7 @@ def test_a_loop_acknowledges_finished_messages_and_releases_the_rest(made):
             break
         done.append(delivery.value)
     loop = channel.deliveries()
-    # A generator holds its last delivery until it is collected.
+    # A generator holds its last delivery until the generator is collected.
     assert next(loop).value == 2
     with pytest.raises(KeyError):
         loop.throw(KeyError("of the body"))
@@ -732,7 +733,7 @@ def test_tasks_use_a_channel_of_a_server(server_socket):
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        # A message given to a task that is gone comes back.
+        # A message assigned to a cancelled task returns to the channel.
         assert await channel.get() == "two"
         await channel.close()
         assert [value async for value in channel] == []

@@ -1,4 +1,4 @@
-"""Tests how a store is opened by name, path and URL, and features of the client itself."""
+"""Tests opening a store by name, path and URL, and features of the client itself."""
 
 import itertools
 import os
@@ -124,7 +124,7 @@ def test_limits_apply_when_the_store_is_created(path: str) -> None:
             other = f"undercroft://{path}?{option}"
             with pytest.warns(RuntimeWarning, match=words):
                 undercroft.Redis.from_url(other)
-            # Each process is warned once.
+            # A process is warned only once.
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 assert undercroft.Redis.from_url(other).ping()
@@ -136,11 +136,11 @@ def test_limits_apply_when_the_store_is_created(path: str) -> None:
         ):
             with pytest.raises(ValueError, match=words):
                 undercroft.Redis(path, capacity=capacity)
-        # Simulate a restarted worker whose URL has not changed.
+        # Simulate a worker that restarts with an unchanged URL.
         assert r.config_set("maxmemory", "3mb")
         with pytest.warns(RuntimeWarning, match="maxmemory 3145728, not the requested 1048576"):
             assert undercroft.Redis.from_url(url).ping()
-        # A client that asks for no limits accepts the store's limits.
+        # A client without limits in its arguments accepts the store's limits.
         assert undercroft.Redis(path).ping()
         assert r.config_get("maxmemory*")["maxmemory-policy"] == "allkeys-lru"
 
@@ -185,7 +185,8 @@ def test_methods_of_redis_modules_explain_their_absence(path: str, made: Any) ->
         with pytest.raises(AttributeError, match=r"json\(\) needs a module of a Redis server"):
             client.json()
         assert not hasattr(client, "ft")
-        # Try every module command this redis-py knows; the oldest version has one the newest lacks.
+        # Try every module command that this redis-py version defines; the set differs between
+        # versions.
         for name in vars(redis.commands.redismodules.RedisModuleCommands):
             if not name.startswith("_"):
                 with pytest.raises(AttributeError, match=rf"{name}\(\) needs a module"):
@@ -215,7 +216,7 @@ def test_using_a_removed_store_raises_connection_error(path: str) -> None:
     with undercroft.Redis(path, on_removed="error") as r:
         r.set("k", "v")
         Path(path).unlink()
-        # The client checks the path at most once a second.
+        # The client checks at most once a second whether the file exists.
         with pytest.raises(redis.ConnectionError, match="was removed or replaced"):
             all(r.set("k", "v") for _ in itertools.repeat(None))
         with undercroft.Redis(path) as new:

@@ -12,7 +12,7 @@ Prepare = Callable[[undercroft.Redis], object]
 
 
 def expire(r: undercroft.Redis) -> None:
-    """Make a key that has expired but has not been removed yet."""
+    """Create a key that has expired but is still in the store."""
     r.set("k", "v", px=1)
     end = time.time() + 0.003
     while time.time() < end:
@@ -30,7 +30,7 @@ STATES: dict[str, Prepare] = {
     "expired": expire,
 }
 
-# Each method with its arguments, and the same command by name.
+# Methods with their arguments, each with the equivalent command.
 CALLS: list[tuple[str, list[object], list[object]]] = [
     ("get", ["k"], ["GET", "k"]),
     ("set", ["k", "new"], ["SET", "k", "new"]),
@@ -64,7 +64,7 @@ def pair(path: str) -> Iterator[list[undercroft.Redis]]:
     pair = [undercroft.Redis(f"{path}.{name}") for name in ("method", "command")]
     for r in pair:
         r.config_set("notify-keyspace-events", "KEAmn")
-        # Make the LFU counter count every use of a key.
+        # Make the LFU counter count each use of a key.
         r.config_set("maxmemory-policy", "allkeys-lfu")
         r.config_set("lfu-log-factor", 0)
     yield pair

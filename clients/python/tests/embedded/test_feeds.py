@@ -1,4 +1,4 @@
-"""Tests that the typed feed object is the same on every client: embedded, async or queued."""
+"""Tests that the typed feed object behaves alike on embedded, async and queueing clients."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ def items(count: int, seed: int = 7) -> list[Item]:
 
 
 class Served:
-    """A store and the socket on which it is served."""
+    """A store and the socket on which a server serves it."""
 
     def __init__(self, path: str, socket: str) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class Served:
 
 @pytest.fixture
 def served(path: str) -> Iterator[Served]:
-    """Yield a store that is being served."""
+    """Yield a store that a server serves."""
     socket = f"{path}.socket"
     words = [sys.executable, "-m", "undercroft", "serve", "--store", path]
     server = subprocess.Popen(
@@ -64,7 +64,7 @@ def awaited(call: Any, loop: asyncio.AbstractEventLoop) -> Any:
 
 
 class Synchronous:
-    """An asyncio client whose calls run one by one on a private loop."""
+    """An asyncio client whose calls run one by one on its own loop."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.loop = asyncio.new_event_loop()
@@ -132,7 +132,7 @@ def decode(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=[f"{kind}-{form}" for kind in KINDS for form in FORMS])
 def client(request: pytest.FixtureRequest, decode: bool) -> Iterator[Any]:
-    """Yield an object with the method ``feed``, for every kind of client."""
+    """Yield an object with the method ``feed`` for each kind of client."""
     kind, form = request.param.split("-")
     if kind in ("server", "resp3"):
         url = f"unix://{request.getfixturevalue('served').socket}"
@@ -198,8 +198,8 @@ def test_arrays_contain_the_same_items_as_ranges(client: Any, decode: bool) -> N
     there = items(300)
     feed = client.feed("board")
     feed.create(SIZE, WIDTHS)
-    # Add items with attributes in a separate array, in a structured array, in tuples, and without
-    # any.
+    # Add items with attributes in a separate array, in a structured array and in tuples, and items
+    # without attributes.
     values = np.array([v for v, _ in there], "S12")
     attributes = np.array([a for _, a in there], np.int64)
     feed.add_many(-1, values[:100], attributes[:100])
@@ -223,7 +223,7 @@ def test_arrays_contain_the_same_items_as_ranges(client: Any, decode: bool) -> N
         ]
         alone = feed.array(start, count, reverse=reverse)
         assert (alone.dtype, alone.tolist()) == (np.dtype("S12"), found["value"].tolist())
-    # An array without items has the same type as one with items.
+    # An array without items has the dtype of an array with items.
     none = feed.array(0, 100, where="a0=0 a0=1", attributes=True)
     assert (len(none), none.dtype) == (0, found.dtype)
     wanted = [v for v, (first, *_) in there if first == 5]
@@ -343,10 +343,10 @@ def test_values_that_look_like_keywords_are_stored_as_values(r: undercroft.Redis
     assert feed.add_many(-1, words, [(1,), (0,), (1,)]) == 6
     assert feed.add(-1, b"attrs") == 7
     assert feed.range() == [*words, *words, b"attrs"]
-    # Here an array is never converted to words.
+    # An array is never converted to words in these calls.
     assert feed.add_many(0, np.array(words[1:])) == 9
     assert feed.range(0, 2) == words[1:]
-    # A refused array is not converted either while its error text is built.
+    # A rejected array is not converted for its error text either.
     with pytest.raises(ValueError, match="before a value that reads ATTRS"):
         r.feed("none").add_many(0, np.array(words))
 
@@ -381,7 +381,7 @@ def test_arrays_in_a_pipeline_require_size_and_attributes(r: undercroft.Redis) -
         pipe.feed("board", SIZE, WIDTHS).array().get("none").feed("board").count()
         found, none, count = pipe.execute()
         assert (found.tolist(), none, count) == ([value(1)], None, 1)
-    # A command that runs immediately while keys are watched has the same kind of result.
+    # A command that runs immediately while keys are watched returns the same type of result.
     with r.pipeline() as pipe:
         pipe.watch("board")
         assert pipe.feed("board", SIZE, WIDTHS).array().tolist() == [value(1)]
@@ -446,7 +446,7 @@ def test_sorted_feeds_hold_numbers(client: Any, decode: bool) -> None:
     assert (feed.position(7), feed.delete(-3), feed.hide(8)) == (3, 2, 1)
     assert feed.info()["type"] == "int64"
     assert feed.array().tolist() == [5, 7, 9, 1 << 40]
-    # The arrays that a feed returns can be added again, as can raw bytes and decimal digits.
+    # The arrays that a feed returns can be added again, as can raw bytes and decimal text.
     again = client.feed("again", None, (4,), type="int64")
     again.create(attributes=(4,), order="sorted", type="int64")
     again.add_many("*", found)

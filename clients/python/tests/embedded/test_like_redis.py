@@ -1,4 +1,4 @@
-"""Tests that every command's results and errors match redis-py on a real Redis server."""
+"""Tests that every command's results and errors equal redis-py's on a real Redis server."""
 
 import re
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ def clients(
     request: pytest.FixtureRequest, path: str, server_socket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Clients]:
     decode = request.param
-    # Disable hiredis: when it packs the arguments, the error texts differ.
+    # Disable hiredis, because the error texts differ if it packs the arguments.
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
-    # Use one connection, so that SELECT and CLIENT SETNAME persist. Use RESP2, because over RESP3
+    # Use one connection, so that SELECT and CLIENT SETNAME persist. Use RESP2, because with RESP3
     # redis-py 8 returns some scores as bytes regardless of decode_responses.
     theirs = redis.Redis(
         unix_socket_path=server_socket,
@@ -40,7 +40,7 @@ def clients(
 
 
 def rounded(expression: str, outcome: tuple[str, Any]) -> tuple[str, Any]:
-    """Return an outcome without parts that depend on when each client ran."""
+    """Return an outcome without the parts that depend on when each client ran."""
     kind, value = outcome
     counts = re.fullmatch(r'r\.(p?)ttl\("\w"\)', expression)
     if not counts or kind != "int" or value <= 0:

@@ -119,13 +119,13 @@ lock.release()
 def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
-            # Measure from before the lock is taken, so that delays of the machine cannot shorten
-            # the wait.
+            # Start measuring before the lock is acquired, so that delays of the machine cannot
+            # shorten the measured time.
             start = time.monotonic()
             assert await client.lock("l", timeout=0.05).acquire()
             assert await client.lock("l", sleep=10**6).acquire()
             assert time.monotonic() - start > 0.04
-            # A lock deleted without a notification is found free at the next poll.
+            # A waiter's next poll finds that a lock was deleted without a notification.
             task = asyncio.create_task(client.lock("l", sleep=0.02).acquire())
             await asyncio.sleep(0)
             await client.delete("l")
@@ -190,7 +190,7 @@ def test_lock_scripts_are_recognized_and_others_run(r: undercroft.Redis) -> None
     with pytest.raises(NoScriptError):
         r.evalsha("0" * 40, 0)
     assert r.register_script("return ARGV[1]")(args=["x"]) == b"x"
-    # The scripts are known in a pipeline, too.
+    # A pipeline recognizes the scripts too.
     with r.pipeline() as pipe:
         script = r.register_script(release)
         pipe.set("l", "t")
@@ -230,7 +230,7 @@ def test_a_thread_is_woken_by_a_release(make: Any, path: str, server_socket: str
             held.release()
             for thread in threads:
                 thread.join()
-        # A waiter gets an expiring lock when it expires, and a wait ends at its timeout.
+        # A waiter acquires an expiring lock when it expires, and a wait ends at its timeout.
         assert client.lock("l", timeout=0.05).acquire()
         assert not client.lock("l", sleep=10**6).acquire(blocking_timeout=0.001)
         assert client.lock("l", sleep=10**6).acquire()

@@ -1,4 +1,4 @@
-"""Tests that pipelines and transactions behave as in redis-py on a real server."""
+"""Tests that pipelines and transactions behave as redis-py's do on a real server."""
 
 import multiprocessing
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def fails(transaction: bool, raises: bool) -> Act:
 
 
 def without_keys(transaction: bool) -> Act:
-    """Ask for the values of no keys, which needs no reply."""
+    """Request the values of no keys, which needs no reply."""
 
     def act(client: Any) -> Any:
         pipe = client.pipeline(transaction=transaction)
@@ -74,7 +74,7 @@ def long_error(client: Any) -> Any:
 
 
 def refused(client: Any) -> Any:
-    """Queue a command that every server refuses."""
+    """Queue a command that every server rejects."""
     with client.pipeline() as pipe:
         pipe.set("a", "1").execute_command("GET").set("b", "2")
         with pytest.raises(redis.ResponseError) as raised:
@@ -234,14 +234,14 @@ def test_a_pipeline_is_independent_of_its_client_s_transaction(
     pipe = r.pipeline(transaction=transaction)
     assert pipe.append("a", "pipeline,").get("a").execute() == [9, b"pipeline,"]
     assert r.execute_command("EXEC") == [15]
-    # A pipeline does not end its client's WATCH.
+    # A pipeline does not end the WATCH of its client.
     r.execute_command("WATCH", "a")
     assert pipe.set("a", "1").get("a").execute() == [True, b"1"]
     r.execute_command("MULTI")
     r.execute_command("APPEND", "a", "client")
     assert r.execute_command("EXEC") is None
-    # Once the client has neither MULTI nor WATCH pending, both share one connection. A failed
-    # pipeline leaves no state on it.
+    # If the client has neither MULTI nor WATCH pending, client and pipeline share one connection. A
+    # failed pipeline leaves no state on it.
     with pytest.raises(redis.ResponseError, match="Command # 2 "):
         pipe.set("b", "x").incr("b").execute()
     assert pipe.execute() == []

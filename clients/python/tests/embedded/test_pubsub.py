@@ -19,7 +19,7 @@ from children import fork, status_of
 
 
 def confirmed(pubsub: undercroft.embedded.pubsub.PubSub) -> None:
-    """Take the confirmation of a subscription."""
+    """Read the confirmation of a subscription."""
     assert pubsub.get_message(timeout=60)["type"].endswith("subscribe")
 
 
@@ -245,7 +245,7 @@ def test_a_closed_receiver_is_no_longer_counted(r: undercroft.Redis) -> None:
 
 def waits(thread: threading.Thread, function: FunctionType) -> bool:
     """Return whether a thread is waiting in the single call of a function."""
-    # Threads switch only inside that call or at the first line of the function.
+    # Threads switch only in that call or at the function's first line.
     frame = sys._current_frames().get(thread.ident or 0)
     code = function.__code__
     return frame is not None and frame.f_code is code and frame.f_lineno > code.co_firstlineno
@@ -284,7 +284,7 @@ def test_messages_not_yet_requested_stay_in_the_store(path: str) -> None:
         assert p.get_message()["data"].startswith(b"0x")
         for _ in range(300):
             r.publish("a", b"x" * 10_000)
-        # Messages that were copied together with the first one are still available.
+        # Messages that were copied together with the first message are still available.
         found = 1
         while (message := p.get_message())["type"] == "message":
             assert message["data"].startswith(b"%dx" % found)

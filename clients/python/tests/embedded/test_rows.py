@@ -1,4 +1,4 @@
-"""Tests that methods with native calls behave as redis-py's methods of the same names."""
+"""Tests that methods with native calls behave like redis-py's methods of the same names."""
 
 import subprocess
 import sys
@@ -11,10 +11,10 @@ from redis.commands import CoreCommands
 from redis.commands.core import BasicKeyCommands
 from undercroft._native import METHODS
 
-# A time in the far future, the same in both stores.
+# A Unix time in the far future, which both stores use.
 LATER = 4_000_000_000
 
-# The arguments to call each method with. Each state concerns the key "k"; "o" is another key.
+# The arguments for the calls of each method. All states concern the key "k"; "o" is another key.
 CALLS: dict[str, list[tuple[Any, ...]]] = {
     "append": [("k", "x"), (b"k", 1), ("k", 1.5)],
     "bitcount": [("k",)],
@@ -180,7 +180,7 @@ OPTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("flushdb", (), {"asynchronous": True}),
 ]
 
-# The content of the key, made with redis-py's own methods.
+# The states of the key, each created with redis-py's own methods.
 STATES: dict[str, Callable[[Any], Any]] = {
     "absent": lambda _: None,
     "string": lambda r: r.set("k", "value"),
@@ -264,8 +264,8 @@ def test_pipelines_match_redis_pys(
     for name, calls in CALLS.items():
         for arguments in calls:
             if [] in arguments or name == "flushdb":
-                # Skip calls that are refused, which fails a whole transaction, and those that leave
-                # nothing to compare.
+                # Skip calls that are rejected, because they fail the entire transaction, and calls
+                # that leave nothing to compare.
                 continue
             own = outcome(lambda: getattr(queues[0], name)(*arguments) is queues[0])  # noqa: B023
             redis_pys = outcome(
@@ -275,7 +275,7 @@ def test_pipelines_match_redis_pys(
     stacks = [[words for words, _ in queue.command_stack] for queue in queues]
     assert stacks[0] == stacks[1]
     if mixed:
-        # INFO's result is parsed in Python, and hence the list of all results is built there too.
+        # INFO's result is parsed in Python, so the list of all results is also built in Python.
         queues[0].info()
     results = [queue.execute(raise_on_error=False) for queue in queues]
     if mixed:
@@ -350,5 +350,5 @@ def test_an_invalid_command_leaves_no_open_transaction(pair: tuple[Any, Any]) ->
 def test_the_reply_to_multi_is_not_taken_for_a_result(pair: tuple[Any, Any]) -> None:
     pipe = pair[0].pipeline()
     pipe.link._execute_many([(("MULTI",), {})])
-    # MULTI is refused within a transaction, and the commands after it run in the open transaction.
+    # MULTI is rejected within a transaction, and the commands after it run in the open transaction.
     assert pipe.strlen("k").strlen("k").execute() == [0, 0]

@@ -20,12 +20,12 @@ EVERY = [(name, call, {}) for name, calls in CALLS.items() for call in calls] + 
 
 
 def agree(own: tuple[str, Any], redis_pys: tuple[str, Any]) -> bool:
-    """Return whether two outcomes are equivalent, allowing for each client's exceptions."""
+    """Return whether two outcomes are equivalent, although the clients' exceptions differ."""
     if "raised" not in (own[0], redis_pys[0]):
         return own == redis_pys
     if own[0] != redis_pys[0]:
-        # redis-py itself refuses some arguments, or returns a default for calls that the store
-        # refuses.
+        # redis-py rejects some arguments itself, or returns a default for calls that the store
+        # rejects.
         return own[0] == "raised" and own[1][0] in (undercroft.CommandError, TypeError)
     (kind, text), (theirs, their_text) = own[1], redis_pys[1]
     if issubclass(theirs, redis.DataError | TypeError):
@@ -51,7 +51,7 @@ def test_methods_match_those_of_the_redis_client(path: str, state: str, decode: 
             refused += own[0] != redis_pys[0]
             if own[0] == redis_pys[0]:
                 assert contents(beside) == contents(theirs), (name, arguments, options)
-    # Only calls with empty lists may differ: redis-py answers them by itself.
+    # Only calls with empty lists may differ, because redis-py answers them itself.
     assert refused <= 2
 
 
@@ -84,7 +84,7 @@ assert "redis" not in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_url_says_where_and_how(path: str) -> None:
+def test_a_url_specifies_the_path_and_options(path: str) -> None:
     with undercroft.Store(f"undercroft://{path}?db=3&decode_responses=yes") as store:
         store.set("k", "v")
         assert (store.get("k"), store.db, str(store.path)) == ("v", 3, path)
@@ -136,7 +136,7 @@ def test_positions_have_the_digits_that_a_server_sends(path: str) -> None:
     with undercroft.Store(path) as store:
         store.execute("GEOADD", "g", "0.000002", "0", "near")
         [[longitude, latitude]] = store.execute("GEOPOS", "g", "near")
-        # Redis 7.0 sends these digits, without an exponent.
+        # Redis 7.0 sends these digits without an exponent.
         assert longitude == b"0.00000268220901489"
         assert b"e" not in latitude
         [[_, [same, _]]] = store.execute(
@@ -154,7 +154,7 @@ def test_a_closed_store_is_opened_again(path: str) -> None:
     store.close()
 
 
-def test_a_forked_child_uses_it(path: str) -> None:
+def test_a_forked_child_uses_the_store(path: str) -> None:
     with undercroft.Store(path) as store:
         store.set("k", "v")
         child = os.fork()
@@ -164,9 +164,9 @@ def test_a_forked_child_uses_it(path: str) -> None:
         assert store.get("n") == b"1"
 
 
-def test_a_removed_store_says_so(path: str) -> None:
+def test_using_a_removed_store_raises_unavailable_error(path: str) -> None:
     def written(store: undercroft.Store) -> None:
-        # The client checks once a second whether the store is still there.
+        # The client checks once a second whether the store's file exists.
         while True:
             store.set("k", "w")
 

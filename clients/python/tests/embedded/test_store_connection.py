@@ -36,7 +36,7 @@ def url(path: str) -> str:
 
 @pytest.fixture
 def p(url: str, protocol: int) -> Iterator[redis.Redis]:
-    """Yield a redis-py client of a fresh store."""
+    """Yield a redis-py client of a new store."""
     pool = undercroft.ConnectionPool.from_url(url, protocol=protocol)
     with redis.Redis(connection_pool=pool) as client:
         yield client
@@ -56,7 +56,7 @@ def pairs(
     server_socket: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Clients]:
-    # Disable hiredis: when it packs the arguments, the error texts differ.
+    # Disable hiredis, because the error texts differ if it packs the arguments.
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
     protocol, decode = request.param
     options: dict[str, Any] = {"protocol": protocol, "decode_responses": decode}
@@ -91,7 +91,7 @@ def test_messages_arrive_in_the_same_order_as_from_a_server(pairs: Clients) -> N
         client.publish("b", "2")
         receiver.unsubscribe("a")
         messages = [receiver.get_message(timeout=60) for _ in range(7)]
-        # A server may read the command of the second connection before that of the first.
+        # A server may process the second connection's command before the first connection's.
         client.publish("a", "3")
         messages.append(receiver.get_message(timeout=60))
         assert receiver.get_message(timeout=0.01) is None
@@ -121,7 +121,7 @@ def test_a_waiting_client_gets_an_item_another_client_pushes(p: redis.Redis) -> 
     found: list[Any] = []
     waiter = threading.Thread(target=lambda: found.append(p.blpop("k", timeout=30)))
     waiter.start()
-    # The push works whether or not the other client is already waiting.
+    # The push works regardless of whether the other client already waits.
     p.rpush("k", "item")
     waiter.join()
     assert list(found[0]) == [b"k", b"item"]
@@ -143,7 +143,7 @@ def test_a_receiver_times_out_as_over_a_socket(url: str) -> None:
     pool.release(connection)
     client = redis.Redis(connection_pool=pool)
     client.rpush("none", "left")
-    # No waiter is left: the connection was discarded together with its place in the queue.
+    # No waiter remains, because the connection was discarded together with its place in the queue.
     assert client.lpop("none") == b"left"
 
 
@@ -301,7 +301,7 @@ def test_url_schemes_can_be_registered_and_unregistered(url: str) -> None:
     finally:
         undercroft.unregister_scheme()
     assert all(map(refused, makers))
-    # Clients made before the scheme was unregistered keep working.
+    # Clients created before the scheme was unregistered still work.
     client.connection_pool.disconnect()
     assert client.get("k") == "v"
 
@@ -339,7 +339,7 @@ def test_an_embedded_client_is_an_instance_of_redis_py_s_class(path: str) -> Non
 
 
 def test_networked_methods_of_redis_py_are_overridden() -> None:
-    # Each public method that would talk to a server is overridden by this package.
+    # This package overrides every public method that communicates with a server.
     networked = {
         name
         for name, value in vars(redis.Redis).items()
@@ -427,7 +427,8 @@ async def _cancelled(url: str, protocol: int) -> None:
     client = asynchronously(url, protocol)
     waiter = asyncio.ensure_future(client.blpop("k", timeout=0))
     in_use = client.connection_pool._in_use_connections
-    # Wait until it reads: before that, wait_for() of older Pythons could swallow the cancellation.
+    # Wait until the task reads. Earlier, wait_for() of older Python versions can swallow the
+    # cancellation.
     while not any(each._reader is not None and each._reader._waiter for each in in_use):
         await asyncio.sleep(0.001)
     waiter.cancel()

@@ -1,4 +1,4 @@
-"""Tests that typed stream methods behave as redis-py's methods of the same names."""
+"""Tests that typed stream methods behave like redis-py's methods of the same names."""
 
 import inspect
 import itertools
@@ -11,11 +11,11 @@ import undercroft
 from redis.commands import CoreCommands
 from undercroft._native import TYPED_METHODS, Client
 
-# An id later than the time of any clock.
+# A stream id in milliseconds later than any clock's time.
 LATE = 10**15
 
-# By method: arguments by position, and by name. "s" is the stream, "w" a string, "g" a group of the
-# stream and "c" a consumer.
+# The positional and keyword arguments for each method. "s" is the stream, "w" a string, "g" a group
+# of the stream and "c" a consumer.
 CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "xadd": [
         (("s", {"a": "1"}, f"{LATE}-7"), {}),
@@ -139,7 +139,7 @@ def prepare(client: Any) -> None:
         if number == 4:
             fields = {"other": "x" * 300, "sensor": -1, "third": ""}
         client.execute_command("XADD", "s", f"{number}-0", *itertools.chain(*fields.items()))
-    # An entry may contain a field twice, when another client adds it so.
+    # An entry can contain a field twice if another client adds it that way.
     client.execute_command("XADD", "s", "7-1", "sensor", 1, "sensor", 2, "place", "attic")
     client.xgroup_create("s", "g", id="0")
     client.xgroup_create("s", "all", id="$")
@@ -181,10 +181,10 @@ def types(value: Any) -> Any:
 
 
 def test_every_typed_method_is_called() -> None:
-    # XREADGROUP's native call is wrapped in Python code that gives back undelivered entries (M9).
+    # XREADGROUP's native call is wrapped in Python code that restores undelivered entries (M9).
     assert {method for _, method in TYPED_METHODS} | {"xreadgroup"} == set(CALLS)
     for name in set(CALLS) - {"xreadgroup"}:
-        # Without a native method, the test would compare redis-py's method with itself.
+        # If the method were not native, the test would compare redis-py's method with itself.
         assert not inspect.isfunction(undercroft.EmbeddedRedis.__dict__[name]), name
         assert not hasattr(Client, name)
 

@@ -41,7 +41,7 @@ while True:
 
 
 def started(program: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a program that prints a line when it is ready."""
+    """Start a program and wait until it prints a line."""
     child = subprocess.Popen(
         [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True
     )
@@ -121,7 +121,7 @@ def test_entries_of_a_killed_consumer_are_pending_and_can_be_claimed(
     finally:
         for child in children.values():
             ended(child)
-    # Each entry was acknowledged, is pending at one of the two consumers, or is still undelivered.
+    # Each entry was acknowledged, is pending for one of the two consumers, or is still undelivered.
     (group,) = r.xinfo_groups("s")
     pending = [row["message_id"] for row in r.xpending_range("s", "g", "-", "+", len(added) + 1)]
     assert pending == sorted(set(pending), key=pending.index)
@@ -167,10 +167,10 @@ def test_reads_end_at_timeouts_in_transactions_and_with_their_group(
     assert said[1].startswith("UNBLOCKED")
 
 
-# "$" takes redis-py's method, "0" the native one.
+# "$" uses redis-py's method, "0" the native method.
 @pytest.mark.parametrize("behind", ["$", "0"])
 def test_a_waiting_reader_can_be_interrupted(path: str, behind: str) -> None:
-    # A process started in the background may inherit an ignored SIGINT.
+    # Set the handler, because a process started in the background may inherit an ignored SIGINT.
     program = """
 import signal, sys, undercroft
 signal.signal(signal.SIGINT, signal.default_int_handler)

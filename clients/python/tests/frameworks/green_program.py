@@ -1,4 +1,4 @@
-"""Greenlets that wait, for `test_green.py`: `green_program.py gevent|eventlet SERVER STORE`."""
+"""Greenlets that wait, run by `test_green.py`: `green_program.py gevent|eventlet SERVER STORE`."""
 
 import sys
 from collections.abc import Callable
@@ -35,12 +35,12 @@ else:
 import redis  # noqa: E402
 import undercroft  # noqa: E402
 
-# Seconds longer than the test may take; a wait that blocked the other greenlets would reach it.
+# A timeout in seconds that a wait reaches only if it blocks the other greenlets.
 LONG = 100
 
 
 def both(wait: Callable[[], Any], end: Callable[[], Any]) -> Any:
-    """Return the result of a wait that begins before the call that ends it."""
+    """Begin a wait, make the call that ends it, and return the wait's result."""
     begun: list[int] = []
 
     def begin() -> Any:
@@ -50,7 +50,7 @@ def both(wait: Callable[[], Any], end: Callable[[], Any]) -> Any:
     waiting = spawn(begin)
     while not begun:
         sleep(0)
-    # The greenlet is waiting by now, since other greenlets run only while it waits.
+    # The greenlet is waiting at this point, because other greenlets run only while it waits.
     sleep(0.01)
     end()
     return result(waiting)
@@ -110,7 +110,7 @@ def many(r: Any) -> None:
 
 
 def cancelled(r: Any) -> None:
-    """Test that a greenlet killed while it waits takes no item."""
+    """Test that a greenlet that is killed while it waits removes no item."""
     waiting = spawn(r.blpop, ["killed"], LONG)
     sleep(0.01)
     waiting.kill()

@@ -74,7 +74,7 @@ def worker(broker: str, results: str) -> Iterator[dict[str, str]]:
             break
     else:
         pytest.fail("the worker did not start:\n" + "".join(lines))
-    # Keep reading, so that the worker's later output does not fill the pipe.
+    # Keep reading, so that later output of the worker does not fill the pipe.
     rest = threading.Thread(target=running.stdout.read)
     rest.start()
     try:
@@ -93,14 +93,14 @@ def test_a_worker_runs_tasks(worker: dict[str, str]) -> None:
         capture_output=True,
         text=True,
         check=False,
-        # A chord whose tasks are not counted never ends.
+        # The timeout detects a chord that never ends because its tasks are not counted.
         timeout=300,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     page = (ROOT / "docs/celery.md").read_text(encoding="utf-8")
     assert f"```text\n{run.stdout}```" in page
     app = Celery("tasks", broker=worker["QUEUE"])
-    # The worker is ready shortly before it listens to control messages; earlier ones are lost.
+    # Retry, because a worker accepts control messages shortly after it reports that it is ready.
     answers = (app.control.ping(timeout=1, limit=1) for _ in range(100))
     (answer,) = next(filter(None, answers), [{}])
     ((name, said),) = answer.items()
@@ -118,7 +118,7 @@ def test_bindings_of_expired_queues_are_swept(broker: str) -> None:
         for name, exchange, expires in [("a", "left", 60), ("b", "used", 60), ("c", "used", None)]:
             queue = Queue(name, Exchange(exchange, "topic"), f"{name}.*", expires=expires)
             queue(channel).declare()
-        # Bindings live at least one hour, here in milliseconds.
+        # A binding exists for at least one hour, here in milliseconds.
         living = client.zrangebyscore(deadlines, second_before * 1000 + 3_600_000, "inf")
         assert sorted(living) == [b"left", b"used"]
         assert channel.sweep_bindings() == 0
@@ -186,10 +186,10 @@ def test_each_of_many_results_wakes_its_waiter(backend: Backend) -> None:
         if task_id != "a":
             next_comes()
     assert found == ids
-    # The first look covers all results, the second the missing ones, then one look per
+    # The first read covers all results and the second the missing results. One read follows each
     # notification.
     assert looks == [4, 3, 1, 1, 1]
-    # Results that already exist are found at once.
+    # Existing results are found immediately.
     group = backend.app.GroupResult("group", [backend.app.AsyncResult(each) for each in ids])
     assert group.get() == [0] * 4
 

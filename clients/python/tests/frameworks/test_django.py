@@ -14,7 +14,7 @@ PARAMETERS = {"TIMEOUT": 300, "KEY_PREFIX": "site", "VERSION": 2}
 
 
 class Thing:
-    """A value that needs pickling."""
+    """A value that only pickle can store."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -139,7 +139,7 @@ def test_the_hosts_of_one_url_stay_together(path: str) -> None:
     assert cache._servers == [f"undercroft://{path}", sentinels, "unix:///nobody"]
 
 
-def test_threads_count_together(path: str) -> None:
+def test_threads_share_one_counter(path: str) -> None:
     cache = Cache(f"undercroft://{path}", {})
     cache.set("count", 0)
     threads = [

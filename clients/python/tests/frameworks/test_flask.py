@@ -19,7 +19,7 @@ def url(request: pytest.FixtureRequest, path: str) -> str:
 
 
 def made(url: str, **settings: Any) -> Cache:
-    """Return the cache of a new application."""
+    """Return the cache of a newly created application."""
     app = Flask("shop")
     app.config |= {"CACHE_TYPE": "undercroft.flask_caching.Cache", "CACHE_REDIS_URL": url}
     app.config |= settings
@@ -28,7 +28,7 @@ def made(url: str, **settings: Any) -> Cache:
     return cache
 
 
-def test_cached_values_of_all_kinds_come_back(url: str) -> None:
+def test_cached_values_of_all_kinds_are_read_back(url: str) -> None:
     cache = made(url)
     assert cache.get("thing") is None
     assert cache.set("thing", {"name": "lamp", "costs": [4, None]}) is True

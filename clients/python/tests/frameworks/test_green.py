@@ -1,4 +1,4 @@
-"""Tests gevent and eventlet: a wait of one greenlet lets the others run."""
+"""Tests gevent and eventlet: while one greenlet waits, the others run."""
 
 import http.client
 import importlib.util
@@ -35,7 +35,7 @@ def application(environ, start_response):
 
 
 def expect(name: str) -> None:
-    """Skip the test unless a package is installed; importing it here could affect other tests."""
+    """Skip the test if a package is missing, without importing it into this process."""
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed")
 

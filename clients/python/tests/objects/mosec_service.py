@@ -1,4 +1,4 @@
-"""A mosec service with two stages: the first makes an array, the second sums it."""
+"""A mosec service with two stages: the first creates an array, the second sums it."""
 
 import numpy as np
 from mosec import Server, Worker
@@ -6,14 +6,14 @@ from undercroft.mosec import UndercroftIPCMixin
 
 
 class Make(UndercroftIPCMixin, Worker):
-    """A worker that makes an array filled with one number."""
+    """A worker that creates an array filled with one number."""
 
     def deserialize(self, data):
         """Return the number in a request."""
         return int(data)
 
     def forward(self, data):
-        """Return the array, and the number it is filled with."""
+        """Return an array filled with the number, and the number."""
         return {"number": data, "array": np.full(100_000, data, "int64")}
 
 

@@ -28,7 +28,7 @@ def objects(path: str) -> Iterator[Objects]:
 
 
 def both_ways(objects: Objects, value: Any) -> Iterator[Any]:
-    """Yield a value as it comes back: by itself, nested in other values, and as a copy."""
+    """Yield a value as it is read: by itself, nested in other values, and as a copy."""
     yield objects.take(objects.put(value))
     yield objects.take(objects.put({"in": [value, b"beside"]}))["in"][0]
     yield objects.take(objects.put((value,)), writable=True)[0]
@@ -37,7 +37,7 @@ def both_ways(objects: Objects, value: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("letter", "bBhHiIlLqQfd")
 @pytest.mark.parametrize("count", [0, 1, 40_000])
-def test_arrays_of_numbers_come_back(objects: Objects, letter: str, count: int) -> None:
+def test_arrays_of_numbers_are_read_back(objects: Objects, letter: str, count: int) -> None:
     value = array.array(letter, [number % 100 for number in range(count)])
     for number, found in enumerate(both_ways(objects, value)):
         assert isinstance(found, memoryview)
@@ -104,7 +104,7 @@ def test_tensors_are_read_in_place(objects: Objects) -> None:
     for wrong in (torch.ones(3, device="meta"), torch.eye(3).to_sparse()):
         with pytest.raises(TypeError, match="dense tensor"):
             objects.put(wrong)
-    # The tensor's memory is in the store and stays there as long as a tensor refers to it.
+    # The tensor's memory remains in the store as long as any tensor refers to it.
     taken = objects.take(objects.put(value))
     part = taken[5:]
     del taken
@@ -144,7 +144,7 @@ def test_arrows_buffers_and_tables(objects: Objects) -> None:
 
 
 def test_objects_are_exchanged_by_dlpack(objects: Objects) -> None:
-    """numpy exports read-only arrays only to consumers that know DLPack 1."""
+    """NumPy exports read-only arrays only to consumers that support DLPack 1."""
     put = np.arange(100_000.0)
     found = objects.get(objects.put(put))
     with pytest.raises(BufferError):

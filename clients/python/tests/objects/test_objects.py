@@ -1,4 +1,4 @@
-"""Tests objects: a stored value comes back, large values in place; nothing is lost or leaked."""
+"""Tests objects: values are read back, large values in place; nothing is lost or leaked."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("number", range(len(VALUES)))
-def test_stored_values_come_back(objects, number):
+def test_stored_values_are_read_back(objects, number):
     value = VALUES[number]
     before = used_memory(objects)
     name = objects.put(value)
@@ -108,12 +108,12 @@ def test_stored_values_come_back(objects, number):
     with pytest.raises(KeyError):
         objects.take(name)
     assert objects.delete(name) == 0
-    # Tables allocated for the first key remain.
+    # Tables that were allocated for the first key remain.
     assert used_memory(objects) - before < 20_000
 
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 4096, 32_703, 32_704, 32_768, 300_000, 3_000_001])
-def test_bytes_of_any_length_come_back(objects, length):
+def test_bytes_of_any_length_are_read_back(objects, length):
     put = os.urandom(length)
     name = objects.put(put)
     assert objects.get(name) == put
@@ -360,7 +360,7 @@ def test_invalid_ids_are_refused(objects):
 
 
 def test_arrays_of_one_shape_keep_their_memory_order(objects):
-    """Arrays of one shape may differ in memory order, so the order cached for one is not reused."""
+    """A head cached for one memory order is not reused for an array with the other order."""
     array = np.arange(6, dtype="int32").reshape(2, 3)
     for other in (
         array,
@@ -382,7 +382,7 @@ def test_the_error_for_a_missing_object_carries_those_already_taken(objects):
 
 
 def test_objects_with_damaged_lengths_raise_errors(objects):
-    """Any length field may be wrong: no byte past the object is read, and nothing is cached."""
+    """If any length field is wrong, no byte beyond the object is read, and nothing is cached."""
     kept = len(undercroft.objects.array_shapes)
     damaged = [
         b"\xc1UOa\x05\0\0\0((((",
@@ -419,7 +419,7 @@ def test_pickles_are_refused_unless_enabled(objects, path):
                     objects.get(refused)
                 with pytest.raises(PickleRefused, match=r"pickle=True"):
                     objects.take(refused)
-        # A value that needs no pickle is stored without one.
+        # A value that does not need pickle is stored without it.
         assert same(objects.take(both.put([np.arange(5)])), [np.arange(5)])
         thing = both.take(name)
         assert same(thing.array, np.arange(100_000.0))
@@ -453,7 +453,7 @@ def test_memory_held_by_killed_processes_is_freed(objects, path):
         assert used_memory(objects) - before > 10 * LONG
         child.kill()
         child.join()
-    # Objects that a killed process put but did not take are still there.
+    # Objects that a killed process put and did not take still exist.
     store = objects._client
     names = [key[7:] for key in store.execute("KEYS", "object:*")]
     assert len(names) == 15
@@ -478,8 +478,8 @@ def test_views_remain_valid_after_a_fork(objects):
             try:
                 draft.seal()
             except ValueError:
-                # The child's objects have their own ids, and objects it drops still belong to its
-                # parent.
+                # The child's objects have distinct ids. Objects that the child drops still belong
+                # to its parent.
                 mine = objects.put(put)
                 del got, taken, draft
                 gc.collect()
@@ -523,7 +523,7 @@ def test_arrays_are_passed_to_other_processes(objects, path):
 
 
 def work_until_killed(objects, kept, chance, told) -> None:
-    """Put, read, take and fill objects forever, and report after each dozen."""
+    """Put, read, take and fill objects forever, and report after every twelve steps."""
     held: list[object] = []
     while True:
         for _ in range(12):
@@ -554,7 +554,7 @@ def test_a_storm_of_kills_leaks_nothing(path):
     print(f"seed {seed}")
     chance = random.Random(seed)
     kept = [objects.put(bytes([number]) * 100_000) for number in range(8)]
-    # Each round kills two children, so the long run of 500 rounds has 1000 kills.
+    # Each round kills two children, so a long run of 500 rounds makes 1000 kills.
     for _ in range(int(os.environ.get("UNDERCROFT_KILLS", "40"))):
         heard, told = os.pipe()
         children = []
@@ -582,7 +582,7 @@ def test_a_storm_of_kills_leaks_nothing(path):
         os.close(told)
         for number, name in enumerate(kept):
             assert objects.get(name) == bytes([number]) * 100_000
-        # Objects left by killed children are complete: an unsealed object is never visible.
+        # Objects from killed children are complete, because an unsealed object is never visible.
         for name in {key[7:] for key in objects._client.execute("KEYS", "object:*")} - set(kept):
             left = objects.take(name)
             assert left == bytes([left[0]]) * len(left)

@@ -77,7 +77,7 @@ def keys(objects: Objects) -> int:
     return int(objects._client.dbsize())
 
 
-def test_stored_values_come_back_remotely(objects: Objects) -> None:
+def test_stored_values_are_read_back_remotely(objects: Objects) -> None:
     ids = objects.put_many(VALUES)
     assert all(map(same, objects.get_many(ids), VALUES))
     assert all(map(same, objects.get_many(ids, writable=True), VALUES))
@@ -120,7 +120,7 @@ def test_refused_objects_stay_in_the_store(objects: Objects, url: str) -> None:
     with Objects(url, pickle=True) as both:
         pickled, plain = both.put(Thing(np.arange(9.0))), both.put(b"plain")
         objects._client.set("object:foreign", "something else")
-        # This value has the letter of an array at the place where an object stores its kind.
+        # The fourth byte of this string, where an object has its kind, is the letter of an array.
         objects._client.set("object:fruit", "banana bread")
         objects._client.rpush("object:list", "item")
         before = keys(objects)
@@ -132,7 +132,7 @@ def test_refused_objects_stay_in_the_store(objects: Objects, url: str) -> None:
                 assert (raised.type is KeyError) == (refused in (b"", b"garbage"))
         assert keys(objects) == before
         if not objects._is_embedded:
-            # When objects are taken together and one is refused, all of them stay.
+            # When objects are taken together and one is rejected, all of them remain.
             with pytest.raises(PickleRefused):
                 objects.take_many([plain, pickled])
             with pytest.raises(KeyError):
@@ -190,7 +190,8 @@ def test_drafts_are_filled_sealed_and_dropped(objects: Objects) -> None:
 def test_a_full_server_raises_out_of_memory(objects: Objects) -> None:
     if objects._is_embedded:
         pytest.skip("test_objects.py tests it on a store")
-    # Start from the current use: the server may have served other tests.
+    # Set the limit relative to the current memory usage, because earlier tests may have used the
+    # server.
     used = objects._client.info("memory")["used_memory"]
     objects._client.config_set("maxmemory", used + 2_000_000)
     try:
@@ -214,7 +215,7 @@ def test_a_full_server_raises_out_of_memory(objects: Objects) -> None:
         assert all(len(found) == 500_000 for found in objects.take_many(kept))
     finally:
         objects._client.config_set("maxmemory", 0)
-    # The draft is not lost.
+    # The draft still exists and can be sealed.
     draft.buffer[:] = bytes([3]) * 1000
     assert objects.get(draft.seal()) == bytes([3]) * 1000
     with pytest.raises(ValueError, match="at most 536870912 bytes"):
@@ -265,9 +266,9 @@ def subscribers(objects: Objects) -> int:
 
 @pytest.mark.usefixtures("no_looks")
 def test_a_waiter_misses_no_object(url: str) -> None:
-    """A waiter gets an object put before, during or after its subscription.
+    """A waiter receives an object that is put before, during or after its subscription.
 
-    Another thread puts each id as soon as it is chosen.
+    Another thread puts each object as soon as its id is chosen.
     """
     with Objects(url) as objects, Objects(url) as other:
         begun = time.monotonic()
@@ -282,7 +283,7 @@ def test_a_waiter_misses_no_object(url: str) -> None:
 
 
 def test_a_waiter_finds_an_object_without_a_message(objects: Objects) -> None:
-    """A process may die after it puts an object and before it publishes the message."""
+    """A process can die after it puts an object and before it publishes the message."""
     run = getattr(objects._client, "execute_command", None) or objects._client.execute
     found: list[Any] = []
     waiter = threading.Thread(target=lambda: found.append(objects.wait([b"late"], timeout=60)))

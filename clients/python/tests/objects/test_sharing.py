@@ -23,7 +23,7 @@ LARGE = 40_000
 
 @pytest.fixture
 def shared(path):
-    """Send this process's arrays through a store; yield a client that inspects it."""
+    """Send this process's arrays through a store, and yield a client that inspects the store."""
     share_arrays(path)
     store = undercroft.Store(path)
     yield store
@@ -32,7 +32,7 @@ def shared(path):
 
 
 def double(array):
-    """Return twice the array, and a description of the received one."""
+    """Return the array multiplied by two, and a description of the received array."""
     return array * 2, array.flags.writeable, os.getpid()
 
 
@@ -69,7 +69,7 @@ def test_multiprocessing_s_pool_and_queue_share_arrays(shared):
         found, array = queue.get()
         assert found == number
         assert np.array_equal(array, np.full(number * 1000, number, "int32"))
-        # Small arrays are pickled as usual, and belong to the receiver.
+        # Small arrays are pickled as usual, so the receiver owns them.
         assert array.flags.writeable == (array.nbytes < 32 << 10)
     sender.join()
     assert shared.dbsize() == 0
@@ -132,7 +132,7 @@ def test_a_data_loader_shares_tensors(path):
 
 
 def post(port, number):
-    """Ask the service for the sum of an array."""
+    """Request the sum of an array from the service."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/inference", data=b"%d" % number, method="POST"
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import undercroft
 
-# Lines that need more than one connection, and commands whose replies differ from run to run.
+# Lines that need several connections, and commands whose replies differ between runs.
 OTHERS = re.compile(r"\d: |<$")
 VOLATILE = re.compile(
     r"TIME|TTL|RAND|random|SPOP|OBJECT|CLIENT|INFO|MEMORY|DEBUG|SHUTDOWN|CONFIG|SCAN|DUMP|INFO|"
@@ -36,7 +36,7 @@ def words_of(line: str) -> list[bytes]:
         if bare:
             words.append(bare.encode())
             continue
-        # `\x..` escapes stand for bytes; everything else is text.
+        # `\x..` escapes represent bytes; everything else is text.
         parts = re.split(r"(\\x..)", quoted)
         text = b"".join(
             bytes([int(part[2:], 16)])
@@ -57,7 +57,7 @@ def cases(file: Path) -> Iterator[list[str]]:
 
 
 def shown(reply: Any) -> str:
-    """Return a reply as text, independent of the order in which a store keeps items."""
+    """Return a reply as text that does not depend on the order of a store's items."""
     if isinstance(reply, dict):
         reply = list(reply.items())
     if isinstance(reply, list | tuple | set):
@@ -66,7 +66,7 @@ def shown(reply: Any) -> str:
 
 
 def typed(r: Any) -> Iterator[Any]:
-    """Yield results of methods that accept or return fractional numbers."""
+    """Yield results of methods that accept or return fractions."""
     yield r.set("f", 1.25), r.incrbyfloat("f", 1.5), r.get("f"), r.hincrbyfloat("h", "f", 0.25)
     yield r.zadd("z", {"a": 1.5, "b": 2.25}), r.zscore("z", "a"), r.zincrby("z", 0.125, "b")
     yield r.zrange("z", 0, -1, withscores=True), r.zrangebyscore("z", 1.25, "(2.5")
@@ -79,11 +79,11 @@ def typed(r: Any) -> Iterator[Any]:
 
 
 def main(name: str, url: str, files: list[str]) -> None:
-    """Run the files, and finally print which locale was in effect."""
+    """Run the files, and finally print which locale was active."""
     locale.setlocale(locale.LC_ALL, name)
     text = ctypes.create_string_buffer(16)
     ctypes.CDLL(None).snprintf(text, 16, b"%.1f", ctypes.c_double(1.5))
-    # The time limit of the test catches a reply that never arrives.
+    # Disable the timeout, because the test's time limit detects a reply that never arrives.
     with undercroft.Redis.from_url(url, protocol=3, socket_timeout=None) as r:
         for file in files:
             for commands in cases(Path(file)):

@@ -1,4 +1,4 @@
-"""Tests that numbers are the same in a program whose locale formats them differently."""
+"""Tests that the locale of a program does not change how numbers are parsed and formatted."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def locales(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     make = shutil.which("localedef")
     if make is not None:
         made = [make, "--no-archive", "-i", "de_DE", "-f", "UTF-8", str(place / GERMAN)]
-        # localedef exits with an error even if it has only warnings.
+        # Ignore the exit status, because localedef reports an error even after mere warnings.
         subprocess.run(made, stderr=subprocess.DEVNULL, check=False)
     if not (place / GERMAN / "LC_NUMERIC").exists():
         pytest.skip("localedef or de_DE is not installed")

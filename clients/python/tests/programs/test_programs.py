@@ -1,4 +1,4 @@
-"""Tests programs for redis-py on an embedded store; skipped where they are not installed."""
+"""Tests redis-py programs on an embedded store, and skips those that are not installed."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 @pytest.fixture
 def url(path: str) -> Iterator[str]:
-    """Yield the URL of a store, with a scheme registered in redis-py."""
+    """Yield the URL of a store, with the URL scheme registered in redis-py."""
     undercroft.register_scheme()
     yield f"undercroft://{path}"
     undercroft.unregister_scheme()

@@ -1,4 +1,4 @@
-"""Tests that the samples in the documentation do what they say."""
+"""Tests that the documentation's samples do what the documentation says."""
 
 import re
 import runpy
@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[4]
 SERVER = ROOT / "target/debug/undercroft"
 README = ROOT / "scripts/testing/readme.py"
-# Languages of fenced code blocks. scripts/testing/readme.py runs the Python and console samples;
-# the tests of the other clients run theirs.
+# The languages of fenced code blocks. scripts/testing/readme.py runs the Python and console
+# samples; the other clients' tests run their samples.
 MARKS = {
     "c",
     "console",
@@ -95,7 +95,7 @@ undercroft.Redis("undercroft://demo").set("visits", 7)
 
 
 def checked(*pages: Path) -> tuple[int, str]:
-    """Check the samples of pages; return the exit status and the output."""
+    """Check the samples on pages, and return the exit status and the output."""
     done = subprocess.run(
         [sys.executable, README, *pages], capture_output=True, text=True, timeout=120, check=False
     )
@@ -154,7 +154,7 @@ def test_every_sample_in_the_repository_is_tested() -> None:
     fenced = re.compile(r"^[ >]*(?:```+|~~~+) *(\S[^`\n]*)$", re.MULTILINE)
     for page, text in pages.items():
         marks = fenced.findall(text)
-        # No test runs a block with an unknown language (`py`, `python3`).
+        # Reject unknown languages such as `py` or `python3`, because no test runs their blocks.
         assert set(marks) <= MARKS, page
         found = list(script["samples_of"](page))
         programs = sum(sample.program is not None for sample in found)

@@ -1,4 +1,4 @@
-"""Tests that a call that may have run is not sent again, whatever the client's retry settings."""
+"""Tests that a call that may have run is not resent, whatever the client's retry settings are."""
 
 import socket
 import threading
@@ -14,10 +14,10 @@ from conftest import Run
 from redis.backoff import NoBackoff
 from scripted_servers import plain
 
-# Commands that are answered with OK.
+# Commands to which the server replies OK.
 OK = {b"WATCH", b"MULTI", b"UNWATCH", b"SELECT"}
 
-# The server's reply to COMMAND: each command's first argument is its key.
+# The server's reply to COMMAND, in which each command's first argument is its key.
 NAMES = (b"incrby", b"strlen", b"blpop", b"eval")
 PLACES = b":-2\r\n*1\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"
 KNOWN = b"*%d\r\n" % len(NAMES) + b"".join(
@@ -26,9 +26,9 @@ KNOWN = b"*%d\r\n" % len(NAMES) + b"".join(
 
 
 class Loser:
-    """A server that runs the first command with the word `lost` without replying.
+    """A server that runs the first command containing the word `lost` without replying.
 
-    It then closes the connection or stays silent. It records all commands.
+    It then closes the connection or sends nothing more. It records all commands.
     """
 
     def __init__(self, is_silent: bool = False) -> None:
@@ -48,7 +48,7 @@ class Loser:
                     words.append(lines.readline().strip())
                 self.heard.append(b" ".join(words))
                 if words[0] in (b"CLUSTER", b"COMMAND"):
-                    # This node owns all slots.
+                    # This node serves all slots.
                     port = connection.getsockname()[1]
                     node = b"*3\r\n$9\r\n127.0.0.1\r\n:%d\r\n$2\r\nid\r\n" % port
                     reply = b"*1\r\n*3\r\n:0\r\n:16383\r\n" + node
@@ -70,12 +70,12 @@ class Loser:
                 connection.sendall(reply)
 
     def count(self, word: bytes) -> int:
-        """Return how many commands with this word arrived."""
+        """Return the number of received commands that contain this word."""
         return sum(word in words.split() for words in self.heard)
 
     @contextmanager
     def serving(self) -> Iterator[tuple[str, int]]:
-        """Serve, and yield the address."""
+        """Run the server, and yield its address."""
         threads = []
         with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -111,7 +111,7 @@ def watched(client: Any) -> Any:
 
 
 def helped(client: Any) -> Any:
-    """Change the key with redis-py's helper, which repeats the transaction after a conflict."""
+    """Change the key with redis-py's helper, which retries the transaction after a conflict."""
     return client.transaction(lambda pipe: pipe.multi() or pipe.incr("lost"), "k")
 
 
@@ -147,7 +147,7 @@ READS: dict[str, Callable[[Any], Any]] = {
 
 
 def retrying(address: Any, times: int = 3, **options: Any) -> Any:
-    """Return a client with this many retries for every error that redis-py retries."""
+    """Return a client with this many retries for each error that redis-py retries."""
     errors = [redis.ConnectionError, redis.TimeoutError]
     return plain(address, times, retry_on_error=errors, **options)
 
@@ -160,7 +160,7 @@ def test_a_change_is_not_sent_again(name: str, single: bool) -> None:
         server.serving() as address,
         retrying(address, single_connection_client=single) as client,
     ):
-        # A new connection behaves like one that was used before.
+        # Test a new connection and a connection that was used before; both behave alike.
         for known in (True, False):
             server.is_lost = False
             server.heard.clear()
@@ -254,7 +254,7 @@ async def at_once_async(client: Any) -> Any:
         return await pipe.incr("lost")
 
 
-# Calls that take their own connections; test_asyncio_crowded.py covers the shared ones.
+# Calls that use separate connections; test_asyncio_crowded.py covers shared connections.
 ALONE: dict[str, Callable[[Any], Any]] = {
     "blocking": lambda client: client.blpop("lost", 1),
     "group": lambda client: client.xreadgroup("lost", "me", {"s": ">"}),
@@ -273,7 +273,7 @@ def test_a_change_on_its_own_connection_is_not_sent_again(
 ) -> None:
     async def main(address: Any) -> None:
         class Place:
-            """A stand-in for an asyncio server, with the address that clients ask for."""
+            """A stand-in for an asyncio server with the address that clients request."""
 
             def getsockname(self) -> Any:
                 return address
@@ -306,7 +306,7 @@ def test_a_read_on_its_own_connection_is_sent_again(run: Run) -> None:
         client = undercroft.asyncio.Redis(
             host=host, port=port, protocol=2, retry=retry, retry_on_error=[redis.ConnectionError]
         )
-        # XREAD waits on its own connection.
+        # XREAD waits on a separate connection.
         assert not await client.execute_command("XREAD", "STREAMS", "lost", "0")
         await client.aclose()
 

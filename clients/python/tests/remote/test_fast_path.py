@@ -23,7 +23,7 @@ KINDS = pytest.mark.parametrize("kind", [socket.AF_UNIX, socket.AF_INET], ids=["
 
 @contextmanager
 def served(kind: int, path: str, *answers: Callable[[socket.socket], None]) -> Iterator[Any]:
-    """Serve one connection after another, each with one of these functions; yield a client."""
+    """Serve one connection after another, each with one of these functions, and yield a client."""
     listener = socket.socket(kind)
     listener.bind(path if kind == socket.AF_UNIX else ("127.0.0.1", 0))
     listener.listen()
@@ -80,7 +80,7 @@ def test_a_call_reconnects_to_a_server_that_was_gone(kind: int, path: str) -> No
         connection.sendall(b":1\r\n")
 
     with served(kind, path, leave, count) as client:
-        # The first call does not use the native step, and the second one checks the connection.
+        # The first call does not use the native step, and the second call checks the connection.
         assert [client.get("k"), client.get("k")] == [b"whole"] * 2
         assert gone.wait(60)
         readable(idle(client))
@@ -128,7 +128,7 @@ def test_an_interrupted_call_leaves_no_reply(
         whole(connection)
         connection.recv(100)
         silent.wait(60)
-        with suppress(OSError):  # the client is gone
+        with suppress(OSError):  # the client has disconnected
             connection.sendall(b"$4\r\nlate\r\n")
             late(connection)
 
@@ -215,7 +215,7 @@ def test_a_pool_may_change_during_a_call(kind: int, path: str, act: str) -> None
         connection.recv(100)
         asked.set()
         gone.wait(60)
-        with suppress(OSError):  # the client is gone
+        with suppress(OSError):  # the client has disconnected
             connection.sendall(b"$5\r\nwhole\r\n")
 
     with served(kind, path, patient, whole) as client:

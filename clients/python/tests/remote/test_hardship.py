@@ -192,7 +192,7 @@ def test_a_thousand_connections(path: str, run: Run) -> None:
             client = undercroft.asyncio.Redis.from_url(url)
             tasks: list[asyncio.Task[Any]] = []
             while len(tasks) < 1000:
-                # Connect in batches: a socket's backlog is limited.
+                # Connect in batches, because a socket's backlog is limited.
                 tasks += [asyncio.create_task(client.blpop("k")) for _ in range(100)]
                 while (await client.info("clients"))["blocked_clients"] < len(tasks):
                     assert not any(task.done() for task in tasks)
@@ -259,7 +259,7 @@ def test_an_interpreter_exits_cleanly_with_open_connections(
     assert done.stdout == "ends\n", done.stderr
     assert done.returncode == 0, done.stderr
     if how == "run":
-        # asyncio and redis-py print their own warnings about unfinished tasks.
+        # Check the output only here, because asyncio and redis-py warn about unfinished tasks.
         assert done.stderr == ""
 
 

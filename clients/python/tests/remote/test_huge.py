@@ -1,4 +1,4 @@
-"""Tests that an absurd announced length is an error, even while the connection stays open."""
+"""Tests that an absurd length in a header is an error, even if the connection stays open."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ HUGE = [b"*99999999999\r\n", b"$99999999999\r\n", b"*1\r\n%99999999999\r\n", b"|
 
 @pytest.fixture(params=HUGE, ids=str)
 def peer(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Yield the port of a server that gives this reply to every command and never disconnects."""
+    """Yield the port of a server that sends this reply to every command and never disconnects."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -35,7 +35,7 @@ def peer(request: pytest.FixtureRequest) -> Iterator[int]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield listening.getsockname()[1]
-        # Shutting the socket down wakes a thread in accept(); closing it does not.
+        # Shut the socket down, which wakes a thread in accept(); closing it does not.
         listening.shutdown(socket.SHUT_RDWR)
         thread.join()
 

@@ -1,4 +1,4 @@
-"""Tests that Python and native lines pack commands and answer calls alike."""
+"""Tests that Python and native lines pack commands and answer calls in the same way."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def new(loop: asyncio.AbstractEventLoop) -> Call:
 
 
 def answered(line: Any, data: bytes) -> list[Any]:
-    """Return the results that calls get from some bytes, by either way of delivery."""
+    """Return the results that received bytes set for calls, with either way of delivery."""
     woken: list[Call] = []
     given = []
     came = line.receive(data, woken)
@@ -55,13 +55,13 @@ def answered(line: Any, data: bytes) -> list[Any]:
     return given
 
 
-def test_commands_leave_together_or_not_at_all(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+def test_batches_are_queued_atomically(line: Any, loop: asyncio.AbstractEventLoop) -> None:
     calls = [new(loop) for _ in range(4)]
     batch = Batch(calls[2], 2)
     assert line.gathered() == b""
     line.put(calls[0], ("PING",))
     line.put(calls[1], ("GET", "k"), True, {"SET": bool})
-    # A command that cannot be packed leaves no bytes on the line.
+    # A command that cannot be encoded leaves no bytes on the line.
     with pytest.raises(DataError):
         line.put(calls[3], ("GET", None))
     with pytest.raises(DataError):
@@ -85,7 +85,7 @@ def test_a_line_sends_as_much_as_its_socket_accepts(
     with ours, theirs:
         ours.setblocking(False)
         line.put(new(loop), ("PING",))
-        # No socket is attached.
+        # Without an attached socket, `send` returns all bytes.
         assert line.send() == PING
         with pytest.raises(OSError, match="descriptor"):
             line.attach(os.sysconf("SC_OPEN_MAX") + 1)
@@ -107,7 +107,7 @@ def test_a_line_sends_as_much_as_its_socket_accepts(
         while len(came) < len(whole) - len(left):
             came += theirs.recv(1 << 20)
         assert came + left == whole
-        # The line has its own copy of the descriptor and closes it with the line.
+        # The line has a duplicate of the descriptor, which closes with the line.
         ours.close()
         line.put(new(loop), ("PING",))
         assert line.send() == b""
@@ -167,7 +167,7 @@ def test_each_call_gets_its_own_reply(line: Any, loop: asyncio.AbstractEventLoop
     assert one == 1
     assert isinstance(undecodable, UnicodeDecodeError)
     assert isinstance(error, ResponseError)
-    # The last reply has no recipient.
+    # No call receives the last reply.
     assert replies[3:] == ["v", 2]
 
 
@@ -177,7 +177,7 @@ def test_native_lines_deliver_common_replies_themselves(loop: asyncio.AbstractEv
     for call in calls[:4]:
         line.put(call, ("GET", "k"), True, {"SET": bool})
     line.put(calls[4], ("SET", "k", "v"), True, {"SET": bool})
-    calls[1].add_done_callback(print)  # done callbacks are stored separately
+    calls[1].add_done_callback(print)  # the call stores this callback separately
     calls[2].add_done_callback(print)
     calls[2].cancel()
     woken: list[Call] = []

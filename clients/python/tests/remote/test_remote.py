@@ -1,4 +1,4 @@
-"""Tests that remote clients match redis-py, although they handle calls and replies differently."""
+"""Tests that remote clients behave like redis-py, although they process calls differently."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ def test_a_remote_session_gives_the_same_results_as_redis_py(
     decode: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Disable hiredis: with it, error texts and set types differ.
+    # Disable hiredis, because error texts and set types differ with it.
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
     options: dict[str, Any] = {"protocol": protocol, "decode_responses": decode}
     results = []
@@ -86,7 +86,7 @@ def test_a_monitor_sees_commands_of_other_clients(
             pipeline.lpush("l", b"\x00\xff").llen("l").execute()
         for command in ("MULTI", r"LPUSH l \x00\xff", "LLEN l", "EXEC"):
             until(monitor, command)
-    # The monitor's connection is not used for other calls.
+    # Other calls do not use the monitor's connection.
     assert client.get("k") == 'a "quoted" value'
 
 
@@ -307,8 +307,8 @@ def test_several_threads_use_one_client(client: undercroft.Redis) -> None:
 
 
 def test_a_pool_can_be_iterated_while_it_changes(client: undercroft.Redis) -> None:
-    # redis-py iterates over the pool under a lock to close all connections; calls do not take the
-    # lock.
+    # To close all connections, redis-py iterates over the pool under a lock, which calls do not
+    # acquire.
     pool: Any = client.connection_pool
     taken = {pool.take(), pool.take()}
     for connection in pool._in_use_connections:
@@ -391,7 +391,8 @@ def test_a_silent_server_causes_a_timeout() -> None:
             done.set()
 
 
-# The kernel's timeout applies to the socket, or none once Python has set its own.
+# The new timeout differs from the socket's kernel timeout, or equals it although settimeout() has
+# made the socket nonblocking.
 @pytest.mark.parametrize(("before", "timeout"), [(60, 0.05), (2, 2)])
 def test_the_timeout_of_the_socket_applies(before: float, timeout: float) -> None:
     done = threading.Event()
@@ -460,7 +461,7 @@ def test_a_late_reply_reaches_no_other_call() -> None:
     def slow(connection: socket.socket) -> None:
         connection.recv(100)
         late.wait(60)
-        with suppress(OSError):  # the client is gone
+        with suppress(OSError):  # the client has disconnected
             connection.sendall(b"$4\r\nlate\r\n")
 
     with scripted(slow, whole) as address, plain(address, socket_timeout=0.05) as client:
@@ -534,7 +535,7 @@ def test_an_interrupted_call_leaves_no_reply_on_its_connection(server_socket: st
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        retry = Retry(NoBackoff(), 0)  # retries would hide the failure
+        retry = Retry(NoBackoff(), 0)  # retries hide the failure
         with undercroft.Redis(unix_socket_path=server_socket, retry=retry) as client:
             client.set("k", "v")
             signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -564,7 +565,7 @@ def test_a_call_keeps_its_socket_when_the_descriptor_is_reused() -> None:
         caller.start()
         assert asked.wait(60)
         (connection,) = client.connection_pool._in_use_connections
-        # Closing the socket gives its descriptor number to another socket.
+        # Assign the descriptor's number to another socket, as can happen after a close.
         os.dup2(other.fileno(), connection._sock.fileno())
         far.sendall(b"$5\r\nwrong\r\n")
         gone.set()

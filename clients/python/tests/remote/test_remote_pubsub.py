@@ -1,4 +1,4 @@
-"""Tests that a server's messages match redis-py's, and that a forked child must subscribe again."""
+"""Tests that a server's messages match redis-py's, and that a forked child subscribes again."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ Made = Callable[..., Any]
 
 @pytest.fixture
 def made(server_socket: str) -> Made:
-    """Return a function that makes a client of one of two packages."""
+    """Return a function that creates a client of one of two packages."""
 
     def make(kind: Any, **options: Any) -> Any:
         return kind(unix_socket_path=server_socket, **options)
@@ -31,7 +31,7 @@ def made(server_socket: str) -> Made:
 
 
 def heard(client: Any, publisher: Any) -> list[Any]:
-    """Return everything that a receiver gets during its lifetime."""
+    """Return all messages that a receiver gets during its lifetime."""
     found: list[Any] = []
     called: list[Any] = []
     with client.pubsub() as receiver:
@@ -160,7 +160,7 @@ def test_a_message_that_arrives_in_pieces_is_delivered_whole() -> None:
             pass
         for part in parts:
             connection.sendall(part)
-            # Send the next part only once the client has received this one.
+            # Send the next piece only after the client has received this piece.
             taken.acquire()
 
     taken = threading.Semaphore(0)
@@ -279,7 +279,7 @@ def test_a_forked_child_cannot_use_its_parent_s_subscription_in_asyncio(made: Ma
 
 def test_a_forked_child_shares_no_connection_with_its_parent_in_asyncio(made: Made) -> None:
     async def ids(client: Any) -> set[int]:
-        # Use one connection from the pool and the shared one.
+        # Use both a connection from the pool and the shared connection.
         await client.lpush("queue", 1)
         await client.blpop(["queue"], 1)
         (idle,) = client.connection_pool._available_connections

@@ -1,4 +1,4 @@
-"""Tests that replies are parsed alike however their bytes are split."""
+"""Tests that replies are parsed correctly, however their bytes are split."""
 
 import random
 from collections.abc import Callable
@@ -52,7 +52,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture(params=["pure", "native"])
 def reader(request: pytest.FixtureRequest) -> Make:
-    """Return a function that makes a reader, native or in Python."""
+    """Return a function that creates a reader, native or in Python."""
 
     def make(encoding: str | None = None, sets: bool = False) -> Any:
         if request.param == "pure":
@@ -66,7 +66,7 @@ def reader(request: pytest.FixtureRequest) -> Make:
 
 @pytest.fixture(params=["pure", "native"])
 def packer(request: pytest.FixtureRequest) -> Make:
-    """Return a function that makes a packer, native or in Python."""
+    """Return a function that creates a packer, native or in Python."""
 
     def make(encoding: str) -> Any:
         if request.param == "pure":
@@ -182,7 +182,7 @@ def test_long_values_are_parsed_alike_however_they_are_split(reader: Make) -> No
     bulks = [b"$%d\r\n%b\r\n" % (len(value), value) for value in values]
     stream = b"*4\r\n" + b"".join(bulks) + b":7\r\n" + b"".join(bulks)
     wanted = [values, 7, *values]
-    # Also split around the line end after each value.
+    # Split around the line end after each value, too.
     ends, at = [], 4
     for bulk in bulks:
         at += len(bulk)

@@ -1,4 +1,4 @@
-"""Tests which spellings mean a server or a store, and which redis-py options a store accepts."""
+"""Tests which arguments mean a server or a store, and which redis-py options a store accepts."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ import redis
 import undercroft
 import undercroft.asyncio
 
-# Arguments as programs for redis-py write them, with the host and port that they mean.
+# Arguments as redis-py programs write them, with the resulting host and port.
 SERVERS: list[tuple[tuple[Any, ...], dict[str, Any], tuple[str, int]]] = [
     (("localhost",), {}, ("localhost", 6379)),
     (("localhost", 6380), {}, ("localhost", 6380)),
@@ -57,7 +57,7 @@ def test_redis_py_s_spellings_mean_a_server(
     assert isinstance(client, undercroft.RemoteRedis | undercroft.asyncio.RemoteRedis)
     told = client.connection_pool.connection_kwargs
     assert (told["host"], told["port"]) == place
-    # A bare word creates no file.
+    # A bare word does not create a file.
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,7 +71,7 @@ def test_a_url_means_the_same_in_every_argument(made: Any, path: str) -> None:
         assert store.client_info()["db"] == 3
         assert store.config_get("maxmemory") == {"maxmemory": str(64 << 20)}
     assert [file.name for file in Path(path).parent.iterdir()] == ["store"]
-    # A path is not parsed as a URL.
+    # A path is never parsed as a URL.
     undercroft.Redis(f"{path}?db=3").close()
     assert {file.name for file in Path(path).parent.iterdir()} == {"store", "store?db=3"}
 
@@ -125,7 +125,7 @@ def test_only_the_url_has_to_change(made: Any, path: str) -> None:
             assert pipe.client_getname().execute() == ["a"]
         assert store.set("k", "v")
         assert store.get("k") == "v"
-    # Misspelled options are still refused, and so are options for a server's address.
+    # Misspelled options are still rejected, and so are options for a server's address.
     for wrong in ("decode_response", "socket_timeouts", "host", "connection_pool"):
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
             made.from_url(f"undercroft://{path}", **{wrong: 1})
@@ -152,7 +152,7 @@ for made in (undercroft.Redis, undercroft.asyncio.Redis):
 
 
 def test_the_default_store_is_created_when_none_is_named() -> None:
-    # Use a private /dev/shm, so that the user's default store is not touched.
+    # Use a private /dev/shm, so that the test does not change the user's default store.
     alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
     mounted = 'mount -t tmpfs none /dev/shm && exec "$@"'
     if subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True).returncode:

@@ -1,4 +1,4 @@
-"""Tests servers over TLS: the same client works, and a wrong certificate is a clear error."""
+"""Tests servers over TLS: clients work, and a wrong certificate raises a clear error."""
 
 import asyncio
 import shutil
@@ -18,7 +18,7 @@ from test_topology import server, spare_port
 
 
 def certificate(directory: Path, name: str) -> list[str]:
-    """Make a self-signed certificate; return the server arguments for it."""
+    """Create a self-signed certificate, and return the server arguments that use it."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not installed: cannot create a certificate")

@@ -22,7 +22,7 @@ from redis.retry import Retry
 
 
 def spare_port() -> int:
-    """Return a port that is free now and low enough for a cluster bus port."""
+    """Return a free port that is low enough for a cluster bus port."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port: int = listener.getsockname()[1]
@@ -32,13 +32,13 @@ def spare_port() -> int:
 
 @contextmanager
 def server(*arguments: str) -> Iterator[int]:
-    """Run a server on a free port for the duration of a block."""
+    """Run a server on a free port during a block."""
     binary = shutil.which("redis-server")
     if binary is None:
         pytest.skip("redis-server is not installed")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         config = Path(directory) / "redis.conf"
-        # Between probe and bind, another process may take the port or the cluster bus port.
+        # Retry, because another process can bind the port or the cluster bus port in the meantime.
         for _ in range(5):
             port = spare_port()
             config.write_text(f"port {port}\nbind 127.0.0.1\ndir {directory}\nsave ''\n")
@@ -82,7 +82,7 @@ def test_calls_and_pipelines_on_a_cluster() -> None:
 
 @contextmanager
 def cluster() -> Iterator[int]:
-    """Run a cluster of one node for the duration of a test."""
+    """Run a cluster of one node during a test."""
     with server("--cluster-enabled", "yes") as port:
         with redis.Redis(port=port) as node:
             node.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
@@ -93,7 +93,7 @@ def cluster() -> Iterator[int]:
 
 @contextmanager
 def sentinels() -> Iterator[tuple[int, str]]:
-    """Run a master and its Sentinel; the first of the two Sentinel hosts does not exist."""
+    """Run a master and its Sentinel. The URL's first Sentinel host does not exist."""
     with server() as master, server("--sentinel") as port:
         with redis.Redis(port=port) as sentinel:
             assert sentinel.execute_command("SENTINEL MONITOR", "main", "127.0.0.1", master, 1)

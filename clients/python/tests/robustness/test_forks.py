@@ -1,7 +1,7 @@
 """Forked children of a process with busy threads call every public method.
 
-A lock that another thread holds at the fork stays held in the child, so a call that needs it hangs.
-The calls are derived from the classes themselves.
+A lock that another thread holds at the fork remains locked in the child, so a call that needs the
+lock hangs. The calls are derived from the classes.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ import undercroft.asyncio
 from chance import drawn_seed
 from children import fork, status_of
 
-# Seconds after which a child counts as hanging; it then prints its stacks and fails.
+# The seconds after which a child counts as hanging. The child then prints its stacks and fails.
 HANGS = 60
-# Values by parameter name; any other parameter gets a key name.
+# The arguments by parameter name; any other parameter gets the name of a key.
 VALUES: dict[str, Any] = {
     **dict.fromkeys(("amount", "count", "num", "numkeys", "db", "index", "start", "offset"), 1),
     **dict.fromkeys(("end", "value", "time", "when", "bit", "score", "min", "max"), 1),
@@ -41,7 +41,7 @@ VALUES: dict[str, Any] = {
     "operation": "AND",
     "func": lambda _: None,
 }
-# Methods that stop the server, wait without a timeout, or make another kind of connection.
+# Methods that stop the server, wait without a timeout, or open another kind of connection.
 LEFT_OUT = {
     *("shutdown", "failover", "sync", "psync", "replicaof", "slaveof", "client_pause", "monitor"),
     *("save", "bgsave", "bgrewriteaof", "script_debug", "run", "run_in_thread", "listen"),
@@ -66,7 +66,8 @@ def calls(kind: type[Any]) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any
         for each in parameters:
             value = VALUES.get(each.name, "k")
             if each.name == "block":
-                # The value is a number of milliseconds, or a flag whether to wait at all.
+                # The argument is a number of milliseconds, or a flag that specifies whether to
+                # wait.
                 value = False if each.default is True else 1
             elif "timeout" in each.name:
                 value = 0.01
@@ -86,7 +87,7 @@ Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 
 
 def call_all(instance: Any, made: Calls) -> int:
-    """Make calls; return how many gave a result or an error from the store."""
+    """Make calls, and return how many yielded a result or an error of the store."""
     reached = 0
     for name, args, options in made:
         with suppress(Exception):
@@ -136,7 +137,7 @@ def instances(url: str, package: Any) -> Instances:
 
 @contextmanager
 def busy(url: str, served: str) -> Iterator[None]:
-    """Keep threads busy with a store and a server in every way."""
+    """Run threads that use a store and a server in every way."""
     stop = threading.Event()
     store, server = undercroft.Redis.from_url(url), undercroft.Redis.from_url(served)
 
@@ -246,8 +247,8 @@ def test_a_child_forked_at_any_moment_can_make_every_call(
         drawn = list(calls(type(client)))
         rng.shuffle(drawn)
         half = len(drawn) // 2
-        # All calls of a client, some calls of every other instance, and a few calls at further
-        # moments.
+        # Make all calls of a client and some calls of every other instance. At further random
+        # moments, make only a few calls.
         parts = [[(client, drawn[:half])], [(client, drawn[half:])], []]
         for instance in made.values():
             some = list(calls(type(instance)))
@@ -260,7 +261,7 @@ def test_a_child_forked_at_any_moment_can_make_every_call(
         other.close()
 
 
-# Classes that the instances use internally, or that only make clients.
+# Classes that the instances use internally, or that only create clients.
 WITHIN = {
     *("BlockingConnectionPool", "Connection", "SSLConnection", "UnixDomainSocketConnection"),
     *("StoreConnection", "Delivery", "CredentialProvider", "UsernamePasswordCredentialProvider"),
@@ -279,7 +280,7 @@ def test_each_public_class_is_among_the_instances(package: Any, places: tuple[st
 
 
 def forked(client: Any, told: Any) -> None:
-    """Use the client in a `multiprocessing` process, and report by a number."""
+    """Use the client in a `multiprocessing` process, which reports its success as a number."""
     told.value = client.incr("forked")
 
 

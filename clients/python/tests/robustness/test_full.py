@@ -1,8 +1,8 @@
-"""Removing works in a full store: channels, objects, leases, scripts and functions.
+"""Tests removals from a full store: channels, objects, leases, scripts and functions.
 
-The command table drives a separate test of commands: crates/commands/tests/full. Each case here
-sets something up, yields, and then removes it from the store, which is full by then. It runs once
-in the same process and once in a forked child.
+A separate test, crates/commands/tests/full, covers all commands of the command table. Each case
+here creates something, yields, and then removes it from the store, which is full at that point.
+Each case runs once in the same process and once in a forked child.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from redis.exceptions import ConnectionError, OutOfMemoryError
 
 ROOM = 6 << 20
 WAYS = ["maxmemory", "capacity", "file system"]
-# Options for creating the store; no limit applies where the file system is filled.
+# The options for creating the store. If the file system is filled, no limit applies.
 LIMITS = {
     "maxmemory": {"maxmemory": ROOM // 4 * 3},
     "capacity": {"capacity": ROOM, "maxmemory": 0},
@@ -32,7 +32,7 @@ Case = Callable[[undercroft.Redis], Iterator[None]]
 
 
 def fill(r: undercroft.Redis) -> None:
-    """Use up all memory, down to the last block."""
+    """Fill the store's memory up to the last block."""
     for length in (60_000, 16_000, 4000, 1000, 200, 30, 1):
         refused, number = 0, 0
         while refused < 8:
@@ -125,7 +125,7 @@ def channel_delete(r: undercroft.Redis) -> Iterator[None]:
     jobs = undercroft.Channel("jobs", r, maxsize=0)
     jobs.put_many([LONG, *range(3000)])
     jobs.get(ack=True)
-    # The four keys are the list, the held message, its holder, and the long value.
+    # The keys are the list, the held message, its holder, and the long value.
     assert len(r.keys("*{jobs}*")) == 4
     yield
     jobs.delete()
@@ -252,7 +252,7 @@ CASES: dict[str, Case] = {
 
 
 def remove(case: Iterator[None], in_child: bool) -> None:
-    """Run the second half of a case, here or in a forked child."""
+    """Run the second half of a case, in this process or in a forked child."""
     if not in_child:
         assert next(case, "the end") == "the end"
         return
@@ -289,7 +289,7 @@ def test_everything_can_be_removed_from_a_full_store(name: str, way: str) -> Non
         if way != "file system":
             run(name, directory, way)
             return
-        # Use a private file system, in a mount namespace that ends with the program.
+        # Use a private file system in a mount namespace, which disappears with the program.
         alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
         mounted = f'mount -t tmpfs -o size={ROOM + (4 << 20)} none "{directory}" && exec "$@"'
         tried = subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True)
@@ -312,7 +312,7 @@ def test_a_full_store_that_was_removed_is_reported_as_removed(path: str, way: st
             try:
                 r.set("key", LONG)
             except OutOfMemoryError:
-                # The client checks the path once a second.
+                # The client checks once a second whether the file exists.
                 continue
             except ConnectionError as error:
                 told = str(error)

@@ -1,4 +1,4 @@
-"""Tests signal handlers that use the object of the interrupted call, or that end scripts."""
+"""Tests signal handlers that use the interrupted call's object, or that end scripts."""
 
 import os
 import signal
@@ -40,7 +40,8 @@ def test_a_handler_can_close_the_receiver_it_interrupts(path: str) -> None:
         holder.stop(undercroft.Redis(path, timeout=0.2))
         r = undercroft.Redis(path, timeout=3600)
         native = Subscription(r)
-        # The names cover all shards, so one of them is in the shard locked by the stopped process.
+        # The names cover all shards, so one of them is in the shard that the stopped process has
+        # locked.
         names = [str(number) for number in range(1000)]
         sender.start()
         with pytest.raises(redis.ConnectionError, match="closed by its client"):
@@ -58,12 +59,12 @@ def test_a_handler_can_close_the_receiver_it_interrupts(path: str) -> None:
 
 
 def press_once_it_runs(path: str, *call: str) -> int:
-    """Fork a child that sends Ctrl-C as soon as a script holds up its call."""
+    """Fork a child that sends Ctrl-C as soon as a script blocks the child's call."""
     parent = os.getpid()
 
     def press() -> None:
         beside = undercroft.Redis(path, timeout=0.02)
-        # The child stops when its parent is gone, since no process waits for it then.
+        # Stop when the parent no longer exists, because no process then waits for this child.
         while os.getppid() == parent:
             try:
                 getattr(beside, call[0])(*call[1:])
@@ -78,11 +79,11 @@ def press_once_it_runs(path: str, *call: str) -> int:
     return fork(press)
 
 
-# PERSIST runs as a command by name, SET and LPOP as typed calls.
+# PERSIST runs as a general command, SET and LPOP as typed calls.
 @pytest.mark.parametrize("call", [("persist", "k"), ("set", "k", "v"), ("lpop", "k")])
 def test_ctrl_c_ends_a_script_that_has_written_nothing(path: str, call: tuple[str, ...]) -> None:
     r = undercroft.Redis(path)
-    # A program started in the background ignores Ctrl-C.
+    # Set the handler, because a program started in the background ignores Ctrl-C.
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         child = press_once_it_runs(path, *call)

@@ -1,4 +1,4 @@
-"""Tests processes that drop privileges with a store open, as gunicorn and Celery do."""
+"""Tests processes that drop privileges while a store is open, as gunicorn and Celery do."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def test_an_unreachable_path_does_not_count_as_removed(r: undercroft.Redis) -> N
     def work() -> None:
         r.incr("n")
         become_nobody()
-        # The client checks the path once a second.
+        # The client checks once a second whether the file exists.
         end = time.monotonic() + 2.5
         while time.monotonic() < end:
             r.incr("n")

@@ -1,4 +1,4 @@
-"""Tests several processes, threads and signals that work on one store."""
+"""Tests several processes, threads and signals that use one store."""
 
 import multiprocessing
 import os
@@ -102,7 +102,7 @@ def test_no_increment_of_several_threads_is_lost(r: undercroft.Redis) -> None:
 
 
 def ringing(call: Callable[[], object], interval: float = 0) -> None:
-    """Run a call during which an alarm rings, repeatedly if an interval is given."""
+    """Make a call during which an alarm signal arrives, repeatedly if an interval is given."""
     before = signal.setitimer(signal.ITIMER_REAL, 0.05, interval)
     try:
         call()
@@ -120,11 +120,11 @@ def test_waiting_for_a_stopped_process_ends_with_an_error_or_a_signal(path: str)
         ):
             r.execute_command("SET", "key:1", "x")
 
-        # From here on no call times out by itself.
+        # With this timeout, no call times out during the test.
         r = undercroft.Redis(path, timeout=3600)
         waiting = threading.Thread(target=lambda: r.set("key:1", "from the thread"))
         waiting.start()
-        # This thread keeps running, because the waiting thread does not hold the interpreter lock.
+        # This thread continues, because the waiting thread does not hold the interpreter lock.
         alarms: list[int] = []
 
         def ring(number: int, _: object) -> None:
@@ -146,7 +146,7 @@ def test_waiting_for_a_stopped_process_ends_with_an_error_or_a_signal(path: str)
     finally:
         holder.end()
     waiting.join()
-    # The holder's death is noticed, its transaction is rolled back, and the wait ends.
+    # The wait ends: the holder's death was detected and its transaction rolled back.
     assert r.get("key:1") == b"from the thread"
 
 
@@ -179,7 +179,7 @@ def test_a_receiver_in_use_at_a_fork_does_not_hang_the_child(path: str) -> None:
         raise Alarm
 
     def forked() -> int:
-        """Return nonzero if a forked child is told that the working thread is missing there."""
+        """Return nonzero if a forked child gets the error that the working thread is missing."""
         child = os.fork()
         if child == 0:
             try:
@@ -193,7 +193,8 @@ def test_a_receiver_in_use_at_a_fork_does_not_hang_the_child(path: str) -> None:
     try:
         holder.stop(undercroft.Redis(path, timeout=0.2))
         native = Subscription(undercroft.Redis(path, timeout=3600))
-        # The names cover all shards, so one of them is in the shard locked by the stopped process.
+        # The names cover all shards, so one of them is in the shard that the stopped process has
+        # locked.
         names = ("SUBSCRIBE", *map(str, range(1000)))
         thread = threading.Thread(target=native.command, args=(names,))
         thread.start()

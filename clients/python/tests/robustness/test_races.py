@@ -1,7 +1,7 @@
 """Tests reads that race with writes: the store changes in the middle of a read.
 
-The reply must equal that of an undisturbed call on the second state. This needs a native module
-built with the feature ``races``, as in the test build.
+The reply must equal that of an undisturbed call on the second state. The test requires a native
+module built with the feature ``races``, as in the test build.
 """
 
 import itertools
@@ -19,26 +19,26 @@ pytestmark = pytest.mark.skipif(
     not hasattr(Client, "_interrupt"), reason="the module was built without the feature races"
 )
 
-# Attempts of a read before it takes the lock.
+# The number of attempts before a read acquires the lock.
 TRIES = 64
-# State pairs to try for each call.
+# The number of state pairs to try for each call.
 PAIRS = 600 if os.environ.get("UNDERCROFT_CRASH") == "full" else 40
 Command = tuple[bytes, ...]
 Change = list[Command]
 
 
 def text(tag: str, length: int) -> bytes:
-    """Return bytes that identify the value they belong to."""
+    """Return bytes that identify the value to which they belong."""
     return b"".join(b"%s%06d." % (tag.encode(), i) for i in range(length // 8 + 1))[:length]
 
 
 def items(command: bytes, count: int, item: Callable[[int], tuple[bytes, ...]]) -> Change:
-    """Return a change of one command with many items."""
+    """Return a change that consists of one command with many items."""
     return [(command, b"@", *itertools.chain.from_iterable(map(item, range(count))))]
 
 
 def feed(count: int, size: int) -> Change:
-    """Return the commands that make a feed whose values and attributes identify it."""
+    """Return the commands that create a feed whose values and attributes identify it."""
     value = text(f"{count}.", 8 * count + size)
     rows = (
         (value[8 * i :][:size], b"ATTRS", b"%d:%d:1" % (i % 16, count % 8)) for i in range(count)
@@ -70,7 +70,7 @@ STATES: dict[str, Change] = {
     "feed of 290": feed(290, 12),
     "feed of 280 shorter": feed(280, 5),
 }
-# For the handle that changes the store, the time is one second after the start of 1970.
+# The handle that changes the store uses a clock that shows one second after the start of 1970.
 EXPIRED = "string of 3", "string of 20000", "hash of 200", "list of 1,000", "set of 300"
 STATES |= {f"expired {name}": [*STATES[name], (b"PEXPIREAT", b"@", b"2000")] for name in EXPIRED}
 
@@ -86,7 +86,7 @@ def piped(r: undercroft.Redis) -> Any:
 
 
 def shown(reply: Any) -> Any:
-    """Return a reply in a form in which equal replies compare equal."""
+    """Return a reply in a form that allows comparison for equality."""
     return repr(reply) if isinstance(reply, Exception) else reply
 
 
@@ -136,7 +136,7 @@ CALLS: dict[str, Call] = {
 
 
 def to(k: str, j: str) -> Change:
-    """Return the commands that put the two keys into two states."""
+    """Return the commands that set the two keys to two states."""
     copies = [(b"COPY", name.encode(), key, b"DB", b"0") for name, key in ((k, b"k"), (j, b"j"))]
     marks = [(b"SELECT", b"2"), (b"INCR", b"k"), (b"INCR", b"j")]
     return [(b"SELECT", b"0"), (b"DEL", b"k", b"j"), (b"SELECT", b"1"), *copies, *marks]
@@ -172,7 +172,7 @@ def test_a_discarded_read_attempt_returns_no_data(staged: undercroft.Redis, name
     choice = random.Random(seed)
     pairs = list(itertools.product(STATES, STATES))
     for before, after in choice.sample(pairs, PAIRS):
-        # The other key starts in one of the two states.
+        # The other key initially has one of the two states.
         second = to(after, before)
         staged._change(second)
         fresh = outcome(call, staged)
@@ -184,8 +184,8 @@ def test_a_discarded_read_attempt_returns_no_data(staged: undercroft.Redis, name
             made = staged._interrupt(tries)
             answer = outcome(call, staged)
             made = staged._interrupt([]) - made
-            # Reading too many bytes in vain ends the attempts early (R10); the store then stays in
-            # its current state.
+            # Reading too many bytes in failed attempts ends the attempts early (R10). The store
+            # then remains in its current state.
             is_cut = tries is many and 0 < made < len(tries)
             assert made == len(tries) or is_cut, (seed, before, after)
             expected = outcome(call, staged) if is_cut else fresh

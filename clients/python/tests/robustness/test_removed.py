@@ -23,7 +23,7 @@ def blpop(r: undercroft.Redis) -> object:
 
 
 def blmove(r: undercroft.Redis) -> object:
-    """Wait for an item of a list, and move it."""
+    """Wait for an item of a list, and move the item."""
     return r.blmove("jobs", "done", 0)
 
 
@@ -77,7 +77,7 @@ def test_a_wait_ends_when_the_file_is_removed(
 
 
 async def listen_there(client: undercroft.asyncio.Redis) -> object:
-    """Wait for a message on an event loop."""
+    """Wait for a message in an event loop."""
     pubsub = client.pubsub(ignore_subscribe_messages=True)
     await pubsub.subscribe("news")
     return await anext(pubsub.listen())
@@ -101,42 +101,42 @@ def test_a_wait_on_an_event_loop_ends_when_the_file_is_removed(
 
 
 def get_call(r: Any) -> Any:
-    """Read a key of the old store by a native method."""
+    """Read a key of the old store with a native method."""
     return r.get("old")
 
 
 def set_call(r: Any) -> Any:
-    """Write by a native method."""
+    """Write with a native method."""
     return r.set("k", "v")
 
 
 def any_command(r: Any) -> Any:
-    """Write by a command that has no native method."""
+    """Write with a command that has no native method."""
     return r.execute_command("GETSET", "k", "v")
 
 
 def pipelined(r: Any) -> Any:
-    """Write by a pipeline."""
+    """Write with a pipeline."""
     return r.pipeline(transaction=False).set("k", "v").get("k").execute()
 
 
 def transacted(r: Any) -> Any:
-    """Write by a transaction."""
+    """Write with a transaction."""
     return r.pipeline().set("k", "v").get("k").execute()
 
 
 def pipelined_command(r: Any) -> Any:
-    """Write by a pipeline whose replies are handled in Python."""
+    """Write with a pipeline whose replies Python processes."""
     return r.pipeline(transaction=False).set("k", "v").mget([]).execute()
 
 
 def transacted_command(r: Any) -> Any:
-    """Write by a transaction whose replies are handled in Python."""
+    """Write with a transaction whose replies Python processes."""
     return r.pipeline().set("k", "v").mget([]).execute()
 
 
 def call_until_gone(r: undercroft.Redis) -> None:
-    """Write until this process has noticed that the file is gone."""
+    """Write until this process has noticed that the file was removed."""
     writes = iter(lambda: r.set("k", "v"), None)
     with pytest.raises(redis.ConnectionError, match=GONE):
         deque(writes, maxlen=0)
@@ -183,17 +183,17 @@ def test_a_client_recreates_a_removed_store(path: str) -> None:
 
 
 def absent(r: undercroft.Redis) -> object:
-    """Read a key that does not exist in any store."""
+    """Read a key that exists in no store."""
     return r.get("absent")
 
 
 def absent_field(r: undercroft.Redis) -> object:
-    """Read a field of a nonexistent hash, by a command."""
+    """Read a field of a nonexistent hash with a command."""
     return r.execute_command("HGET", "absent", "field")
 
 
 def no_key(r: undercroft.Redis) -> object:
-    """Ask for data that no key holds."""
+    """Request data of a key that does not exist."""
     return r.execute_command("DBSIZE")
 
 
@@ -229,7 +229,7 @@ def watch(r: undercroft.Redis) -> object:
 
 
 def draft(r: undercroft.Redis) -> object:
-    """Allocate memory for an object, and drop it."""
+    """Allocate memory for an object, and free it."""
     return undercroft.Objects(r).create_bytes(100_000)
 
 
@@ -278,7 +278,7 @@ def test_watched_keys_end_with_the_old_store(path: str) -> None:
         pipe = r.pipeline()
         pipe.watch("watched")
         Path(path).unlink()
-        # Continue only once this process has noticed that the file is gone.
+        # Wait until this process has noticed that the file was removed.
         call_until_gone(probe)
         pipe.multi()
         pipe.set("k", "w")
@@ -336,7 +336,7 @@ def test_a_pipeline_on_an_event_loop_continues_in_the_new_store(path: str, run: 
 
 
 def gone_for(path: str) -> None:
-    """Remove a store's file, and wait until this process has noticed."""
+    """Remove a store's file, and wait until this process has noticed the removal."""
     with undercroft.Redis(path, on_removed="error") as probe:
         Path(path).unlink()
         call_until_gone(probe)

@@ -1,8 +1,8 @@
-"""Readers compete with writers that keep changing the type and size of a few keys.
+"""Readers compete with writers that continuously change the type and size of a few keys.
 
-Every value repeats one eight-byte word, and no two values share a word. So each string identifies
-its value, and a collection has all of its items or none. Some writers are killed.
-``UNDERCROFT_CRASH=full`` makes the test long.
+Every value repeats one eight-byte word, and no two values share a word. Each string therefore
+identifies its value, and a collection must contain all of its items or none. Some writers are
+killed. ``UNDERCROFT_CRASH=full`` lengthens the test.
 """
 
 import asyncio
@@ -25,17 +25,18 @@ from chance import drawn_seed
 SERVER = Path(__file__).parents[4] / "target/debug/undercroft"
 KEYS = [f"shape:{i}" for i in range(5)]
 ITEMS = 64
-# Lengths in words that are stored in the entry, in blocks, in runs of pages, and in a separate
-# arena.
+# The lengths, in words, of strings that are stored in the entry, in blocks, in runs of pages, and
+# in a separate arena (memory region).
 STRINGS = 1, 24, 31, 32, 33, 40, 490, 640, 2600, 12_600
-# Item counts of feeds that fill one leaf or many; attributes are below 16.
+# Item counts of feeds that fill one leaf or many leaves. Attributes are below 16.
 FEEDS = ITEMS, 2400
 WRITERS = 2
 ROUNDS = 10_000 if os.environ.get("UNDERCROFT_CRASH") == "full" else 600
 A_KILL = 150
-# Embedded rounds are shorter, so there are this many times more rounds and kills.
+# The factor for the number of rounds and kills with an embedded client, whose rounds are shorter.
 EMBEDDED = 10
-# Extra reads of a string between the other calls, since a single read rarely meets a writer.
+# The number of extra reads of a string between other calls, because a single read rarely races with
+# a writer.
 GETS = 30
 
 
@@ -94,7 +95,7 @@ class Writers:
         self.seed = drawn_seed()
         self.choice = random.Random(self.seed)
         self._path = path
-        # The number of nonempty results by call.
+        # The number of nonempty results, by call.
         self.seen: Counter[str] = Counter()
         self._processes = [self._start() for _ in range(WRITERS)]
 
@@ -129,14 +130,14 @@ class Writers:
 
 
 def check_values(values: Collection[bytes], count: int) -> None:
-    """Check values that were read together: none, or `count` values of one word."""
+    """Check that values read together are none, or `count` values of one word."""
     assert len(values) in (0, count), len(values)
     words = {value[at : at + 8] for value in values for at in range(0, len(value), 8)}
     assert len(words) == (1 if values else 0), words
 
 
 def check_members(members: Collection[bytes]) -> None:
-    """Check members that were read together: none, or all of one word."""
+    """Check that members read together are none, or all members of one word."""
     words = {member[:8] for member in members}
     expected = {b"%s:%03d" % (word, i) for word in words for i in range(ITEMS)}
     assert len(words) <= 1, words
@@ -144,12 +145,12 @@ def check_members(members: Collection[bytes]) -> None:
 
 
 def check_fields(fields: Collection[bytes]) -> None:
-    """Check fields that were read together: none, or all."""
+    """Check that fields read together are none, or all fields."""
     assert not fields or set(fields) == {b"field:%d" % i for i in range(ITEMS)}, len(fields)
 
 
 def check_feed(name: str, reply: Any) -> None:
-    """Check the result of a feed's call: nothing, or data of one complete feed."""
+    """Check that a feed call's result is empty, or data of one complete feed."""
     if name == "feed_count":
         assert reply in (0, *(items // 16 for items in FEEDS)), reply
         return
@@ -218,7 +219,7 @@ def call(r: Any, name: str, arguments: tuple[Any, ...], options: dict[str, Any])
 
 
 def kills(writers: Writers, haste: int) -> Iterator[int]:
-    """Count rounds, killing a writer after some; in the end, each call must have read something."""
+    """Count rounds, and kill a writer after some. Finally, each call must have read data."""
     for number in range(ROUNDS * haste):
         if number % (A_KILL * haste) == A_KILL * haste - 1:
             writers.kill_one()
@@ -228,7 +229,7 @@ def kills(writers: Writers, haste: int) -> Iterator[int]:
 
 
 def look(r: Any, writers: Writers, haste: int = 1) -> None:
-    """Read continuously, by calls and by pipelines."""
+    """Read continuously, with calls and with pipelines."""
     for number in kills(writers, haste):
         wanted = calls(writers.choice.choice(KEYS), f"field:{writers.choice.randrange(ITEMS)}")
         for name, arguments, options in wanted:

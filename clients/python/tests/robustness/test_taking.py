@@ -1,4 +1,4 @@
-"""Tests that items taken from a store arrive or go back, whatever a signal handler raises."""
+"""Tests that items removed from a store reach the caller or are restored after any signal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import undercroft.asyncio
 from children import fork, status_of
 from undercroft._native import TAKING
 
-# A text that cannot be decoded; the error handler for it runs after the commit.
+# Bytes that cannot be decoded; their error handler runs after the commit.
 ODD = b"\xff"
 BEHIND = "interrupts"
 
 
 class Interrupted(BaseException):
-    """The exception that a handler raises."""
+    """The exception that a signal handler raises."""
 
 
 def interrupt(error: Any) -> tuple[str, int]:
@@ -74,7 +74,7 @@ def shown(r: Any) -> Any:
     )
 
 
-# Ways to call each command: by its method, if it has one, and by its words.
+# The ways to call each command: with its method, if it has one, and with its words.
 CALLS: dict[str, list[Any]] = {
     "BLMPOP": [lambda r: r.blmpop(0, 2, "none", "l", direction="LEFT", count=2)],
     "BLPOP": [lambda r: r.blpop(["none", "l"], 0)],
@@ -135,7 +135,7 @@ def test_every_method_that_takes_items_can_give_them_back(name):
     method = name.lower()
     for kind in (undercroft.EmbeddedRedis, undercroft.Store, undercroft.asyncio.EmbeddedRedis):
         found = getattr(kind, method, None)
-        # SET takes a value only when asked for the old one, which the test by words covers.
+        # SET removes a value only if it returns the old value, which the test with words covers.
         if found is not None and method != "set":
             assert found.takes, f"{kind}.{method}"
             assert type(found) is types.FunctionType
@@ -194,7 +194,7 @@ def test_an_undecodable_item_stays_in_the_store(path, name):
 
 
 class Storm:
-    """Signals at random times, whose handler raises, until enough calls were interrupted."""
+    """Sends signals at random times, whose handler raises, until enough calls were interrupted."""
 
     def __init__(self, seed: int) -> None:
         print("seed", seed)
@@ -206,7 +206,7 @@ class Storm:
         raise Interrupted
 
     def run(self, step: Any, times: int) -> None:
-        """Repeat a step until `times` calls were interrupted, or nothing is left to do."""
+        """Repeat a step until `times` calls were interrupted, or no step is left."""
         former = signal.signal(signal.SIGALRM, self._handle)
         is_left = True
         try:
@@ -232,7 +232,8 @@ TIMES = 1000
 MADE = 300
 
 
-# For each kind: how items are put, which calls take and return some, and how to list the rest.
+# For each kind of item: how to put items, which calls remove and return some, and how to list the
+# rest.
 
 
 def of_lists(r: Any) -> tuple[Any, Any, Any]:
@@ -294,7 +295,7 @@ def of_streams(r: Any) -> tuple[Any, Any, Any]:
 
 
 def numbers(found: Any) -> list[int]:
-    """Return all item numbers found anywhere in a result."""
+    """Return all item numbers in a result, at any nesting depth."""
     if isinstance(found, dict):
         return numbers(list(found.values()))
     if isinstance(found, (list, tuple, set)):
@@ -312,7 +313,7 @@ def test_a_storm_of_signals_loses_nothing(path, storm, kind):
 
     def step() -> bool:
         take = chance.choice(takes)
-        # No other code runs between the return of the taken items and this append.
+        # No other code runs between the return of the removed items and this append.
         received.append(take())
         return bool(received[-1])
 
@@ -458,7 +459,8 @@ def test_a_forked_child_does_not_end_its_parent_s_deliveries(path, call):
     def child() -> None:
         with pytest.raises(RuntimeError, match=f"belongs to process {os.getppid()}"):
             getattr(delivery, call)()
-        # A delivery that the child leaves by an exception still belongs to its parent.
+        # If the child exits a delivery's block with an exception, the delivery still belongs to its
+        # parent.
         with pytest.raises(LookupError), delivery:
             raise LookupError
 

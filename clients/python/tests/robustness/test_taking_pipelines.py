@@ -1,4 +1,4 @@
-"""Tests that items taken by pipelines and transactions arrive or go back."""
+"""Tests that items removed by pipelines and transactions reach the caller or are restored."""
 
 import asyncio
 import random
@@ -36,7 +36,7 @@ def test_a_handler_that_raises_in_a_pipeline_loses_nothing(path, kind, name, who
     add = "execute_command" if kind is undercroft.Redis else "command"
     for callback in (False, True):
         if callback and kind is undercroft.Redis:
-            # With a custom callback, Python turns the replies into results.
+            # With a custom callback, Python converts the replies to results.
             client.set_response_callback("INCR", lambda reply, **_: reply)
         pipe = client.pipeline(whole)
         for words in ("RPOP l", f"{name} {WORDS[name]}", "INCR number"):
@@ -116,7 +116,7 @@ def test_a_command_s_error_replaces_all_results_as_in_redis_py(path, whole):
     popped, error = pipe.lpop("l").incr("l").execute(raise_on_error=False)
     assert popped.endswith(b"2")
     assert isinstance(error, redis.ResponseError)
-    # Results that arrive are not given back.
+    # Results that reach the caller are not restored.
     assert pipe.lpop("l").getdel("t").execute()[0].endswith(b"3")
     assert not r.exists("l", "t")
 

@@ -4,17 +4,17 @@
 - `base`: the common base class of all asyncio clients, which picks the client class.
 - `channel`: channels that tasks can wait on.
 - `connection`: redis-py's asyncio connections with this package's codec.
-- `embedded`: the asyncio client of a store in this process: commands finish at once, messages are
-  awaited.
+- `embedded`: the asyncio client of a store in this process, whose commands run in the calling
+  coroutine.
 - `factory`: the concrete classes of asyncio clients.
-- `multiplexing`: one connection to a server that many tasks share.
-- `native`: the common base class of both asyncio clients of a store, with its native methods.
+- `multiplexing`: shares one connection to a server among many tasks.
+- `native`: the base class of both asyncio clients of a store, with their native methods.
 - `objects`: objects for asyncio, in a store in this process or on a server.
-- `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
-- `servers`: the parts of asyncio clients of servers.
+- `remote`: redis-py's asyncio client of a server, whose calls share one connection.
+- `servers`: the helper modules for asyncio clients of servers.
 - `store`: the asyncio client of a store that does not need redis-py.
 - `store_connection`: redis-py's asyncio connections to a store in this process.
-- `waiting`: tasks that wait for keys, for locks, and for retries.
+- `waiting`: makes tasks wait for keys, for locks, and for retries.
 """
 
 import importlib
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         StoreConnection,
     )
 
-    # redis-py's other name for its client.
+    # An alias that redis-py also defines.
     StrictRedis = Redis
 
 __all__ = [
@@ -101,7 +101,7 @@ __all__ = [
     "from_url",
 ]
 
-# The modules that define this package's own names. All other names are redis-py's.
+# The modules that define this package's own names. All other names come from redis-py.
 _HOME = {
     "BlockingConnectionPool": "store_connection",
     "ConnectionPool": "store_connection",
@@ -132,9 +132,8 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("_"):
         found = None
     else:
-        # Other names are looked up in redis-py at run time because they differ between its
-        # versions. Modules of redis-py are excluded: some share a name with a module of this
-        # package.
+        # Look up all other names in redis-py at run time, because they differ between its versions.
+        # Exclude redis-py's modules: some have the name of a module of this package.
         found = getattr(importlib.import_module("redis.asyncio"), name, None)
         if found is None and name in __all__:
             found = getattr(importlib.import_module("redis.exceptions"), name, None)

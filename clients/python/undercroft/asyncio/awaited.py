@@ -1,4 +1,4 @@
-"""Makes an object awaitable and closable, as redis-py's asyncio objects are."""
+"""Makes an object awaitable and closable, like redis-py's asyncio objects."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Awaited:
-    """A mixin for objects that are entered, awaited and closed as redis-py's are."""
+    """A mixin for objects that can be entered, awaited and closed like redis-py's objects."""
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Release the object's resources."""
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
-        """Return the object itself."""
+        """Return the object."""
         return self
 
     async def __aexit__(
@@ -33,5 +33,5 @@ class Awaited:
         return self
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """Return the object itself."""
+        """Return the object."""
         return self._self().__await__()

@@ -22,20 +22,20 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
     created.
     """
 
-    # redis-py's type annotations read this flag: methods return awaitables.
+    # redis-py's annotations read this flag: methods return awaitables.
     _is_async_client: Literal[True] = True
-    # The type annotations of redis-py's command classes require this attribute.
+    # redis-py's annotations of its command classes require this attribute.
     _event_dispatcher: Any
 
     _factory: ClassVar[Factory]
-    # Whether this class is one of the factory's classes or derived from one.
+    # Whether this class is, or derives from, one of the factory's classes.
     _is_made: ClassVar[bool] = False
 
     # Functions that convert replies to results, by command.
     response_callbacks: dict[str, Callable[..., Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Create a client of the class that the arguments call for."""
+        """Create a client of the class that suits the arguments."""
         if cls._is_made:
             return super().__new__(cls)
         factory = cls._factory
@@ -47,9 +47,10 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
     def from_url(cls, url: str, **options: Any) -> Self:
         """Return a client for a URL.
 
-        Options can also be given in the URL, as in ``undercroft://name?db=1``, and take precedence
-        there. ``redis+cluster://`` makes a :class:`undercroft.asyncio.RedisCluster`.
-        ``redis+sentinel://host:port/service`` makes a client of the master that the Sentinels name.
+        Options can also be given in the URL, as in ``undercroft://name?db=1``. Options in the URL
+        take precedence. ``redis+cluster://`` creates a :class:`undercroft.asyncio.RedisCluster`.
+        ``redis+sentinel://host:port/service`` creates a client of the master that the Sentinels
+        name.
         """
         scheme = scheme_of(url)
         if scheme in TOPOLOGIES:
@@ -60,7 +61,7 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
-        """Return a server's client that takes ownership of a connection pool and closes it."""
+        """Return a client of a server that takes ownership of a connection pool and closes it."""
         return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:

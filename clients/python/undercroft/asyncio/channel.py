@@ -1,4 +1,4 @@
-"""Channels for asyncio: waiting for a message or for room lets other tasks run."""
+"""Channels for asyncio: other tasks run while a task waits for a message or for room."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "Delivery"]
 
-# Seconds between a waiting reader's checks for messages that dead processes hold. A waiting writer
-# of a long value extends the value's expiry at the same interval.
+# The number of seconds between a waiting reader's checks for messages that dead processes hold. A
+# waiting writer of a long value extends the value's expiry at the same interval.
 _SLICE = 1.0
 
 
 class Delivery:
-    """A message held by a task until the task acknowledges or releases it.
+    """A message that a task holds until it acknowledges or releases the message.
 
     Leaving an ``async with`` block acknowledges the message, or returns it to the channel if the
     block raised an exception.
@@ -45,7 +45,7 @@ class Delivery:
     __slots__ = ("_channel", "_consumer", "_done", "_item", "_process", "value")
 
     def __init__(self, channel: Channel, consumer: bytes, item: bytes, value: Any) -> None:
-        """Hold a message for :meth:`Channel.get` with ``ack=True``."""
+        """Wrap a message that :meth:`Channel.get` holds with ``ack=True``."""
         self._channel, self._consumer, self._item = channel, consumer, item
         self._done, self._process = False, os.getpid()
         self.value = value
@@ -85,14 +85,14 @@ class Delivery:
 class Channel(Messages):
     """A channel of a store in shared memory for asyncio.
 
-    ``store`` is a store's URL or path, a :mod:`undercroft.asyncio` client of one, or a ``redis://``
-    URL, which reaches the channel through a server. The other arguments are those of
-    :class:`undercroft.Channel`, and a channel can be used through both classes at once. A task that
-    is cancelled while it waits has neither taken nor put a message.
+    ``store`` is a store's URL or path, a :mod:`undercroft.asyncio` client of a store, or a
+    ``redis://`` URL, which reaches the channel through a server. The other arguments are those of
+    :class:`undercroft.Channel`. Both classes can use the same channel at the same time. If a task
+    is cancelled while it waits, it has neither received nor put a message.
     """
 
     def __new__(cls, name: str, store: Any = None, **options: Any) -> Any:
-        """Create a channel of the class that the URL calls for."""
+        """Create a channel of the class that suits the URL."""
         if cls is Channel and isinstance(store, str) and store.startswith(_REMOTE):
             from undercroft.asyncio.servers.channel import RemoteChannel
 
@@ -133,7 +133,7 @@ class Channel(Messages):
     async def _until(
         self, call: Callable[[], Any], missing: type[Exception], timeout: float | None
     ) -> Any:
-        """Retry a call until it no longer raises ``missing``, and return its result."""
+        """Retry a call while it raises ``missing``, and return its result."""
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
         while True:
@@ -146,10 +146,10 @@ class Channel(Messages):
             await self._owner.waiting().look(self._client, self._link, missing is Full, left)
 
     async def put(self, value: Any, timeout: float | None = None) -> None:
-        """Append a value to the channel, waiting for room.
+        """Append a value to the channel, waiting until the channel has room.
 
-        Raises ``queue.Full`` if there is no room before the timeout, and :class:`ChannelClosed` if
-        the channel is closed.
+        Raises ``queue.Full`` if the channel is still full at the timeout, and
+        :class:`ChannelClosed` if the channel is closed.
         """
         item = self._pack(value)
         if item is not None:
@@ -172,7 +172,7 @@ class Channel(Messages):
         id = await self._call(self._objects.put, value, ttl=_UNSENT)
 
         def put() -> None:
-            # Extend the expiry, since the wait may have been long.
+            # Extend the value's expiry, since the writer may have waited long.
             self._client.pexpire(self._prefix + id, round(_UNSENT * 1000))
             self._link.put_item(_NAME + id, False, None, within)
 
@@ -187,12 +187,13 @@ class Channel(Messages):
             await self._call(self._client.persist, self._prefix + id)
 
     async def get(self, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Remove and return the first value, waiting for one.
+        """Remove and return the first value, waiting until a value exists.
 
         With ``ack`` it returns a :class:`Delivery` instead, which holds the message until it is
-        acknowledged. If this process dies before that, the message is delivered again.
+        acknowledged. If this process dies before the acknowledgment, the message is delivered
+        again.
 
-        Raises ``queue.Empty`` if there is no message before the timeout, :class:`ChannelClosed` if
+        Raises ``queue.Empty`` if no message arrives before the timeout, :class:`ChannelClosed` if
         the channel is closed and empty, and :class:`undercroft.PickleRefused` for a pickle if
         pickles are not enabled.
         """
@@ -239,14 +240,14 @@ class Channel(Messages):
 
     async def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
         if item[:1] == _NAME and not goes_back:
-            # This process still holds the message. If it dies after deleting the value, readers
-            # skip the message.
+            # Delete the value while this process still holds the message. If this process dies
+            # before the next line, readers skip the message.
             await self._call(self._objects.delete, item[1:])
         ended: bool = await self._call(self._link.end_hold, consumer, item, goes_back)
         return ended
 
     async def qsize(self) -> int:
-        """Return the number of messages in the channel, excluding held ones. O(1)."""
+        """Return the number of messages in the channel, excluding held messages. O(1)."""
         return int(await self._run("LLEN", self._items))
 
     async def close(self) -> None:
@@ -261,8 +262,8 @@ class Channel(Messages):
         """Iterate over held messages until the channel is closed and empty.
 
         Each message is acknowledged when the loop requests the next one, and returned to the
-        channel if the loop is left. Use ``contextlib.aclosing`` to return the message as soon as
-        the loop is left.
+        channel if the loop exits. Use ``contextlib.aclosing`` to return the message as soon as the
+        loop exits.
         """
         while True:
             try:
@@ -272,7 +273,7 @@ class Channel(Messages):
             try:
                 yield delivery
             except BaseException:
-                # The loop was left or the generator was closed.
+                # The loop exited early, or the generator was closed.
                 await delivery.release()
                 raise
             await delivery.ack()

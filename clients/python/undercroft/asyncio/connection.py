@@ -26,7 +26,7 @@ from undercroft.resp import MISSING, Push
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# The name of redis-py's argument for the handler of push messages, which depends on its version.
+# redis-py's name for the argument with the handler of push messages; it differs between versions.
 _PUSH_HANDLER = "push_handler_func" if PUSH_ARGUMENTS else "handle_push_response"
 
 
@@ -37,7 +37,7 @@ class Parser(_AsyncRESP3Parser):
         """Create a parser that reads ``socket_read_size`` bytes at a time."""
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
         self._replies: Any = None
-        # Whether a push message can be the awaited reply, as in a subscription.
+        # Whether the awaited reply can be a push message, as for SUBSCRIBE.
         self.push_request = False
 
     def on_connect(self, connection: Any) -> None:
@@ -46,17 +46,17 @@ class Parser(_AsyncRESP3Parser):
         self._replies = make_reader(connection.encoder, self.parse_error)
 
     def on_disconnect(self) -> None:
-        """Discard the data that the stream delivered."""
+        """Discard the data received from the stream."""
         super().on_disconnect()  # type: ignore[no-untyped-call]
         self._replies = None
 
     async def can_read(self) -> bool:
-        """Return whether unread data has arrived."""
+        """Return whether unread data is available."""
         left = self._replies is not None and self._replies.has_data()
         return left or bool(await super().can_read())
 
     async def can_read_destructive(self) -> bool:
-        """Return whether unread data has arrived; an old name of `can_read`."""
+        """Return whether unread data is available. This is an old name of `can_read`."""
         left = self._replies is not None and self._replies.has_data()
         return left or bool(await super().can_read_destructive())
 
@@ -94,7 +94,7 @@ class _Plugged:
     encoder: Any
     _parser: Any
     _packer: Any = None
-    # The command packed last, and the command that was sent and has no reply yet.
+    # The most recently packed command, and the sent command whose reply is pending.
     _packed: tuple[Any, ...] | None = None
     _owed: tuple[Any, ...] | None = None
 
@@ -120,12 +120,12 @@ class _Plugged:
         packed, self._owed = self._packed, None
         send: Any = super().send_packed_command  # type: ignore[misc]
         await send(*args, **more)
-        # Set this after sending: a new connection first sends the commands of its handshake.
+        # Set `_owed` after sending, because a new connection first sends its handshake commands.
         self._owed = packed
 
     async def read_response(self, disable_decoding: bool = False, *args: Any, **more: Any) -> Any:
         """Return the reply to a command that was sent."""
-        # redis-py 5 does not pass `push_request` to its parser if hiredis is installed.
+        # With hiredis installed, redis-py 5 does not pass `push_request` to its parser.
         self._parser.push_request = bool(more.get("push_request", False))
         read: Any = super().read_response  # type: ignore[misc]
         owed, self._owed = self._owed, None
@@ -137,22 +137,22 @@ class _Plugged:
 
 
 class Connection(_Plugged, redis.asyncio.Connection):
-    """A connection over TCP."""
+    """A TCP connection."""
 
 
 class SSLConnection(_Plugged, redis.asyncio.SSLConnection):
-    """A connection over TCP with TLS."""
+    """A TCP connection with TLS."""
 
 
 class _Hinting(HintsAtStores, redis.asyncio.Connection):
-    """redis-py's connection over TCP, with an error hint for URLs of stores."""
+    """redis-py's TCP connection, whose errors explain how to open a store's URL."""
 
 
 class _HintingSSL(HintsAtStores, redis.asyncio.SSLConnection):
-    """redis-py's connection over TCP with TLS, with an error hint for URLs of stores."""
+    """redis-py's TLS connection, whose errors explain how to open a store's URL."""
 
 
-# Replacements for redis-py's own connection classes.
+# Maps redis-py's connection classes to their replacements.
 HINTING: dict[type[Any], type[Any]] = {
     redis.asyncio.Connection: _Hinting,
     redis.asyncio.SSLConnection: _HintingSSL,

@@ -1,6 +1,6 @@
-"""The asyncio client of a store in this process: commands finish at once, messages are awaited.
+"""The asyncio client of a store in this process, whose commands run in the calling coroutine.
 
-redis-py handles all other commands, and arguments that the native methods do not support.
+redis-py executes the commands and arguments that the native methods do not support.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type: ignore[misc]
     """An asyncio client of a store in shared memory.
 
-    The client takes the arguments of :class:`undercroft.EmbeddedRedis`. A command is a lookup in
+    The client accepts the arguments of :class:`undercroft.EmbeddedRedis`. A command is a lookup in
     mapped memory, which finishes within its coroutine without returning to the event loop. If
     another process holds a lock for longer than a millisecond, the call yields to other tasks and
-    retries for up to ``timeout`` seconds. A call that is cancelled during that time has changed
-    nothing.
+    retries for up to ``timeout`` seconds. A call that is cancelled before it acquires the lock has
+    changed nothing.
 
-    A command that waits for keys lets other tasks run. It has its place in the queue of all waiters
-    in all processes, while the loop watches a file descriptor. If the task is cancelled, its
-    command leaves the queue and puts back an item that it has just received. Only a completed move
-    is not undone.
+    While a command waits for keys, other tasks run. The command is in one queue with the waiters of
+    all processes, and the event loop watches a file descriptor for it. If the task is cancelled,
+    its command leaves the queue and puts back an item that it has just received. Only a completed
+    move is not undone.
 
-    The client is an instance of ``redis.asyncio.Redis`` and has a ``connection_pool`` of redis-py
-    connections to the same store, for programs that need these.
+    The client is an instance of ``redis.asyncio.Redis``. Programs that need redis-py connections
+    find a pool of connections to the same store in ``connection_pool``.
     """
 
     _is_made = True
@@ -66,7 +66,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:  # type: ignore[override]
-        """Open the store that a URL names."""
+        """Open the store at a URL."""
         made = cls.__new__(cls)
         made._use(Store.from_url(url, **options))
         return made
@@ -77,7 +77,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         self._releases = weakref.WeakKeyDictionary()
 
     def __del__(self, *args: Any) -> None:
-        """Do nothing: the store is released together with the object."""
+        """Do nothing, because deleting the client also releases the store."""
 
     @property
     def connection_pool(self) -> ConnectionPool:  # type: ignore[override]
@@ -89,7 +89,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return self._pool
 
     def client(self) -> redis.asyncio.Redis:
-        """Return a redis-py client of the same store with its own connection."""
+        """Return a redis-py client of the same store that owns a connection."""
         pool = self.connection_pool
         return redis.asyncio.Redis(connection_pool=pool, single_connection_client=True)
 
@@ -99,7 +99,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return self.store.response_callbacks
 
     async def initialize(self) -> Self:
-        """Return the client itself, which needs no connection."""
+        """Return the client, which needs no connection."""
         return self
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -120,7 +120,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
     async def _run_taking(
         self, taken: list[Any], args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Run a command, recording the data it takes in ``taken`` for a rollback."""
+        """Run a command, recording the items that it removes in ``taken`` for a rollback."""
         if not waits(args[0]):
             run = self.store._run_taking
             return await patiently(self.store, run, taken, args, options)
@@ -143,7 +143,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return found
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
-        """Set the function that converts a command's replies to its results."""
+        """Set the function that converts replies to the given command."""
         self.store.set_response_callback(command, callback)
 
     def get_encoder(self) -> Any:
@@ -166,7 +166,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         value_from_callable: bool = False,
         watch_delay: float | None = None,
     ) -> Any:
-        """Run a function in a pipeline that watches keys, until no watched key has changed."""
+        """Run ``func`` in a pipeline that watches keys; retry while a watched key changes."""
         taken: list[Any] = []
         try:
             async with self.pipeline(True, shard_hint) as pipe:
@@ -189,7 +189,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
     def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any
     ) -> Any:
-        """Iterate over all keys that match, by default in larger batches than over a network."""
+        """Iterate over all matching keys, by default in larger batches than over a network."""
         return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
 
     def pubsub(self, **options: Any) -> PubSub:
@@ -197,19 +197,19 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return PubSub(self.store, **options)
 
     def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
-        """Release the store; an old name of `aclose`."""
+        """Release the store. This is an old name of `aclose`."""
         return self.aclose(close_connection_pool)
 
 
 class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
     """A queue of commands that :meth:`execute` runs together."""
 
-    # The type annotations of redis-py's command classes require these two attributes.
+    # redis-py's annotations of its command classes require these two attributes.
     _is_async_client = True
     _event_dispatcher: Any
 
     def __init__(self, client: EmbeddedRedis, store: StorePipeline) -> None:
-        """Queue commands in a pipeline of the store."""
+        """Create a pipeline that queues commands in a pipeline of the store."""
         self._client = client
         self._store = store
 
@@ -218,7 +218,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return len(self._store)
 
     def __bool__(self) -> bool:
-        """Return True even if no commands are queued."""
+        """Return True even for an empty pipeline."""
         return True
 
     @property
@@ -231,7 +231,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return self._store.get_encoder()
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Queue a command or, while keys are watched, return a coroutine that runs it."""
+        """Queue a command, or return a coroutine that runs the command while keys are watched."""
         store = self._store
         if (store.watching or args[0] == "WATCH") and not store.explicit_transaction:
             return self.immediate_execute_command(*args, **options)
@@ -267,9 +267,11 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return await self.execute_taking([], raise_on_error)
 
     async def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
-        """Run all queued commands and return their results, restoring taken data after an error.
+        """Run all queued commands and return their results, restoring the removed items after an
+        error.
 
-        On success the list holds the taken data, so that the caller can restore it if needed.
+        On success ``taken`` contains the removed items, so that the caller can restore them if
+        needed.
         """
         store = self._store
         if not len(store) and not store.watching:
@@ -281,7 +283,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
                 store.reset()
         except BaseException:
             store._give_back(taken)
-            # An empty list tells the caller that nothing is left to restore.
+            # With an empty list the caller does not restore the items again.
             taken.clear()
             raise
 
@@ -290,7 +292,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         try:
             ran = store._run(store.whole, taken)
         except Locked as refused:
-            # The retry continues with the command that met the lock.
+            # Resume with the command that found a lock held.
             ran = await parked(store.link, refused, store._run, store.whole, taken)
         if ran is not None:
             return store.ran(ran, taken, raise_on_error)
@@ -306,7 +308,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
     async def _run(self, commands: list[Command], taken: list[Any]) -> list[Any]:
         """Run commands in one call and return their replies.
 
-        If the call meets a lock, the retry continues with the command that met it.
+        If a command finds a lock held, the call later resumes with that command.
         """
         replies: list[Any] = []
         link = self._store.link
@@ -342,7 +344,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
 
 
 def _queued(name: str) -> Callable[..., Any]:
-    """Return a pipeline method with this name, which queues its command natively if it can."""
+    """Return a pipeline method for a command, which queues the command natively if possible."""
 
     @wraps(getattr(Queue, name))
     def method(self: Pipeline, *args: Any, **options: Any) -> Any:
@@ -365,8 +367,8 @@ for _, _name in METHODS:
 class PubSub(redis.asyncio.client.PubSub):
     """A subscriber to messages, with redis-py's methods.
 
-    Messages that were overwritten before they were read are reported by a message of type ``lost``
-    with their number as its data, and counted in ``lost``.
+    If messages are overwritten before they are read, the subscriber receives a message of type
+    ``lost``, whose data is their number. ``lost`` counts all overwritten messages.
     """
 
     def __init__(
@@ -379,7 +381,8 @@ class PubSub(redis.asyncio.client.PubSub):
         """Create a subscriber without subscriptions."""
         self._store = store
         self._native: Subscription | None = None
-        # The future and descriptor of the waiting task; a loop supports one reader per descriptor.
+        # The future and descriptor of the waiting task. A loop supports only one reader per
+        # descriptor.
         self._waiting: tuple[asyncio.Future[None], int] | None = None
         pool: Any = None
         super().__init__(
@@ -402,7 +405,7 @@ class PubSub(redis.asyncio.client.PubSub):
         await patiently(self._store, self._native.command, args)
 
     async def aclose(self) -> None:
-        """Unsubscribe from everything; a task that waits for a message gets an exception."""
+        """Unsubscribe from all channels. A task that waits for a message gets an exception."""
         native, self._native = self._native, None
         if native is not None:
             self._wake()
@@ -411,10 +414,10 @@ class PubSub(redis.asyncio.client.PubSub):
         await close()
 
     async def check_health(self) -> None:
-        """Do nothing: there is no connection that can fail."""
+        """Do nothing, because no connection exists that could fail."""
 
     async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return the next response, waiting for it in the event loop until the timeout."""
+        """Return the next response, waiting in the event loop until the timeout."""
         native = self._native
         if native is None:
             raise RuntimeError(
@@ -425,7 +428,7 @@ class PubSub(redis.asyncio.client.PubSub):
         while True:
             try:
                 response = native.read(0)
-            except Locked as refused:  # a forked child resubscribes
+            except Locked as refused:  # a forked child subscribes again
                 response = await parked(self._store, refused, native.read, 0)
             if response is not None:
                 return response
@@ -440,7 +443,7 @@ class PubSub(redis.asyncio.client.PubSub):
             await self._readable(native, left)
 
     async def _readable(self, native: Subscription, timeout: float | None) -> None:
-        """Wait until there may be a message, or until the timeout in seconds."""
+        """Wait until a message may be available, or until the timeout in seconds."""
         loop = asyncio.get_running_loop()
         ready, descriptor = loop.create_future(), native.fileno()
         self._waiting = waiting = ready, descriptor

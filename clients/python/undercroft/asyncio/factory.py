@@ -29,5 +29,5 @@ def _from_topology(url: str, **options: Any) -> Any:
 
 
 Redis._factory = Factory(_embedded, _remote, _from_topology)
-# redis-py's other name for its client.
+# An alias that redis-py also defines.
 StrictRedis = Redis

@@ -1,7 +1,7 @@
-"""The common base class of both asyncio clients of a store, with its native methods.
+"""The common base class of both asyncio clients of a store, with their native methods.
 
-The store's calls do not wait: a call that meets another process's lock raises ``Locked`` and is
-retried here.
+Native calls never wait. A call that finds a lock of another process raises ``Locked``, and this
+module retries it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Native(AsyncFeeds, Caches, Awaited):
     ) -> Any:
         """Run a command that can wait for keys, and return its raw reply.
 
-        Data that the command takes from the store is recorded in ``taken`` for the caller to
-        restore.
+        Items that the command removes from the store are recorded in ``taken``, so that the caller
+        can restore them.
         """
         return await self.waiting().run(client, args, decode, taken)
 
@@ -67,7 +67,7 @@ class Native(AsyncFeeds, Caches, Awaited):
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
         """Release the store. Using the client again reopens it.
 
-        Work that earlier calls left undone because of other processes' locks is finished first.
+        First finishes the work that earlier calls left undone because other processes held locks.
         """
         waiting = self._waits.pop(asyncio.get_running_loop(), None)
         if waiting is not None:
@@ -78,7 +78,7 @@ class Native(AsyncFeeds, Caches, Awaited):
             self.store.close()
 
     def __repr__(self) -> str:
-        """Return a text with the store's path and the database."""
+        """Return a string with the store's path and the database."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({str(self.store.path)!r}, db={self.store.db})>"
 
@@ -111,7 +111,8 @@ def _taking(name: str, taking: str) -> Callable[..., Any]:
             except Locked as refused:
                 return await parked(store, refused, native, store, taken, *args, **options)
         except BaseException:
-            # Only typed calls use the words, and typed calls take no keyword arguments.
+            # Only typed calls need `args` for the rollback, and typed calls have no keyword
+            # arguments.
             store._give_back(taken, command, *args)
             raise
 

@@ -1,7 +1,7 @@
 """Objects for asyncio, in a store in this process or on a server.
 
-Calls on a store are short and finish when they are awaited. Long values are copied in a thread, so
-that other tasks of the loop can run.
+Calls on a store are short and run in the event loop. Long values are copied in a thread, so that
+other tasks of the loop can run.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncDraft", "Objects"]
 
-# Values of more bytes than this are copied in a thread.
+# Values longer than this number of bytes are copied in a thread.
 _LONG = 256 << 10
 
 
 class _Silent(SyncObjects):
-    """Objects in a store that leave it to the event loop to wake waiters."""
+    """Objects in a store whose messages to waiters are published by the event loop."""
 
     _is_embedded = False
 
@@ -43,7 +43,7 @@ class _Silent(SyncObjects):
 
 
 def _weight(value: Any) -> int:
-    """Return an estimate of the bytes to copy for a value."""
+    """Return an estimate of the number of bytes that copying a value moves."""
     kind = type(value)
     if kind in (bytes, bytearray):
         return len(value)
@@ -56,7 +56,7 @@ def _weight(value: Any) -> int:
 
 
 class _Copying:
-    """A value that a thread stores for a task, which may be cancelled in the meantime."""
+    """A value that a thread stores for a task. The task can be cancelled in the meantime."""
 
     def __init__(self, objects: SyncObjects, value: Any, ttl: Any, id: bytes | None) -> None:
         self._objects, self._value, self._ttl, self._id = objects, value, ttl, id
@@ -73,7 +73,7 @@ class _Copying:
         return found
 
     def abandon(self) -> None:
-        """Delete the value when it has been stored, since its id was never returned."""
+        """Delete the value once it is stored, because no caller received its id."""
         with self._lock:
             self._is_abandoned = True
             if self._found is not None:
@@ -84,22 +84,22 @@ class AsyncDraft:
     """An object that is filled in place, as :class:`undercroft.objects.ObjectDraft` is."""
 
     def __init__(self, objects: Objects, draft: ObjectDraft) -> None:
-        """Wrap a draft for :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
+        """Wrap a draft that :meth:`Objects.create` or :meth:`Objects.create_bytes` returns."""
         self._objects, self._draft = objects, draft
 
     @property
     def id(self) -> bytes:
-        """The id of the object once it is sealed; other tasks can :meth:`Objects.wait` for it."""
+        """The object's id, which :meth:`Objects.wait` accepts even before the object is sealed."""
         return self._draft.id
 
     @property
     def array(self) -> Any:
-        """The array to fill; all references to it must be gone before the object is sealed."""
+        """The array to fill. No references to it may remain when the object is sealed."""
         return self._draft.array
 
     @property
     def buffer(self) -> memoryview:
-        """The view to fill; it must be released or unreferenced before the object is sealed."""
+        """The view to fill. It must be released or unreferenced when the object is sealed."""
         return self._draft.buffer
 
     async def seal(self) -> bytes:
@@ -110,16 +110,16 @@ class AsyncDraft:
 class Objects(Awaited):
     """Objects in a store in shared memory or on a server, for asyncio.
 
-    It takes the arguments of :class:`undercroft.Objects` and has its methods as coroutines. Only
-    :meth:`create` and :meth:`create_bytes` are plain methods; the ``seal`` of their drafts is a
-    coroutine. To use an existing client, pass a :mod:`undercroft.asyncio` client of a server, or an
-    :class:`undercroft.Store` that is used for nothing else.
+    The class accepts the arguments of :class:`undercroft.Objects`, and its methods are coroutines.
+    Only :meth:`create` and :meth:`create_bytes` are plain methods; the ``seal`` method of their
+    drafts is a coroutine. To use an existing client, pass a :mod:`undercroft.asyncio` client of a
+    server, or an :class:`undercroft.Store` that is used for nothing else.
     """
 
     _objects: Any
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Create objects of the class that the URL or client calls for."""
+        """Create objects of the class that suits the URL or client."""
         if cls is Objects and is_remote(args[0] if args else options.get("store")):
             from undercroft.asyncio.servers.objects import RemoteObjects
 
@@ -129,8 +129,8 @@ class Objects(Awaited):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         """Open the store, creating it if it does not exist."""
-        # Two clients: calls in the loop use the first, which never waits for locks; threads use the
-        # second, which does wait.
+        # Create two clients. Calls in the loop use the first, which never waits for locks. Threads
+        # use the second, which waits.
         self._objects = _Silent(*args, **options)
         self._objects._client._hurry(left)
         self._patient = _Silent(*args, **options)
@@ -142,8 +142,8 @@ class Objects(Awaited):
     ) -> bytes:
         """Store a value and return its id, as :meth:`undercroft.Objects.put` does.
 
-        If a task is cancelled while a thread copies the value, the object is deleted again, unless
-        the caller chose its ``id``.
+        If a task is cancelled while a thread copies the value, the stored object is deleted, unless
+        the caller specified ``id``.
         """
         if _weight(value) < _LONG:
             found: bytes = await self._call(self._objects.put, value, ttl=ttl, id=id)
@@ -165,7 +165,7 @@ class Objects(Awaited):
     async def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Store several values and return their ids; if one value cannot be stored, none are."""
+        """Store several values and return their ids. If any value cannot be stored, none are."""
         ids: list[bytes] = []
         try:
             for value in values:
@@ -191,7 +191,7 @@ class Objects(Awaited):
         return found
 
     async def get(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return the value with an id, as :meth:`undercroft.Objects.get` does."""
+        """Return the value with the given id, as :meth:`undercroft.Objects.get` does."""
         if (
             writable
             and await self._call(self._objects._client.strlen, self._objects._key(id)) > _LONG
@@ -200,19 +200,19 @@ class Objects(Awaited):
         return await self._call(self._objects.get, id, writable=writable)
 
     async def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids."""
+        """Return the values with the given ids."""
         return [await self.get(id, writable=writable) for id in ids]
 
     async def take(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return the value with an id and delete it.
+        """Return the value with the given id and delete it.
 
-        With ``writable`` the value is copied in the event loop rather than in a thread, so that a
-        value taken by a cancelled task is not lost.
+        With ``writable`` the value is copied in the event loop rather than in a thread, so that
+        cancelling the task cannot lose a removed value.
         """
         return await self._call(self._objects.take, id, writable=writable)
 
     async def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids and delete them one at a time."""
+        """Return the values with the given ids, deleting them one by one."""
         return [await self.take(id, writable=writable) for id in ids]
 
     async def wait(
@@ -251,17 +251,17 @@ class Objects(Awaited):
         return waiting.result()
 
     async def delete(self, *ids: bytes) -> int:
-        """Delete objects and return how many existed. Views of them remain valid."""
+        """Delete objects and return how many existed. Existing views of them remain valid."""
         found: int = await self._call(self._objects.delete, *ids)
         return found
 
     async def contains(self, id: bytes) -> bool:
-        """Return whether an object with an id exists."""
+        """Return whether an object with the given id exists."""
         found: bool = await self._call(self._objects.contains, id)
         return found
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
-        """Close the store. Views of its objects remain valid."""
+        """Close the store. Existing views of its objects remain valid."""
         try:
             await settled(self._objects._client)
         finally:
@@ -269,7 +269,7 @@ class Objects(Awaited):
             self._patient.close()
 
     async def _announce(self, id: bytes) -> None:
-        # The object is stored, so a failed message is not the caller's error. Waiters also poll.
+        # Ignore errors: the object is stored, and waiters that miss the message poll.
         with suppress(Exception):
             await self._call(self._objects.announce, id)
 

@@ -45,17 +45,17 @@ if TYPE_CHECKING:
     from undercroft.asyncio.multiplexing.link import Link
 
 _NAMES_KEPT = 1024
-# Positional arguments that redis-py's asyncio client accepts only by name.
+# Arguments that redis-py's asyncio client accepts only by keyword.
 _PLACES = ("host", "port", "db")
 
 
 class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore[misc]
-    """redis-py's asyncio client of a Redis, a Valkey or an ``undercroft serve``.
+    """redis-py's asyncio client of Redis, Valkey or ``undercroft serve``.
 
-    All of its methods, arguments, results and exceptions are redis-py's. Host, port and database
-    can be positional, as in redis-py's synchronous client. Calls of many tasks share one
-    connection. Blocking commands, transactions that watch keys, and subscriptions use separate
-    connections from redis-py's pool.
+    All methods, arguments, results and exceptions are redis-py's. Host, port and database can be
+    positional, as in redis-py's synchronous client. Calls of many tasks share one connection.
+    Blocking commands, transactions that watch keys, and subscriptions use separate connections from
+    redis-py's pool.
     """
 
     _is_made = True
@@ -73,9 +73,9 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         know(pool)
         if self.auto_close_connection_pool:
             pool.connection_class = HINTING.get(pool.connection_class, pool.connection_class)
-        # Whether calls can share a connection: its streams are of a known class, and replies are
-        # parsed as redis-py does. Calls also need separate connections if tracing code wraps
-        # redis-py's methods, because that code must see every call.
+        # Whether calls can share a connection. This requires streams of a known class and
+        # redis-py's own reply parsing. Tracing code that wraps redis-py's methods must see every
+        # call, so calls then need separate connections.
         self._short = (
             not self.single_connection_client
             and type(self).parse_response is redis.asyncio.Redis.parse_response
@@ -85,13 +85,13 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             and not getattr(pool.connection_class, "is_within", False)
         )
         self._link: Link | None = None
-        # The kind of connection by command name; False for commands that the shared one carries.
+        # The kind of connection that each command needs, by name; False for the shared connection.
         self._alone: dict[str, str | bool] = {}
-        # Failed calls for which a retry has not been decided or finished yet.
+        # Tasks that decide on a retry of a failed call, or run the retry.
         self._failed: set[asyncio.Task[None]] = set()
 
     def _kind(self, args: tuple[Any, ...]) -> str | bool:
-        """Return the kind of connection that a command needs; False for the shared one."""
+        """Return the kind of connection that a command needs; False for the shared connection."""
         name = args[0]
         known = self._alone.get(name) if type(name) is str else None
         if known is None:
@@ -113,7 +113,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return found
 
     async def _execute(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command that needs a connection to be opened, or needs a separate connection."""
+        """Run a command that must open a connection or needs a separate connection."""
         measured = observability._provider_manager is not None
         kind = ALONE if measured or not self._short else self._kind(args)
         if kind == ALONE:
@@ -132,8 +132,8 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             if link.large and is_large(link.large, args):
                 link = await Share.of(self.connection_pool).aside()
                 call = link.send(args, NEVER_DECODE not in options)
-                # Crowd the link only after sending, because a command that cannot be encoded is not
-                # sent.
+                # Mark the link as crowded only after sending, because encoding the command can
+                # fail.
                 link.crowd()
             else:
                 call = link.send(args, NEVER_DECODE not in options)
@@ -147,15 +147,15 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return shaped(self.response_callbacks, args[0], reply, options)
 
     def failed(self, call: Call, error: Exception, link: Link) -> None:
-        """Retry a failed call of this client, or set its exception."""
+        """Retry a failed call of this client, or set the call's exception."""
         task = link.loop.create_task(self._settled(call, error, link.connection))
         self._failed.add(task)
         task.add_done_callback(self._failed.discard)
-        # Cancelling the call cancels its retry.
+        # Cancel the retry when the call is cancelled.
         call.add_done_callback(lambda _: task.cancel())
 
     async def _settled(self, call: Call, error: Exception, connection: Any) -> None:
-        """Set the result of a failed call's retry, or its exception."""
+        """Retry a failed call, and set its result or exception."""
         _, args, options = cast("Request", call.request)
         try:
             if isinstance(error, ResponseError) and EMPTY_RESPONSE in options:
@@ -176,7 +176,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
     async def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Retry a failed command if the client's retry policy permits it, or raise its error."""
+        """Retry a failed command if the client's retry policy permits it, or raise the error."""
         first: Exception | None = error
 
         async def attempt() -> Any:
@@ -192,10 +192,10 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
     async def _retrying(
         self, connection: Any, attempt: Callable[[], Awaitable[Any]], commands: list[Any]
     ) -> Any:
-        """Retry by the client's policy, except for changes that may already have been made."""
+        """Retry according to the client's policy, except for changes that may have been made."""
 
         async def fail(error: Exception) -> None:
-            # Before redis-py 6 a client retries only after the configured errors.
+            # Before redis-py 6, a client retries only after the errors that its settings list.
             disconnect_raise = getattr(self, "_disconnect_raise", None)
             if disconnect_raise is not None:
                 await disconnect_raise(connection, error)
@@ -214,7 +214,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return reply
 
     async def _completed(self, link: Link, args: tuple[Any, ...], kind: Any, reply: Any) -> Any:
-        """Return the reply to a pipeline's command that affects other connections as well."""
+        """Return the reply to a command in a pipeline that also affects other connections."""
         share = Share.of(self.connection_pool)
         if kind == REPLICATED:
             return await share.replicated_elsewhere(link, args, reply)
@@ -230,7 +230,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return Pipeline(self, transaction, shard_hint)
 
     async def _connected(self) -> Link:
-        """Return the pool's link on the running loop once it is usable and not full."""
+        """Return the pool's link on the running loop once the link is usable and not full."""
         share = Share.of(self.connection_pool)
         while True:
             link = self._link = await share.connected()
@@ -239,7 +239,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
             await link.writable()
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Close the connections; using the client again opens new ones.
+        """Close the connections. Using the client again opens new connections.
 
         Connections of a pool that other clients may use stay open, unless ``close_connection_pool``
         is true.
@@ -299,18 +299,18 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
             await reset()
 
     async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run a command at once and return its reply, as redis-py does while keys are watched."""
+        """Run a command immediately and return its reply, as redis-py does for watched keys."""
         run: Any = super().immediate_execute_command
         try:
             return await run(*args, **options)
         except Final as final:
-            # The connection was closed, so the keys are no longer watched.
+            # Reset, because the connection was closed and the keys are no longer watched.
             reset: Any = self.reset
             await reset()
             raise final.error from None
 
     async def _alone(self, run: Any, connection: Any, commands: Any, raise_on_error: bool) -> Any:
-        """Run all commands on a separate connection; redis-py must not retry them."""
+        """Run all commands on a separate connection, without redis-py's retries."""
 
         async def whole() -> Any:
             return await run(connection, commands, raise_on_error)
@@ -342,8 +342,8 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
         failed = shape_all(self.response_callbacks, commands, replies)
         if failed and raise_on_error:
             for reply in replies:
-                # redis-py raises this error while reading; its check below covers only error
-                # replies.
+                # redis-py raises this error while it reads a reply; the check below finds only
+                # error replies.
                 if isinstance(reply, UnicodeDecodeError):
                     raise reply
             check: Any = self.raise_first_error
@@ -352,7 +352,7 @@ class Pipeline(PipelineFeeds, AsyncOnce, RedisPipeline):  # type: ignore[misc]
 
 
 class _Exchange:
-    """A stand-in for redis-py's connection in pipelines, which sends them over the shared link."""
+    """A stand-in for a redis-py connection in pipelines, which sends over the shared link."""
 
     def __init__(self, link: Link, waits: bool) -> None:
         self._link = link

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Store(Native):
     """An asyncio client of a store in shared memory that does not need redis-py.
 
-    It takes the arguments of :class:`undercroft.Store` and has its methods as coroutines, which
-    finish without returning to the event loop. If another process holds a lock for longer than a
-    millisecond, the call yields to other tasks and retries for up to ``timeout`` seconds.
+    The class accepts the arguments of :class:`undercroft.Store` and has its methods as coroutines,
+    which finish without returning to the event loop. If another process holds a lock for longer
+    than a millisecond, the call yields to other tasks and retries for up to ``timeout`` seconds.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -30,9 +30,10 @@ class Store(Native):
         return reply if convert is None else convert(reply)
 
     async def execute(self, *words: Any, decode: bool = True) -> Any:
-        """Run any command, given as separate words, and return its reply in protocol form.
+        """Run any command, passed as separate words, and return its reply without redis-py's
+        conversion.
 
-        With ``decode=False`` strings in the reply are bytes, whatever the client's settings.
+        With ``decode=False``, strings in the reply are bytes, whatever the client's settings are.
         """
         taken: list[Any] = []
         store = self.store

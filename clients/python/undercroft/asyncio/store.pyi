@@ -9,7 +9,7 @@ _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
 _Value: TypeAlias = str | _Bytes | int | float
 _Bound: TypeAlias = float | str | bytes
-_Text: TypeAlias = Any  # bytes, or str if replies are decoded
+_Text: TypeAlias = Any  # bytes, or str if the client decodes replies
 _Set: TypeAlias = set[Any]
 
 class Store(Native):

@@ -1,7 +1,7 @@
 """redis-py's asyncio connections to a store in this process.
 
-A write by redis-py runs its commands and adds their replies to the stream that redis-py reads. The
-event loop adds replies to blocking commands, and messages, to the stream.
+When redis-py writes commands, they run immediately, and their replies are added to the stream that
+redis-py reads. The event loop adds messages and the replies to blocking commands.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     from undercroft._native import Client
 
-# Seconds before a retry if another process holds a lock or the stream is full.
+# The number of seconds before a retry if another process holds a lock or the stream is full.
 _RETRY = 0.01
-# Number of unread bytes in the stream above which it receives no more data.
+# The number of unread bytes above which the stream accepts no more data.
 _MOST = 1 << 20
 # The longest timer, in seconds, that event loops accept.
 _LONGEST = 86400.0
 
 
 class Writer:
-    """A stand-in for redis-py's stream writer that runs the commands written to it."""
+    """A stand-in for redis-py's stream writer, which runs the commands written to it."""
 
     def __init__(self, client: Client, reader: asyncio.StreamReader) -> None:
-        """Run commands on a client's store, and write their replies to a reader."""
+        """Create a writer that runs commands on a client's store and replies to a reader."""
         self._client = client
         self._peer = Peer(client)
         self._reader = reader
@@ -47,7 +47,7 @@ class Writer:
         self._closed = False
 
     def write(self, data: bytes) -> None:
-        """Run encoded commands until one meets a lock."""
+        """Run encoded commands until one finds a lock held."""
         try:
             self._peer.send(data)
         except Locked as refused:
@@ -56,14 +56,14 @@ class Writer:
             self._fill()
 
     def writelines(self, data: Iterable[bytes]) -> None:
-        """Run encoded commands until one meets a lock."""
+        """Run encoded commands until one finds a lock held."""
         self.write(b"".join(data))
 
     async def drain(self) -> None:
-        """Wait until commands that met a lock have run."""
+        """Wait until the commands that found a lock held have run."""
         refused, self._refused = self._refused, None
         if refused is not None:
-            # A thread may run the commands, and the loop must not wait for it.
+            # Await the call, because a thread may run the commands and the loop must not block.
             self._is_parked = True
             try:
                 await parked(self._client, refused, self._peer.ready)
@@ -86,14 +86,14 @@ class Writer:
         return self._closed
 
     async def wait_closed(self) -> None:
-        """Return at once: closing takes effect immediately."""
+        """Return immediately, because `close` takes effect immediately."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002
-        """Return the default: there is no socket."""
+        """Return the default, because no socket exists."""
         return default
 
     def _fill(self) -> None:
-        """Move replies to the stream, and make the loop watch for more."""
+        """Move replies to the stream, and make the loop watch for more replies."""
         if self._closed or self._is_parked:
             return
         buffered: bytearray = self._reader._buffer  # type: ignore[attr-defined]
@@ -157,12 +157,12 @@ def pool_options(options: dict[str, Any], url: str) -> dict[str, Any]:
     return {"connection_class": StoreConnection} | options | parse_url(url)
 
 
-# Number of a blocking pool's parameters before `connection_class`.
+# The number of positional parameters before `connection_class` in a blocking pool.
 _BEFORE_CLASS = 2
 
 
 def _chosen(connection_class: Any, options: dict[str, Any]) -> Any:
-    """Return the class of a pool's connections, given its argument and options."""
+    """Return the connection class for a pool, given its argument and options."""
     if connection_class is not None:
         return connection_class
     return StoreConnection if "store" in options else redis.asyncio.Connection
@@ -172,7 +172,7 @@ class ConnectionPool(redis.asyncio.ConnectionPool):
     """redis-py's connection pool, which also supports stores in this process."""
 
     def __init__(self, connection_class: Any = None, **options: Any) -> None:
-        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
+        """Create a pool as redis-py does. With ``store``, its connections use that store."""
         super().__init__(_chosen(connection_class, options), **options)
 
     @classmethod
@@ -184,10 +184,10 @@ class ConnectionPool(redis.asyncio.ConnectionPool):
 
 
 class BlockingConnectionPool(redis.asyncio.BlockingConnectionPool):
-    """redis-py's blocking pool, whose users wait while all connections are in use."""
+    """redis-py's blocking pool, whose users wait while all its connections are in use."""
 
     def __init__(self, *args: Any, connection_class: Any = None, **options: Any) -> None:
-        """Create a pool as redis-py does; with ``store``, a pool of connections to that store."""
+        """Create a pool as redis-py does. With ``store``, its connections use that store."""
         if len(args) < _BEFORE_CLASS:
             options["connection_class"] = _chosen(connection_class, options)
         super().__init__(*args, **options)

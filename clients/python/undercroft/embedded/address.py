@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-# Defined here because importing typing takes longer than opening a store.
+# Defined here instead of importing typing, which takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -17,7 +17,7 @@ _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 
 
 def _size(size: int | str | None) -> int | None:
-    """Return a number of bytes from a number or a text such as ``64gb``."""
+    """Return a number of bytes, given the number or a string such as ``64gb``."""
     if not isinstance(size, str):
         return size
     text = size.strip().lower()
@@ -29,7 +29,7 @@ def _size(size: int | str | None) -> int | None:
 
 
 def _truth(text: str) -> bool:
-    """Return the boolean that an option in a URL stands for."""
+    """Return the boolean that a URL option's text represents."""
     value = _TRUTH.get(text.lower())
     if value is None:
         raise ValueError(f"expected true or false, got {text!r}")
@@ -37,7 +37,7 @@ def _truth(text: str) -> bool:
 
 
 SCHEME = "undercroft://"
-# Options that a URL's query can set, with the functions that parse them.
+# Options that a URL's query can set, each with the function that parses it.
 OPTIONS: dict[str, Callable[[str], Any]] = {
     "db": int,
     "decode_responses": _truth,
@@ -58,8 +58,8 @@ def told(
 ) -> dict[str, Any]:
     """Return the arguments of the native client, given the arguments of a client.
 
-    Options in the URL take precedence. ``ignored`` returns the names of options to accept and
-    ignore.
+    Options in the URL take precedence. ``ignored`` returns the names of options that are accepted
+    and ignored.
     """
     place = os.fspath(store)
     if isinstance(store, str) and "/" not in store:
@@ -92,7 +92,7 @@ def _split(url: str, ignored: Callable[[], Collection[str]]) -> tuple[str, dict[
     if not any(mark in url for mark in "?#%[]"):
         name = url.removeprefix(SCHEME)
         return (name if name.startswith("/") else url), {}
-    # Imported here because few URLs need it, and importing it takes longer than opening a store.
+    # Import here, because few URLs need it and importing takes longer than opening a store.
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     parts = urlsplit(url)
@@ -109,6 +109,7 @@ def _split(url: str, ignored: Callable[[], Collection[str]]) -> tuple[str, dict[
         except ValueError as error:
             raise ValueError(f"invalid value for {name!r} in {url!r}: {error}") from None
     if parts.path and not parts.netloc:
-        # A path may contain characters that have a meaning in a URL.
+        # A path can contain characters with a special meaning in URLs, so return it without the
+        # scheme.
         return unquote(parts.path), options
     return f"{SCHEME}{unquote(parts.netloc + parts.path)}", options

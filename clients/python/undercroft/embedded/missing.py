@@ -1,4 +1,4 @@
-"""Stand-ins for redis-py's modules of a Redis server, which a store does not have."""
+"""Stand-ins for redis-py's attributes for Redis modules, which stores do not support."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Never
 
 
 class _Missing:
-    """A descriptor for a missing module; reading it raises an error with the reason."""
+    """A descriptor for a missing Redis module. Reading it raises an error with the reason."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -19,13 +19,13 @@ class _Missing:
 
 
 class Modules:
-    """A mixin whose attributes for modules raise an error, since a store has no modules."""
+    """A mixin whose attributes for Redis modules raise an error, because stores have no modules."""
 
     bf = _Missing()
     cf = _Missing()
     cms = _Missing()
     ft = _Missing()
-    # Only redis-py up to version 5 has this module.
+    # Only redis-py up to version 5 supports this module.
     graph = _Missing()
     json = _Missing()
     tdigest = _Missing()

@@ -1,4 +1,4 @@
-"""redis-py's options, and those that a store in shared memory ignores."""
+"""The names of redis-py's options, which a store in shared memory ignores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import redis.asyncio
 import redis.asyncio.connection
 import redis.connection
 
-# Options that name a server in addition to the store, and are therefore refused.
+# Options that name a server in addition to the store, and are therefore rejected.
 _PLACES = frozenset({"host", "port", "path", "unix_socket_path", "connection_pool"})
 
 
@@ -18,7 +18,7 @@ _found: set[str] = set()
 
 def without_meaning() -> set[str]:
     """Return the names of redis-py's connection options, which stores ignore."""
-    # Computed once, and only if a redis-py connection option is used.
+    # Compute the names once, and only if a redis-py connection option is used.
     if not _found:
         _found.update(_names())
     return _found

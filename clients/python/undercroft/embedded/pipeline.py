@@ -1,4 +1,4 @@
-"""Pipelines: queues of commands that run together, like redis-py's."""
+"""Queues of commands that run together, like redis-py's pipelines."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 Command = tuple[tuple[Any, ...], dict[str, Any]]
 
-# Older versions of redis-py show a command in full, no matter how long it is.
+# Older versions of redis-py never shorten the command in an error message.
 _shortened: Callable[[str], str] = getattr(redis.utils, "truncate_text", str)
 
 
 def _text(part: Any) -> str:
-    """Return an argument in the form that error messages show."""
+    """Return an argument as error messages show it."""
     if isinstance(part, bytes | bytearray | memoryview):
         return bytes(part).decode(errors="replace")
     return str(part)
@@ -47,23 +47,23 @@ def _annotated(error: Exception, number: int, command: Command) -> Exception:
 class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[misc]
     """A queue of commands that :meth:`execute` runs together.
 
-    With ``transaction`` they are applied atomically. After :meth:`watch`, commands run immediately
-    until :meth:`multi` is called. ``execute`` then raises ``redis.exceptions.WatchError`` if a
-    watched key has changed.
+    With ``transaction`` the commands are applied atomically. After :meth:`watch`, commands run
+    immediately until :meth:`multi` is called. If a watched key has changed, ``execute`` then raises
+    ``redis.exceptions.WatchError``.
     """
 
-    # The type annotations of redis-py's command classes require these two attributes.
+    # redis-py's annotations of its command classes require these two attributes.
     _is_async_client: Literal[False] = False
     _event_dispatcher: Any
 
     def __init__(self, client: EmbeddedRedis, transaction: bool) -> None:
-        """Create an empty pipeline with its own connection state."""
+        """Create an empty pipeline with a separate connection state."""
         self._client = client
         self.response_callbacks = client.response_callbacks
         self.transaction = transaction
 
     def __enter__(self) -> Self:
-        """Return the pipeline itself."""
+        """Return the pipeline."""
         return self
 
     def __exit__(
@@ -76,7 +76,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         self.reset()
 
     def __bool__(self) -> bool:
-        """Return True even if no commands are queued."""
+        """Return True even for an empty pipeline."""
         return True
 
     def get_encoder(self) -> Any:
@@ -84,7 +84,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return self._client.get_encoder()
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Queue a command or, while keys are watched, run it and return its reply."""
+        """Queue a command, or run it and return its reply while keys are watched."""
         if (self.watching or args[0] == "WATCH") and not self.explicit_transaction:
             return self.immediate_execute_command(*args, **options)
         return self.pipeline_execute_command(*args, **options)
@@ -117,12 +117,12 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return shaped(self.response_callbacks, args[0], reply, options)
 
     def watch(self, *names: Any) -> bool:  # type: ignore[override]
-        """Watch keys: ``execute`` raises WatchError if one of them changes before it runs."""
+        """Watch keys: ``execute`` raises WatchError if any of them changes before it runs."""
         self.expect_no_multi()
         return bool(self.execute_command("WATCH", *names))
 
     def expect_no_multi(self) -> None:
-        """Raise an error if a transaction has already begun, when keys cannot be watched."""
+        """Raise an error if a transaction has begun, because keys can only be watched before."""
         if self.explicit_transaction:
             raise redis.RedisError("Cannot issue a WATCH after a MULTI")
 
@@ -157,15 +157,16 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
     def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Run all queued commands and return their results.
 
-        The first error is raised. With ``raise_on_error=False``, errors are returned in the list
+        The first error is raised. With ``raise_on_error=False``, the list contains the errors
         instead.
         """
         return self.execute_taking([], raise_on_error)
 
     def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
-        """Run all queued commands and return their results, restoring taken data after an error.
+        """Run all queued commands and return the results, restoring removed items after an error.
 
-        On success the list holds the taken data, so that the caller can restore it if needed.
+        On success ``taken`` contains the removed items, so that the caller can restore them if
+        needed.
         """
         if not len(self) and not self.watching:
             return []
@@ -192,7 +193,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
                 self.reset()
         except BaseException:
             self._give_back(taken)
-            # An empty list tells the caller that nothing is left to restore.
+            # With an empty list the caller does not restore the items again.
             taken.clear()
             raise
 
@@ -209,7 +210,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
             raise redis.WatchError("Watched variable changed.")
         else:
             error = results
-        # As in redis-py, one command's error is raised instead of returning the other results.
+        # As in redis-py, raise one command's error instead of returning the other results.
         taken.clear()
         raise error if failed is None else _annotated(error, failed + 1, self.command_stack[failed])
 
@@ -241,7 +242,8 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
 
     def around(self, commands: list[Command]) -> list[Command]:
         """Return the commands wrapped in MULTI and EXEC."""
-        # Leave out commands with a known result, such as MGET without keys; a server refuses them.
+        # Omit commands whose result is known, such as MGET without keys, because a server rejects
+        # them.
         run = [command for command in commands if EMPTY_RESPONSE not in command[1]]
         return [(("MULTI",), {}), *run, (("EXEC",), {})]
 
@@ -250,7 +252,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         replies = answers.pop()
         self.watching = False
         unasked = [at for at, command in enumerate(commands) if EMPTY_RESPONSE in command[1]]
-        # The first reply is that of MULTI.
+        # Skip the reply to MULTI.
         queued = answers[1:]
         for place in errors(queued):
             asked = [at for at in range(len(commands)) if at not in unasked]

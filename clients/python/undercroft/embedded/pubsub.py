@@ -1,4 +1,4 @@
-"""redis-py's PubSub, fed from shared memory instead of a socket."""
+"""redis-py's PubSub, which reads from shared memory instead of a socket."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class PubSub(RemotePubSub):
     """A subscriber to messages, with redis-py's methods.
 
-    Messages that were overwritten before they were read are reported by a message of type ``lost``
-    with their number as its data, and counted in ``lost``. In a forked child the copy resubscribes
-    as a separate subscriber.
+    If messages are overwritten before they are read, the subscriber receives a message of type
+    ``lost``, whose data is their number. ``lost`` counts all overwritten messages. In a forked
+    child the copy becomes a separate subscriber to the same channels.
     """
 
     _native: Subscription | None = None
@@ -41,7 +41,7 @@ class PubSub(RemotePubSub):
         )
 
     def reset(self) -> None:
-        """Unsubscribe from everything; a thread that waits for a message gets an exception."""
+        """Unsubscribe from all channels. A thread that waits for a message gets an exception."""
         native, self._native = self._native, None
         if native is not None:
             native.close()
@@ -61,10 +61,10 @@ class PubSub(RemotePubSub):
         self._native.command(args)
 
     def check_health(self) -> None:
-        """Do nothing: there is no connection that can fail."""
+        """Do nothing, because no connection exists that could fail."""
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return the next response, waiting for it until the timeout."""
+        """Return the next response, waiting until the timeout."""
         return read(self._receiver(), None if block else timeout)
 
     def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:
@@ -84,6 +84,6 @@ class PubSub(RemotePubSub):
         """Return a descriptor that becomes readable when messages may have arrived.
 
         It also becomes readable ten times a second. Whenever it is readable, call ``get_message()``
-        until it returns ``None``.
+        until that returns ``None``.
         """
         return self._receiver().fileno()

@@ -13,7 +13,7 @@ from undercroft.embedded import store_connection
 from undercroft.embedded.address import SCHEME
 
 _lock = threading.Lock()
-# redis-py's original URL parser and its replacement, by the module that calls it.
+# redis-py's original URL parser and its replacement, by the module that calls the parser.
 _taught: dict[Any, Any] = {}
 
 
@@ -32,11 +32,11 @@ def register_scheme() -> None:
     """Make ``redis.from_url`` and similar functions accept ``undercroft://`` URLs.
 
     This affects the ``from_url`` methods of redis-py's clients and pools, including those for
-    asyncio, and all their callers. The clients are redis-py's, and their commands run in this
-    process.
+    asyncio, and all their callers. The resulting clients are redis-py's, and their commands run in
+    this process.
 
-    The change applies to the whole process until :func:`unregister_scheme` is called. A second call
-    has no effect.
+    The change applies to the entire process until :func:`unregister_scheme` is called. A second
+    call has no effect.
     """
     with _lock:
         if not _taught:
@@ -51,13 +51,13 @@ def register_scheme() -> None:
 
 
 def unregister_scheme() -> None:
-    """Undo :func:`register_scheme`, so that redis-py refuses ``undercroft://`` URLs again.
+    """Undo :func:`register_scheme`, so that redis-py rejects ``undercroft://`` URLs again.
 
     Existing pools continue to work.
     """
     with _lock:
         for module, (theirs, reading) in _taught.items():
-            # Keep a parser that other code has installed since then.
+            # Do not replace a parser that other code has installed since then.
             if module.parse_url is reading:
                 module.parse_url = theirs
         _taught.clear()

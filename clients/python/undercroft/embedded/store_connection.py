@@ -1,8 +1,8 @@
 """redis-py's connections to a store in this process, for redis-py's clients.
 
-A connection sends the same bytes as to a server to its :class:`undercroft._native.Peer`, which runs
-the commands and returns the replies in the same format. The rest of the path to the caller is
-redis-py's.
+A connection passes the bytes that it would send to a server to its
+:class:`undercroft._native.Peer`, which runs the commands and returns the replies in the same
+format. redis-py's code does everything else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from undercroft.green import is_patched, wait
 
 # Options that a connection passes to the store's client.
 _TERMS = ("capacity", "maxmemory", "maxmemory_policy", "strict", "on_removed", "timeout")
-# Maximum number of bytes to receive at a time.
+# The maximum number of bytes to receive at a time.
 _READ = 1 << 24
 
 
@@ -53,7 +53,7 @@ def parse_url(url: str) -> dict[str, Any]:
 class Place:
     """A mixin for synchronous and asyncio connections to a store."""
 
-    # There is no socket that several tasks could share.
+    # No socket exists that several tasks could share.
     is_within = True
 
     # Attributes of redis-py's connections.
@@ -100,7 +100,7 @@ class Socket:
         """Connect to a peer, with a timeout in seconds for receiving."""
         self.peer = peer
         self._timeout = timeout
-        # redis-py calls this method of a socket.
+        # redis-py calls this method on its sockets.
         self.sendall = peer.send
 
     def settimeout(self, timeout: float | None) -> None:
@@ -126,15 +126,15 @@ class Socket:
         return len(data)
 
     def fileno(self) -> int:
-        """Return -1, as a closed socket does: there is no descriptor."""
+        """Return -1, as a closed socket does, because no descriptor exists."""
         return -1
 
     def getpeername(self) -> str:
-        """Return an empty text, as a socket without a name does."""
+        """Return an empty string, as an unnamed socket does."""
         return ""
 
     def getsockname(self) -> str:
-        """Return an empty text, as a socket without a name does."""
+        """Return an empty string, as an unnamed socket does."""
         return ""
 
     def shutdown(self, how: int) -> None:  # noqa: ARG002
@@ -150,7 +150,7 @@ class StoreParser(Parser):
     """Reads replies of either protocol from a peer in this process."""
 
     _peer: Peer | None = None
-    # Disabled: the base class's method waits on a socket.
+    # Disable the method of the base class, which waits on a socket.
     message: Any = None
 
     def on_connect(self, connection: Any) -> None:
@@ -162,7 +162,7 @@ class StoreParser(Parser):
         self._reader = make_reader(connection.encoder, self.parse_error)
 
     def on_disconnect(self) -> None:
-        """Release the peer and discard the data it delivered."""
+        """Release the peer and discard the received data."""
         super().on_disconnect()
         self._peer = None
 
@@ -174,7 +174,7 @@ class StoreParser(Parser):
         return not peer.ready()
 
     def can_read(self, timeout: float | None = 0) -> bool:
-        """Return whether data is available, waiting for it up to ``timeout`` seconds."""
+        """Return whether data is available, waiting up to ``timeout`` seconds for it."""
         replies, peer = self._reader, self._peer
         if replies is None or peer is None:
             raise ConnectionError(CLOSED)
@@ -185,7 +185,7 @@ class StoreParser(Parser):
         return self._receive(replies, 0, patient=False)
 
     def _receive(self, replies: Any, timeout: Any, patient: bool = True) -> bool:
-        """Receive available data, waiting for it until the timeout."""
+        """Receive available data, waiting for data until the timeout."""
         peer = self._peer
         if peer is None:
             raise ConnectionError(CLOSED)
@@ -207,8 +207,8 @@ class StoreParser(Parser):
 class StoreConnection(_Plugged, Place, AbstractConnection):
     """A redis-py connection whose commands run in this process.
 
-    ``store``, ``capacity``, ``maxmemory``, ``maxmemory_policy`` and ``timeout`` are those of
-    :class:`undercroft.EmbeddedRedis`. All other options are those of redis-py's connections;
+    :class:`undercroft.EmbeddedRedis` describes ``store``, ``capacity``, ``maxmemory``,
+    ``maxmemory_policy`` and ``timeout``. All other options are those of redis-py's connections;
     network options are ignored.
     """
 
@@ -217,7 +217,7 @@ class StoreConnection(_Plugged, Place, AbstractConnection):
         self.take_options(store, options)
         self.socket_timeout = options.pop("socket_timeout", None)
         super().__init__(**options)
-        # Up to redis-py 5.0 only TCP connections have this attribute.
+        # Set this attribute, which only TCP connections have up to redis-py 5.0.
         self.socket_timeout = self.socket_timeout
         self.pid: int = os.getpid()
 

@@ -2,12 +2,12 @@
 
 The interpreter runs a signal handler immediately after a native call, before the caller receives
 the call's result. Each of these methods is a Python frame around one native call, and the handler's
-exception is raised in that frame. By then the taken data is recorded on a list. A single call
-restores it, and no handler can interrupt that call.
+exception is raised in that frame. At that point the removed data is recorded in a list. A single
+native call restores the data, and no handler can interrupt that call.
 
-If the caller is a Python function, it gets the result without another check for signals. A caller
-in C, such as ``functools.partial`` or ``map``, and a call of the form ``method(*arguments)`` have
-another check about 50 nanoseconds later.
+If the caller is a Python function, it receives the result without another check for signals. A
+caller in C, such as ``functools.partial`` or ``map``, and a call of the form ``method(*arguments)``
+check once more, about 50 nanoseconds later.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from undercroft._native import TAKING, TAKING_METHODS, Client
 
 __all__ = ["Taker", "Taking", "others", "through", "through_async", "unusual", "xreadgroup"]
 
-# The template of the taking methods. No signal handler runs between the start of the except clause
-# and the call in it.
+# The template of the methods that remove data. No signal handler runs between the start of the
+# except clause and the call in it.
 _SOURCE = '''
 def {name}(self, {parameters}):
     """{does}"""
@@ -36,7 +36,7 @@ def {name}(self, {parameters}):
 def _method(name: str, taking: str) -> Any:
     """Return the Python method for a native method that removes data."""
     native = getattr(Client, name)
-    # The text has the form "($self, name, count=None)".
+    # The signature has the form "($self, name, count=None)".
     parameters = native.__text_signature__.partition(", ")[2].rstrip(")")
     arguments = ", ".join(part.partition("=")[0] for part in parameters.split(", "))
     source = _SOURCE.format(
@@ -47,7 +47,8 @@ def _method(name: str, taking: str) -> Any:
         command=name.upper(),
     )
     made: dict[str, Any] = {"take": getattr(Client, taking), "give_back": Client._give_back}
-    # Each method has its own signature, so that a call costs one frame without packing arguments.
+    # Generate a separate signature for each method, so that a call costs one frame and does not
+    # pack arguments.
     exec(source, made)
     method = made[name]
     method.__module__ = __name__
@@ -65,16 +66,16 @@ for _name, _taking in TAKING_METHODS:
 
 
 class Taker:
-    """A proxy of a client for one call of a redis-py method, which records the data it takes."""
+    """A proxy of a client for one call of a redis-py method, which records the removed items."""
 
     __slots__ = ("_client", "_taken")
 
     def __init__(self, client: Any, taken: list[Any]) -> None:
-        """Record the data that a call of the client takes in the list ``taken``."""
+        """Record the items that a call of the client removes in the list ``taken``."""
         self._client, self._taken = client, taken
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run a command, recording the data it takes."""
+        """Run a command, recording the items that it removes from the store."""
         return self._client._run_taking(self._taken, args, options)
 
     def __getattr__(self, name: str) -> Any:
@@ -83,7 +84,7 @@ class Taker:
 
 
 def through(method: Any) -> Any:
-    """Return a method that calls redis-py's method and restores taken data after an error."""
+    """Return a method that calls redis-py's method and restores removed items after an error."""
 
     def taking(self: Any, *args: Any, **options: Any) -> Any:
         taken: list[Any] = []
@@ -103,7 +104,7 @@ def _like(taking: Any, method: Any) -> Any:
 
 
 def through_async(method: Any) -> Any:
-    """Return a coroutine function for redis-py's method that restores taken data after an error."""
+    """Return a coroutine function that calls ``method`` and undoes removals after an error."""
 
     async def taking(self: Any, *args: Any, **options: Any) -> Any:
         taken: list[Any] = []
@@ -117,7 +118,7 @@ def through_async(method: Any) -> Any:
 
 
 def unusual(method: Any) -> Any:
-    """Return a method that calls redis-py's, for arguments that a native one does not support."""
+    """Return a method that calls redis-py's, for arguments that native methods do not support."""
 
     def taking(self: Any, taken: list[Any], *args: Any, **options: Any) -> Any:
         return method(Taker(self, taken), *args, **options)
@@ -126,14 +127,14 @@ def unusual(method: Any) -> Any:
 
 
 def others(redis_pys: Any, *, typed: bool = True) -> dict[str, Any]:
-    """Return redis-py's methods for taking commands that have no native method."""
+    """Return redis-py's methods for commands that remove data and have no native method."""
     known = {name for name, _ in TAKING_METHODS} | {"set"} | ({"xreadgroup"} if typed else set())
     names = [command.lower() for command in TAKING if command.lower() not in known]
     return {name: getattr(redis_pys, name) for name in names if hasattr(redis_pys, name)}
 
 
 def xreadgroup(native: Any) -> Any:
-    """Return the method for XREADGROUP, which calls the native one."""
+    """Return the method for XREADGROUP, which calls the native method."""
 
     def xreadgroup(
         self: Any,
@@ -146,7 +147,7 @@ def xreadgroup(native: Any) -> Any:
         *args: Any,
         **options: Any,
     ) -> Any:
-        """Return the next entries of streams for a consumer of a group."""
+        """Return the next stream entries for a consumer of a group."""
         taken: list[Any] = []
         try:
             if args or options:

@@ -1,11 +1,11 @@
-"""The clients' decorator for caching the results of functions.
+"""The clients' decorator that caches the results of functions.
 
 It imports the implementation on first use.
 """
 
 from __future__ import annotations
 
-# Defined here because importing typing takes longer than opening a store.
+# Defined here instead of importing typing, which takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Asked = ParamSpec("Asked")
 
     class CachedFunction(Protocol[Asked]):
-        """A function whose results are cached; the calls of a coroutine function are awaited."""
+        """A function whose results are cached. Calls of a coroutine function are awaited."""
 
         def __call__(self, *args: Asked.args, **kwargs: Asked.kwargs) -> Any:
             """Return the result for these arguments, computing it if it is not cached."""
@@ -47,19 +47,19 @@ class Caches:
 
         Of all callers in all processes only one computes a result at a time, while the others wait
         for it. If the function raises, or its process is killed, another caller computes the result
-        at once. On a server, the death of a process is noticed only after ``lease`` seconds. If the
-        computation is stopped or takes longer than ``lease`` seconds, another caller computes the
-        result after that time. The late result is returned to its caller but not stored. A caller
-        that waits for more than ``wait`` seconds gets ``redis.exceptions.TimeoutError``, or with a
+        immediately. On a server, the death of a process is noticed only after ``lease`` seconds. If
+        the computation is stopped or takes longer than ``lease`` seconds, another caller then
+        computes the result. The late result is returned to its caller but not stored. A caller that
+        waits for more than ``wait`` seconds gets ``redis.exceptions.TimeoutError``, or with an
         :class:`undercroft.Store` :class:`undercroft.BusyError`.
 
-        After ``ttl`` seconds a result is still returned for ``stale`` more seconds while one caller
+        For ``stale`` seconds after ``ttl``, callers still get the old result while one caller
         recomputes it. With ``early=1`` a caller may recompute a result before ``ttl`` is over. The
         time is random, and earlier for results that take longer to compute. A larger ``early``
         makes it earlier.
 
         By default the key consists of the function's name and its arguments. ``key`` is either a
-        text that is formatted with the arguments, such as ``"user:{0}"``, or a function that is
+        string that is formatted with the arguments, such as ``"user:{0}"``, or a function that is
         called with them. Results are bytes or text, and are returned as ``get`` returns them. For
         other results, ``serializer`` is ``"json"``, ``"pickle"`` or an object with ``dumps`` and
         ``loads``. The decorated function has the methods ``forget``, which removes the result for

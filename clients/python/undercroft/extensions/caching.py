@@ -1,8 +1,8 @@
 """Cached functions, whose results are computed by one caller at a time.
 
-A caller that finds no result acquires its lease, which is a key next to the result's, and computes
-the result while other callers wait. In a store in this process the engine manages leases: a holder
-that dies loses its lease at once. On a server a lease is set only if it is missing (NX) and expires
+A caller that finds no result acquires the result's lease, which is a separate key, and computes the
+result while other callers wait. In a store in this process the engine manages leases: a holder that
+dies loses its lease immediately. On a server a lease is set only if it is missing (NX) and expires
 (PX), and a script compares it before it stores a result.
 """
 
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     Taken = tuple[bytes, bytes | None]
     Key = str | Callable[..., str | bytes] | None
 
-# Seconds between a waiter's checks, on a server or in an event loop: at first, and at most.
+# The initial and maximum number of seconds between a waiter's checks, on a server or in an event
+# loop.
 _FIRST = 0.001
 _LAST = 0.05
 # Types whose repr is the same in every process and identifies the value.
@@ -53,7 +54,7 @@ _PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
 
 
 def _native(client: Any) -> Client | None:
-    """Return the native client that a client is, or works with; None for clients of servers."""
+    """Return a client's native client, which may be the client itself; None for servers."""
     found = client if isinstance(client, Client) else getattr(client, "store", None)
     return found if isinstance(found, Client) else None
 
@@ -89,7 +90,7 @@ class _Json:
 
 
 def _serializer(client: Any, asked: Any) -> Any:
-    """Return the serializer that an option names or is."""
+    """Return the serializer for an option, which is its name or the serializer itself."""
     if asked is None:
         native = _native(client)
         if native is not None:
@@ -169,24 +170,24 @@ class Cached:
                     "expected arguments of plain types to build the key, got "
                     f"{type(odd).__name__}; pass key= to the decorator"
                 )
-            # Strings in the arguments may contain lone surrogates.
+            # surrogatepass, because strings in the arguments may contain lone surrogates.
             return f"{self._name}{args!r}{named or ''!r}".encode("utf-8", "surrogatepass")
         made = self._formatted(args, kwargs) if isinstance(asked, str) else asked(*args, **kwargs)
         return made.encode() if isinstance(made, str) else made
 
     def _formatted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the formatted key; it is the same for positional and keyword arguments."""
+        """Return the formatted key, which is equal for positional and keyword arguments."""
         assert isinstance(self._key, str)
         assert self._signature is not None
-        # Invalid arguments raise the same error as a call of the function.
+        # For invalid arguments, bind raises the same error as a call of the function.
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = dict(bound.arguments)
         for parameter in self._signature.parameters.values():
             if parameter.kind is parameter.VAR_KEYWORD:
                 named |= named.pop(parameter.name)
-        # Positional fields count the passed arguments and also the omitted arguments, which have
-        # their defaults.
+        # Positional fields refer to all arguments, including omitted arguments, whose values are
+        # the defaults.
         try:
             return self._key.format(*bound.args, **named)
         except (KeyError, IndexError) as error:
@@ -198,13 +199,13 @@ class Cached:
 
     @contextlib.contextmanager
     def computing(self, key: bytes, owner: Any) -> Iterator[None]:
-        """Record the owner of a computation until it ends."""
+        """Record the owner of a computation while it runs."""
         place = self._place, key
         _COMPUTING[place] = owner
         try:
             yield
         finally:
-            # The entry is missing in a child that was forked meanwhile.
+            # A child that was forked meanwhile has no entry.
             _COMPUTING.pop(place, None)
 
     def expect_other(self, key: bytes, owners: Sequence[Any]) -> None:
@@ -219,12 +220,12 @@ class Cached:
     def haste(self) -> float:
         """Return a random factor for early recomputation.
 
-        The distribution is that of Vattani, Chierichetti, Lowenstein, VLDB 2015.
+        Its distribution follows Vattani, Chierichetti, Lowenstein, VLDB 2015.
         """
         return self.early * -math.log(1.0 - random.random()) if self.early else 0.0
 
     def opened(self, stored: bytes | None, haste: float) -> Found | None:
-        """Return a cached value without its header, and whether it is due."""
+        """Return a cached value without its header, and whether the value is due."""
         return None if stored is None else open_cached(stored, now(), haste)
 
     def closed(self, value: bytes, took: float) -> bytes:
@@ -244,7 +245,7 @@ class Cached:
         return "EVAL", LEASE_SCRIPT, 2, key, lease_key(key), lease
 
     def too_late(self) -> Exception:
-        """Return the exception to raise if the wait for a value takes too long."""
+        """Return the exception to raise if a caller waits too long for a value."""
         text = f"another caller has been computing the value for more than {self.wait} seconds"
         native = _native(self.client)
         if native is not None:
@@ -254,16 +255,16 @@ class Cached:
         return RedisTimeoutError(text)
 
 
-# The owner of each computation in this process: a thread's number, or a task's object.
+# The owner of each computation in this process: a thread's id or a task's owner object.
 _COMPUTING: dict[tuple[Any, bytes], Any] = {}
 
-# Owners of the computations that a task runs within, including those of the task that started it.
+# The owners of the computations that enclose a task, including those of the task that started it.
 _AROUND: ContextVar[tuple[object, ...]] = ContextVar("undercroft_computations", default=())
 
 
 @contextlib.contextmanager
 def _around() -> Iterator[object]:
-    """Yield a new owner for a computation; tasks that the computation starts inherit it."""
+    """Yield a new owner for a computation, which tasks started by the computation inherit."""
     owner = object()
     token = _AROUND.set((*_AROUND.get(), owner))
     try:
@@ -272,12 +273,12 @@ def _around() -> Iterator[object]:
         _AROUND.reset(token)
 
 
-# In a forked child these entries are copies of computations that go on in its parent.
+# In a forked child these entries are copies of computations that continue in the parent.
 os.register_at_fork(after_in_child=_COMPUTING.clear)
 
 
 def _identity(client: Any) -> Any:
-    """Return a value that is equal for two clients if they access the same keys."""
+    """Return a value that is equal for two clients if both access the same keys."""
     native = _native(client)
     if native is not None:
         return str(native.path), native.db
@@ -289,17 +290,17 @@ def _identity(client: Any) -> Any:
 
 
 def now() -> int:
-    """Return Unix time in milliseconds."""
+    """Return the Unix time in milliseconds."""
     return int(time.time() * 1000)
 
 
 def number() -> int:
-    """Return a random number for a lease, which no other lease has."""
+    """Return a random number that identifies a lease."""
     return secrets.randbits(64)
 
 
 class _Pause:
-    """The backoff between checks of a waiter."""
+    """A waiter's backoff between checks."""
 
     def __init__(self, wait: float) -> None:
         self._until = time.monotonic() + wait
@@ -309,7 +310,7 @@ class _Pause:
         return self._until - time.monotonic()
 
     def next(self) -> float:
-        """Return the seconds to sleep, with jitter so that waiters do not all check at once."""
+        """Return the seconds to sleep, with jitter so that waiters do not check simultaneously."""
         pause, self._pause = self._pause, min(2 * self._pause, _LAST)
         return min(pause * (1 + random.random()) / 2, max(0.0, self.left()))
 
@@ -326,7 +327,7 @@ class InStore:
         return find_cached(self.client, key, now(), haste)
 
     def take(self, key: bytes) -> Taken | None:
-        """Acquire the lease; return it with the current value, or None if the lease is held."""
+        """Acquire the lease; return it with the current value, or None if it is held elsewhere."""
         return take_lease(self.client, key, self.cached.term, number())
 
     def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
@@ -339,7 +340,7 @@ class InStore:
         end_lease(self.client, key, lease)
 
     def pause(self, key: bytes, pause: _Pause) -> None:
-        """Wait until the lease is available."""
+        """Wait until the lease is free."""
         if is_patched():
             time.sleep(pause.next())
         else:
@@ -359,7 +360,7 @@ class OnServer:
         return self.cached.opened(stored, haste)
 
     def take(self, key: bytes) -> Taken | None:
-        """Acquire the lease; return it with the current value, or None if the lease is held."""
+        """Acquire the lease; return it with the current value, or None if it is held elsewhere."""
         lease = secrets.token_hex(16).encode()
         if not self.client.execute_command(*self.cached.taken_by(key, lease)):
             return None
@@ -381,7 +382,7 @@ class OnServer:
 def decorated(client: Any, function: Callable[..., Any], *options: Any) -> Any:
     """Return a version of a function or coroutine function with cached results."""
     cached = Cached(function, client, *options)
-    # Only asyncio clients have an `aclose`.
+    # Only asyncio clients have the method `aclose`.
     is_async, is_coroutine = hasattr(client, "aclose"), inspect.iscoroutinefunction(function)
     if is_coroutine and not is_async:
         raise TypeError(
@@ -430,7 +431,7 @@ def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any
                 value = dumps(function(*args, **kwargs))
             place.store(key, lease, value, time.monotonic() - begun)
         except BaseException:
-            # An error of the release must not replace the original exception.
+            # An error during the release must not replace the original exception.
             with contextlib.suppress(Exception):
                 place.release(key, lease)
             raise
@@ -466,7 +467,7 @@ class InAsyncStore:
         return found
 
     async def take(self, key: bytes) -> Taken | None:
-        """Acquire the lease; return it with the current value, or None if the lease is held."""
+        """Acquire the lease; return it with the current value, or None if it is held elsewhere."""
         taken: Taken | None = await self._do(self.sync.take, key)
         return taken
 
@@ -492,7 +493,7 @@ class OnAsyncServer:
         return self.cached.opened(stored, haste)
 
     async def take(self, key: bytes) -> Taken | None:
-        """Acquire the lease; return it with the current value, or None if the lease is held."""
+        """Acquire the lease; return it with the current value, or None if it is held elsewhere."""
         lease = secrets.token_hex(16).encode()
         try:
             if not await self.client.execute_command(*self.cached.taken_by(key, lease)):
@@ -546,8 +547,8 @@ def _in_loop(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]
                 value = dumps(await function(*args, **kwargs))
             await place.store(key, lease, value, time.monotonic() - begun)
         except BaseException:
-            # The task may be cancelled again, and an error of the release must not replace the
-            # original one.
+            # The task may be cancelled again, and an error during the release must not replace the
+            # original exception.
             with contextlib.suppress(Exception):
                 await asyncio.shield(place.release(key, lease))
             raise

@@ -1,7 +1,7 @@
 """Feeds: the typed object that every client's ``feed(key)`` returns.
 
-This module builds commands and converts their replies; each client runs, awaits or queues them.
-numpy is imported only when an array is requested.
+This module builds commands and converts their replies. Each client runs, awaits or queues the
+commands. NumPy is imported only when an array is requested.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from functools import partial
 
-# Defined here because importing typing takes longer than opening a store.
+# Defined here instead of importing typing, which takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
     Words = tuple[Any, ...]
     Convert = Callable[[Any], Any]
-    # Start, count, filter, visibility (`seen`), and whether the range is reversed.
+    # The start, count, filter and visibility (`seen`) of a range, and whether the range is
+    # reversed.
     Asked = tuple[int, int, Any, str, bool]
 
-# Maximum number of items that one command adds, to keep its lock short.
+# The maximum number of items that one command adds, so that it holds its lock only briefly.
 CHUNK = 10_000
-# Attempts to read a feed as an array before giving up because its form keeps changing.
+# The number of attempts to read a feed as an array if its form keeps changing.
 _TRIES = 3
 # The name of redis-py's option that leaves replies undecoded.
 _NEVER_DECODE = "NEVER_DECODE"
@@ -55,7 +56,7 @@ def _numpy() -> Any:
 
 
 class Form:
-    """The form of a feed's items: the value size in bytes and the bits of each attribute.
+    """The form of a feed's items: the value size in bytes and the bit width of each attribute.
 
     For a sorted feed it includes the type of the values.
     """
@@ -63,9 +64,9 @@ class Form:
     def __init__(
         self, size: int | None, attributes: Sequence[int], type: str | None = None
     ) -> None:
-        """Store a form; the size can be omitted if the type implies it."""
+        """Create a form. The size can be omitted if the type implies it."""
         kind = "" if type is None else type.lower()
-        # The memory layout of numbers, in the notations of struct and of numpy.
+        # The memory layout of numbers, in the notations of struct and NumPy.
         self.packing, self.number = _NUMBER_TYPES.get(kind, (None, None))
         if size is None:
             if self.packing is None:
@@ -79,7 +80,7 @@ class Form:
         self.dtypes: dict[Any, Any] = {}
 
     def dtype(self, values: Any, attributes: bool) -> Any:
-        """Return numpy's dtype for an array of items whose values have a given dtype."""
+        """Return NumPy's dtype for an array of items whose values have a given dtype."""
         found = self.dtypes.get((values, attributes))
         if found is not None:
             return found
@@ -98,11 +99,11 @@ class Form:
         return made
 
     def array(self, rows: bytes, values: Any, attributes: bool) -> Any:
-        """Return a buffer of rows as a numpy array, without copying it."""
+        """Return a buffer of rows as a NumPy array, without copying it."""
         return _numpy().frombuffer(rows, self.dtype(values, attributes))
 
     def packed(self, reply: list[Any], attributes: bool) -> bytes | None:
-        """Return FEED.RANGE's reply as one buffer, or None if the items have another form."""
+        """Return FEED.RANGE's reply as one buffer, or None if the items' form differs."""
         encoded = [each if isinstance(each, bytes) else each.encode() for each in reply]
         columns = self.columns if attributes else b""
         step = 2 if columns else 1
@@ -110,7 +111,7 @@ class Form:
         if any(len(value) != self.size for value in encoded[::step]):
             return None
         if not columns:
-            # The attributes' text is empty if a feed has no attributes.
+            # A feed without attributes returns an empty string for the attributes.
             return b"".join(encoded)
         rows = bytearray()
         for value, text in zip(encoded[::2], encoded[1::2], strict=True):
@@ -131,7 +132,7 @@ class Form:
                 number = float(text) if self.packing in ("<f", "<d") else int(text)
                 return struct.pack(self.packing, number)
             except (ValueError, struct.error):
-                # The feed was replaced by one with another form.
+                # The feed was replaced by a feed with another form.
                 return b""
         return text.ljust(self.size, b"\0") if self.is_text else text
 
@@ -141,7 +142,7 @@ def _is_missing(error: Exception) -> bool:
 
 
 def _attributes(attributes: Any) -> Any:
-    """Return attributes in the form that commands take."""
+    """Return attributes in the form that commands accept."""
     if isinstance(attributes, str | bytes):
         return attributes
     return ":".join("" if each is None else str(int(each)) for each in attributes)
@@ -154,7 +155,7 @@ def _range(key: Any, asked: Asked, attributes: bool) -> Words:
 
 
 def _query(where: Any, seen: str, attributes: bool, reverse: bool) -> Words:
-    """Return the words that select items and determine the form and order of the reply."""
+    """Return the words that select items and specify the form and order of the reply."""
     words: Words = () if seen == "visible" else (seen,)
     if where is not None:
         words += ("WHERE", where)
@@ -164,7 +165,7 @@ def _query(where: Any, seen: str, attributes: bool, reverse: bool) -> Words:
 
 
 def _between(limits: tuple[Any, Any] | None) -> Words:
-    """Return the words that limit the values of the items."""
+    """Return the words that restrict the items' values to a range."""
     if limits is None:
         return ()
     low, high = limits
@@ -180,7 +181,7 @@ def _numbers(text: Any) -> tuple[int, ...]:
 
 
 def _behind(position: int | str, done: int) -> int | str:
-    """Return the position for the remaining items after ``done`` items have been added."""
+    """Return the position for the remaining items after ``done`` items were added."""
     return position + done if isinstance(position, int) and position >= 0 else position
 
 
@@ -194,7 +195,7 @@ def _pairs(reply: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
 
 
 def _info(reply: list[Any] | Mapping[Any, Any]) -> dict[str, Any]:
-    """Return FEED.INFO's reply as a dictionary; RESP3 sends a map, RESP2 a list."""
+    """Return FEED.INFO's reply as a dictionary, given a map (RESP3) or a list (RESP2)."""
     if isinstance(reply, dict):
         pairs = list(reply.items())
     else:
@@ -207,7 +208,7 @@ def _info(reply: list[Any] | Mapping[Any, Any]) -> dict[str, Any]:
 
 
 class _Given:
-    """Items to be added: values and their attributes."""
+    """Items to add: values and their attributes."""
 
     def __init__(self, values: Any, attributes: Any, are_numbers: bool = False) -> None:
         self.values = values
@@ -216,7 +217,7 @@ class _Given:
         self.are_numbers = are_numbers
 
     def sorted_as(self, form: Form | None) -> _Given:
-        """Return the items with their values in a sorted feed's form, as far as it is known."""
+        """Return the items with values in a sorted feed's form, or unchanged if it is unknown."""
         if not self.in_arrays:
             return self
         kind = self.values.dtype.kind
@@ -229,14 +230,14 @@ class _Given:
         if kind == "V" and self.values.dtype.itemsize == form.size:
             return _Given(self.values.view(form.number), self.attributes, True)
         if kind == "S":
-            # The values are numbers as decimal text, which commands accept.
+            # Use decimal text, which commands accept for numbers.
             return _Given(self.values.tolist(), self._rows())
         numpy = _numpy()
         # Values that do not fit raise an error below.
         with numpy.errstate(all="ignore"):
             cast = self.values.astype(form.number)
         if form.number[1] == "f":
-            # As in commands, -0 becomes 0, and a number that overflows is an error.
+            # As in commands, -0 becomes 0, and overflow is an error.
             cast += 0.0
             lost = numpy.isnan(cast) | (numpy.isinf(cast) & ~numpy.isinf(self.values))
         else:
@@ -251,7 +252,7 @@ class _Given:
 
     @classmethod
     def of(cls, values: Any, attributes: Any) -> _Given:
-        """Return items from arrays or from any iterables, after checking their shape and type."""
+        """Return items from arrays or other iterables, after checking their shape and type."""
         if not hasattr(values, "dtype"):
             values = list(values)
             if attributes is not None:
@@ -309,7 +310,7 @@ class _Given:
         return hasattr(self.values, "dtype")
 
     def chunks(self) -> Iterator[_Given]:
-        """Iterate over parts of the items, each to be added by one command."""
+        """Yield the items in chunks, each of which one command adds."""
         for start in range(0, len(self), CHUNK):
             part = slice(start, start + CHUNK)
             attributes = None if self.attributes is None else self.attributes[part]
@@ -351,7 +352,7 @@ def _is_word(value: str | bytes) -> bool:
 
 
 class _Feed:
-    """The common base class of all feeds; most methods are one command."""
+    """The common base class of all feeds, most of whose methods run one command."""
 
     def __init__(
         self,
@@ -370,7 +371,7 @@ class _Feed:
             self._form = Form(size, attributes or (), type)
 
     def __repr__(self) -> str:
-        """Return a text with the key and the client."""
+        """Return a string with the key and the client."""
         return f"<{type(self).__module__}.{type(self).__qualname__}({self.key!r}, {self._client})>"
 
     def _run(self, words: Words, convert: Convert | None = None, raw: bool = False) -> Any:
@@ -414,7 +415,7 @@ class _Feed:
         return self._run(("FEED.ADD", self.key, position, *items.words()))
 
     def delete(self, *values: Any) -> Any:
-        """Remove all items with these values. Returns how many were removed."""
+        """Remove all items with these values. Returns the number of removed items."""
         return self._run(("FEED.DEL", self.key, *values))
 
     def delete_where(
@@ -426,12 +427,12 @@ class _Feed:
     ) -> Any:
         """Remove all items that match a filter, in a sorted feed only those between two values.
 
-        Returns how many were removed.
+        Returns the number of removed items.
         """
         return self._run(("FEED.DELWHERE", self.key, where, seen, *_between(between)))
 
     def move(self, value: Any, position: int) -> Any:
-        """Move the first item with a value to a position. Returns whether there is such an item."""
+        """Move the first item with a value to a position. Returns whether such an item exists."""
         return self._run(("FEED.MOVE", self.key, value, position), _truth)
 
     def set_attributes(self, value: Any, attributes: Any) -> Any:
@@ -442,11 +443,11 @@ class _Feed:
         return self._run(("FEED.SETATTR", self.key, value, _attributes(attributes)))
 
     def hide(self, *values: Any) -> Any:
-        """Hide all items with these values. Returns how many were visible."""
+        """Hide all items with these values. Returns the number of items that were visible."""
         return self._run(("FEED.HIDE", self.key, *values))
 
     def show(self, *values: Any) -> Any:
-        """Make all items with these values visible again. Returns how many were hidden."""
+        """Make all items with these values visible. Returns the number that were hidden."""
         return self._run(("FEED.SHOW", self.key, *values))
 
     def range(
@@ -482,7 +483,7 @@ class _Feed:
         return self._run(("FEED.POS", self.key, value, seen))
 
     def pop(self, end: str = "left", count: int | None = None) -> Any:
-        """Remove and return a visible item, or a list of ``count`` items; None if there is none."""
+        """Remove and return a visible item, or a list of ``count`` items; None if none exists."""
         words: Words = ("FEED.POP", self.key, end)
         return self._run(words if count is None else (*words, count))
 
@@ -498,7 +499,7 @@ class _Feed:
         attributes: bool = False,
         reverse: bool = False,
     ) -> Any:
-        """Return a sorted feed's values between two limits, which are written as for FEED.BETWEEN.
+        """Return a sorted feed's values between two limits in the notation of FEED.BETWEEN.
 
         It requires a server or store that supports FEED.BETWEEN.
         """
@@ -513,7 +514,7 @@ class _Feed:
         return self._run(("FEED.INFO", self.key), _info)
 
     def compact(self) -> Any:
-        """Rewrite the items so that they use as little memory as possible."""
+        """Rewrite the items so that they occupy as little memory as possible."""
         return self._run(("FEED.COMPACT", self.key), _truth)
 
     def _learnt(self, info: dict[str, Any]) -> Form:
@@ -527,7 +528,7 @@ class _Feed:
         )
 
 
-# The form of the empty array that a missing feed yields.
+# The form of the empty array that represents a missing feed.
 _NOTHING = Form(1, ())
 
 
@@ -555,9 +556,9 @@ class Feed(_Feed):
         reverse: bool = False,
         dtype: Any = None,
     ) -> Any:
-        """Return values starting at a position as a numpy array."""
+        """Return values starting at a position as a NumPy array."""
         form, rows = self._form, self._rows
-        # Fast path for the most frequent call: a page of a feed whose form is known.
+        # A fast path for the most frequent call: a page of a feed whose form is known.
         if form is not None and rows is not None and (form.columns or not attributes):
             columns = form.columns if attributes else b""
             found = rows(self.key, start, count, where, seen, reverse, form.size, columns)
@@ -568,8 +569,8 @@ class Feed(_Feed):
         for _ in range(_TRIES):
             form = self._form or self._form_of()
             if attributes and not form.columns:
-                # Read the form again: a range without attributes cannot detect that the feed now
-                # has some.
+                # Read the form again, because a range without attributes cannot detect that the
+                # feed has gained attributes.
                 self._form = None
                 form = self._form_of()
             rows = self._client._feed_rows(self.key, asked, form, attributes)
@@ -620,13 +621,13 @@ class AsyncFeed(_Feed):
         reverse: bool = False,
         dtype: Any = None,
     ) -> Any:
-        """Return values starting at a position as a numpy array."""
+        """Return values starting at a position as a NumPy array."""
         asked = (start, count, where, seen, reverse)
         for _ in range(_TRIES):
             form = self._form or await self._form_of()
             if attributes and not form.columns:
-                # Read the form again: a range without attributes cannot detect that the feed now
-                # has some.
+                # Read the form again, because a range without attributes cannot detect that the
+                # feed has gained attributes.
                 self._form = None
                 form = await self._form_of()
             rows = await self._client._feed_rows(self.key, asked, form, attributes)
@@ -669,7 +670,7 @@ class PipelineFeed(_Feed):
         reverse: bool = False,
         dtype: Any = None,
     ) -> Any:
-        """Queue a range whose result is a numpy array."""
+        """Queue a range whose result is a NumPy array."""
         form = self._form
         if form is None:
             raise ValueError(
@@ -699,7 +700,7 @@ class PipelineFeed(_Feed):
 
 
 def _converted(reply: Any, feed: Convert | None = None, **_: Any) -> Any:
-    """Convert a reply to the result of a feed's method; redis-py's response callback for feeds."""
+    """Convert a reply to a feed method's result, as redis-py's response callback for feeds."""
     return reply if feed is None else feed(reply)
 
 
@@ -724,7 +725,7 @@ class Feeds:
         attributes: Sequence[int] | None = None,
         type: str | None = None,
     ) -> Feed:
-        """Return a feed object for a key, whether or not the key exists."""
+        """Return a feed object for a key, which need not exist."""
         return Feed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
@@ -741,7 +742,7 @@ class Feeds:
 
 
 class EmbeddedFeeds(Feeds):
-    """A mixin that adds ``feed()`` to clients of stores; arrays travel as one buffer."""
+    """A mixin that adds ``feed()`` to clients of stores and passes arrays as one buffer."""
 
     def _feed_rows(self: Any, key: Any, asked: Asked, form: Form, attributes: bool) -> bytes | None:
         columns = form.columns if attributes else b""
@@ -764,7 +765,7 @@ class AsyncFeeds:
         attributes: Sequence[int] | None = None,
         type: str | None = None,
     ) -> AsyncFeed:
-        """Return a feed object for a key, whether or not the key exists."""
+        """Return a feed object for a key, which need not exist."""
         return AsyncFeed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:

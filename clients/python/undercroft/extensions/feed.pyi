@@ -14,20 +14,20 @@ CHUNK: int
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
 _Value: TypeAlias = str | _Bytes | int | float
-_Text: TypeAlias = Any  # bytes, or str if replies are decoded
+_Text: TypeAlias = Any  # bytes, or str if the client decodes replies
 _Seen: TypeAlias = Literal["visible", "hidden", "all"]
 _End: TypeAlias = Literal["left", "right"]
 _Order: TypeAlias = str
-# "*" in a sorted feed, where values determine their position.
+# "*" is the position in a sorted feed, whose order depends on the values.
 _Position: TypeAlias = int | Literal["*"]
-# One number for each attribute. None is 0 in a new item and leaves the attribute of an existing
-# item unchanged.
+# One number for each attribute. None means 0 for a new item, and leaves an existing item's
+# attribute unchanged.
 _Attributes: TypeAlias = str | bytes | Sequence[int | None]
 _Items: TypeAlias = NDArray[Any] | Iterable[_Value]
 _Rows: TypeAlias = NDArray[Any] | Iterable[_Attributes]
 
 class Form:
-    """The form of a feed's items: the value size in bytes and the bits of each attribute."""
+    """The form of a feed's items: the value size in bytes and the bit width of each attribute."""
 
     size: int
     attributes: tuple[int, ...]
@@ -324,7 +324,7 @@ class Feeds:
     def _feed_add(self, words: Words, items: Any) -> Any: ...
 
 class EmbeddedFeeds(Feeds):
-    """A mixin that adds ``feed()`` to clients of stores; arrays travel as one buffer."""
+    """A mixin that adds ``feed()`` to clients of stores and passes arrays as one buffer."""
 
 class AsyncFeeds:
     """A mixin that adds ``feed()`` to asyncio clients."""

@@ -1,7 +1,4 @@
-"""redis-py's locks, with waiters that are woken when a lock is released.
-
-They work on stores and on servers.
-"""
+"""redis-py's locks on stores and servers, with waiters that are woken by a release."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class _Known:
         return client.evalsha(self._sha, len(keys), *keys, *args)
 
 
-# Seconds to wait for a server to confirm a subscription.
+# The maximum number of seconds to wait for a server to confirm a subscription.
 _CONFIRMED = 5.0
 
 # The SHA1 digests of redis-py's lock scripts.
@@ -62,15 +59,15 @@ class Locks:
         thread_local: bool = True,
         **options: Any,
     ) -> Any:
-        """Return a lock with this name, which takes the arguments of redis-py's lock."""
+        """Return a lock with this name, which accepts the arguments of redis-py's lock."""
         kind: Any = lock_class or self._lock_class
         return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
 
 
 def pause(left: float, sleep: float) -> float:
-    """Return the seconds to wait for the release of a lock that expires in ``left`` milliseconds.
+    """Return the seconds to wait for a lock that expires in ``left`` milliseconds.
 
-    As in PTTL, -2 means that the lock is already gone, and -1 that it does not expire.
+    As in PTTL, -2 means that the lock no longer exists, and -1 that it does not expire.
     """
     if left == -2:
         return 0.0
@@ -92,14 +89,14 @@ class _Receiver:
     """A subscriber to one channel of a store in this process."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
-        # Imported here because locks on servers do not need the native module.
+        # Import here, because locks on servers do not need the native module.
         from undercroft._native import Subscription
 
         self._native = Subscription(client)
         self._native.command(("SUBSCRIBE", channel))
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message up to ``seconds`` seconds; other events also end the wait."""
+        """Wait for a message up to ``seconds`` seconds. Other events also end the wait."""
         read(self._native, seconds)
 
     def close(self) -> None:
@@ -108,19 +105,19 @@ class _Receiver:
 
 
 class _RemoteReceiver:
-    """A subscriber to one channel of a server; if it cannot subscribe, its waits merely sleep."""
+    """A subscriber to one channel of a server, which merely sleeps if it cannot subscribe."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
         self._messages: Any = client.pubsub()
         try:
             self._messages.subscribe(channel)
-            # After the confirmation no release can be missed.
+            # Wait for the confirmation, after which no release can be missed.
             self._messages.get_message(timeout=_CONFIRMED)
         except RedisError:
             self.close()
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message up to ``seconds`` seconds; other events also end the wait."""
+        """Wait for a message up to ``seconds`` seconds. Other events also end the wait."""
         if self._messages is None:
             time.sleep(seconds)
             return
@@ -141,7 +138,7 @@ class _Woken(RedisLock):
     """redis-py's lock, with waiters that a message wakes when the lock is released.
 
     If the key is removed without a lock's ``release()``, a waiter notices after at most ``sleep``
-    seconds. It notices an expiry at once.
+    seconds. Waiters notice an expiry immediately.
     """
 
     # The lock's client: an EmbeddedRedis or a RemoteRedis.
@@ -156,7 +153,7 @@ class _Woken(RedisLock):
         blocking_timeout: float | None = None,
         token: Any = None,
     ) -> bool:
-        """Acquire the lock, waiting for it if ``blocking``. Returns whether it was acquired."""
+        """Acquire the lock, waiting for it if ``blocking``. Return whether it was acquired."""
         token, blocking, blocking_timeout = terms(self, token, blocking, blocking_timeout)
         try:
             taken = self.do_acquire(token) or (
@@ -173,7 +170,7 @@ class _Woken(RedisLock):
             raise
 
     def _wait(self, token: Any, sleep: float, timeout: float | None) -> bool:
-        """Acquire the lock when it is released. Returns whether that was before the timeout."""
+        """Wait for a release and acquire the lock. Return whether this succeeded in time."""
         until = None if timeout is None else time.monotonic() + timeout
         if until is not None and until <= time.monotonic():
             return False
@@ -198,7 +195,7 @@ class _Woken(RedisLock):
 
 
 class Lock(_Woken):
-    """A lock of a store in this process, where each script is one native call."""
+    """A lock of a store in this process, whose scripts are single native calls."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND
@@ -206,11 +203,11 @@ class Lock(_Woken):
     _receiver = _Receiver
 
     def register_scripts(self) -> None:
-        """Do nothing: the scripts are built into every store."""
+        """Do nothing, because every store has the scripts built in."""
 
 
 class RemoteLock(_Woken):
-    """A lock of a server."""
+    """A lock on a server."""
 
     _receiver = _RemoteReceiver
 

@@ -1,4 +1,4 @@
-"""Value types in objects other than bytes and numpy arrays: tensors, Arrow data, number arrays.
+"""Value types in objects other than bytes and NumPy arrays: tensors, Arrow data, number arrays.
 
 A value is stored as a short description and one buffer, and is read as a view of the store. A
 library is imported only for its own values.
@@ -22,9 +22,9 @@ __all__ = ["KINDS", "LIBRARIES", "Described", "describe", "restore"]
 # The letters that identify the types in an object's head.
 NUMBERS, TENSOR, ARROW_BUFFER, ARROW_STREAM = b"v", b"t", b"w", b"s"
 KINDS = NUMBERS + TENSOR + ARROW_BUFFER + ARROW_STREAM
-# Libraries that are needed to read values, with the letters of their types.
+# The libraries that reading values requires, with the letters of their types.
 LIBRARIES = {"torch": TENSOR, "pyarrow": ARROW_BUFFER + ARROW_STREAM}
-# Numeric format characters that memoryview supports.
+# The numeric format characters that memoryview supports.
 _FORMATS = "bBhHiIlLqQfd?"
 _DESCRIPTION_MAX = 16 << 10
 
@@ -60,7 +60,8 @@ def describe(value: Any) -> Described | None:
 
 def _numbers(view: memoryview) -> Described:
     letter = view.format.removeprefix("<" if sys.byteorder == "little" else ">")
-    # The sizes of ctypes' format characters differ from memoryview's, so pick one by size.
+    # The sizes of ctypes' format characters differ from memoryview's, so find a character of the
+    # same size.
     same = [known for known in _FORMATS if struct.calcsize(known) == view.itemsize]
     if letter not in same:
         letter = next((each for each in same if each.isupper() == letter.isupper()), "")
@@ -102,7 +103,7 @@ def _parsed(description: bytes) -> tuple[str, tuple[int, ...]]:
 
 
 def restore(kind: bytes, description: bytes, view: memoryview) -> Any:
-    """Return the value with this stored form, as a view of the bytes."""
+    """Return the value with the given stored form, as a view of the bytes."""
     if kind == NUMBERS:
         letter, shape = _parsed(description)
         if letter not in tuple(_FORMATS) or prod(shape) * struct.calcsize(letter) != len(view):
@@ -130,8 +131,8 @@ def _restored_tensor(description: bytes, view: memoryview) -> Any:
         raise _wrong(description, view)
     if not len(view):
         return torch.empty(shape, dtype=dtype)
-    # torch warns about read-only memory because its tensors cannot be read-only. Pass it a ctypes
-    # array at the same address instead, which keeps the view alive.
+    # torch warns about read-only memory because its tensors cannot be read-only. Pass a ctypes
+    # array at the same address, which keeps the view alive.
     lent: Any = view
     if view.readonly:
         numpy = _library("numpy")

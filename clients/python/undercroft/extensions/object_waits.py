@@ -1,9 +1,9 @@
 """Waits for objects that do not exist yet, by their ids.
 
 A process that puts or seals an object publishes a message on the channel with the name of the
-object's key. A waiter subscribes, checks whether the object exists, and then waits for a message,
-so no object is missed. It also checks periodically, because a process may die after it stores an
-object and before it publishes.
+object's key. A waiter first subscribes, and checks whether the object exists before it waits for a
+message, so it misses no object. It also checks periodically, because a process may die after it
+stores an object and before it publishes the message.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from undercroft.objects import Objects
 
-# A waiter for more keys than this subscribes to one pattern instead of many channels.
+# A waiter for more keys than this subscribes to one pattern instead of separate channels.
 _CHANNELS_MAX = 512
-# Seconds between a waiter's periodic checks, in a store and on a server.
+# The number of seconds between a waiter's periodic checks, in a store and on a server.
 LOOK_EMBEDDED, LOOK_REMOTE = 0.1, 1.0
-# The pause between checks is at least this multiple of a check's duration.
+# The minimum ratio of the pause between checks to a check's duration.
 _LOOKING = 10
 
 
@@ -39,12 +39,12 @@ class Waiting:
         count: int | None,
         interval: float,
     ) -> None:
-        """Wait for ``count`` of the objects with these ids, checking every ``interval`` seconds."""
+        """Create a wait for ``count`` of these ids, with a check every ``interval`` seconds."""
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"expected a timeout of at least 0 seconds, got {timeout!r}")
         self._ids = list(dict.fromkeys(ids))
         self._prefix = objects._prefix
-        # The keys of objects that do not exist yet, in the order given.
+        # The keys of objects that do not exist yet, in the order of the ids.
         self.missing = {objects._key(id): None for id in self._ids}
         total = len(self._ids)
         if count is not None and not 0 < count <= total:
@@ -62,7 +62,7 @@ class Waiting:
         return len(self.missing) <= self._enough
 
     def look(self, exists: Callable[[bytes], int]) -> None:
-        """Check with ``exists`` which of the missing keys exist now."""
+        """Check with ``exists`` which of the missing keys now exist."""
         begun = time.monotonic()
         self.found(key for key in list(self.missing) if exists(key))
         self.looked(begun)
@@ -89,7 +89,7 @@ class Waiting:
 
     @property
     def pause(self) -> float:
-        """The maximum seconds to wait for a message."""
+        """The maximum number of seconds to wait for a message."""
         now = time.monotonic()
         end = self._next_look if self._until is None else min(self._next_look, self._until)
         return max(0.0, end - now)
@@ -101,7 +101,7 @@ class Waiting:
         return "PSUBSCRIBE", re.sub(rb"([*?\[\]\\])", rb"\\\1", self._prefix) + b"*"
 
     def meant(self, message: Any) -> bytes | None:
-        """Return the key of a message's object if the object is being waited for, or None."""
+        """Return the key of a message's object if this wait needs the object, or None."""
         if not message or message[0] not in (b"message", b"pmessage", "message", "pmessage"):
             return None
         key = message[-2]
@@ -109,7 +109,7 @@ class Waiting:
         return key if key in self.missing else None
 
     def result(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the ids of existing objects, and those of missing ones."""
+        """Return the ids of existing objects and the ids of missing objects."""
         missing = {key[len(self._prefix) :] for key in self.missing}
         ready = [id for id in self._ids if id not in missing]
         return ready, [id for id in self._ids if id in missing]

@@ -1,8 +1,8 @@
-"""Prevents retries of commands that may have run, whatever the client's retry policy.
+"""Prevents retries of commands that may have run, regardless of the client's retry policy.
 
 redis-py retries a failed call, by default from version 6 on. A second INCR counts twice, and a
-second BLPOP takes another item. Here a call is retried only if it certainly did not run (no
-connection, or a reply that refuses it) or if it changes nothing (``is_repeatable``).
+second BLPOP removes another item. This module permits a retry only if the call certainly did not
+run (no connection, or a reply that rejects it) or if it changes nothing (``is_repeatable``).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from undercroft.servers.command_kinds import is_repeatable
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-# Exceptions of redis-py for a missing reply, after which it retries calls.
+# The redis-py exceptions for a missing reply, after which redis-py retries calls.
 _LOST = (ConnectionError, TimeoutError, OSError)
 
 
 class Final(Exception):  # noqa: N818
-    """Carries an error past redis-py's retries, which catch only redis-py's own errors."""
+    """Carries an error past redis-py's retries, which catch only redis-py's errors."""
 
     def __init__(self, error: Exception) -> None:
         """Wrap an error."""
@@ -39,9 +39,9 @@ def run_once(
 ) -> Any:
     """Call ``run``, which sends these commands and reads their replies.
 
-    Raises ``Final`` if the commands may have run and one of them changes something. A connection
-    that is not open is opened first. ``is_old`` means that the connection was not checked since its
-    last use, so that the server may have closed it. It is then reopened, or an error is raised if
+    Raises ``Final`` if the commands may have run and one of them changes something. A closed
+    connection is opened first. ``is_old`` means that the connection was not checked since its last
+    use, so the server may have closed it. Such a connection is reopened, or an error is raised if
     it watches keys.
     """
     if is_old and connection._sock is not None:
@@ -114,7 +114,7 @@ class AsyncOnce:
 
 
 def once_in_cluster(error: Exception) -> Exception:
-    """Return a node's error in a class for which redis-py's cluster does not retry commands.
+    """Return a node's error as a class for which redis-py's cluster does not retry commands.
 
     redis-py's cluster retries only for certain exact classes, not for their subclasses.
     """

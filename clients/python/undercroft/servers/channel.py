@@ -1,9 +1,9 @@
-"""Channels through a server, using commands that any Redis server has.
+"""Channels on a server, using commands that every Redis server supports.
 
 This module implements the interface of the native ``ChannelLink`` with commands on the same keys. A
-producer appends an item and gets the number of items. If that is too many, or the channel is
-closed, it removes the item again, unless a consumer has already taken it. Waiters sleep only for a
-short time before they check again, so nothing depends on a wakeup.
+producer appends an item and receives the new number of items. If that exceeds the bound, or the
+channel is closed, the producer removes the item again, unless a consumer has already removed it.
+Waiters sleep only briefly before they check again, so no progress depends on a wakeup.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import redis
 from undercroft._native import ChannelClosed, ChannelLink
 from undercroft.channel import keys
 
-# Seconds that a waiting consumer and a waiting producer sleep before they check again.
+# The seconds that a waiting consumer and a waiting producer sleep between checks.
 _SLICE = 1.0
 _ROOM_SLICE = 0.1
 _RECALL = 1.0
-# Milliseconds that a waiting producer stays registered.
+# The number of milliseconds for which a waiting producer stays registered.
 _WANTED = 2000
 _TOKENS = 64
 
@@ -50,11 +50,12 @@ class RemoteLink:
     def __init__(
         self, client: Any, name: bytes, most: int, pickles: bool, visibility: float
     ) -> None:
-        """Create a link; the first operation contacts the server."""
+        """Create a link, without contacting the server before the first operation."""
         self._client, self._most, self._pickles = client, most, pickles
         self._visibility = visibility
         self._items, self._closed, self._consumers, self._held = keys(name)
-        # Keys for tokens that wake producers and consumers, and for the flag of a waiting producer.
+        # The keys of the tokens that wake producers and consumers, and of the flag of a waiting
+        # producer.
         self._room, self._wake = self._items + b":room", self._items + b":wake"
         self._wanted = self._items + b":wanted"
         self._start, self._numbers = b"~" + token_urlsafe(9).encode(), itertools.count()
@@ -73,7 +74,7 @@ class RemoteLink:
         return results
 
     def put(self, value: Any, block: bool = True, timeout: float | None = None) -> bool:
-        """Put a value if it is short bytes or short text. Return whether it is."""
+        """Put a value if it is short bytes or short text. Return whether it was put."""
         item = ChannelLink.pack(value)
         if item is None:
             return False
@@ -91,7 +92,7 @@ class RemoteLink:
         length, closed = self._together(("RPUSH", self._items, item), ("EXISTS", self._closed))
         if length <= self._most and not closed:
             return True
-        # A consumer has already taken the item, so it counts as put.
+        # A consumer has already removed the item, so it counts as put.
         if not self._run("LREM", self._items, -1, item):
             return True
         if closed:
@@ -113,17 +114,17 @@ class RemoteLink:
         return len(items)
 
     def _wait_for_room(self, until: float) -> bool:
-        """Sleep until there may be room. Return False if the time is up."""
+        """Sleep until the channel may have room. Return False if the time is up."""
         left = until - time.monotonic()
         if left <= 0:
             return False
         self._run("SET", self._wanted, "1", "PX", _WANTED)
-        # From now on, consumers that take a message leave a token.
+        # From here on, consumers that remove a message push a token.
         self._run("BLPOP", self._room, max(0.001, min(left, _ROOM_SLICE)))
         return True
 
     def _taken(self, wanted: Any) -> None:
-        """Wake a producer, if one waits."""
+        """Wake a producer if a producer waits."""
         if wanted:
             self._together(
                 ("RPUSH", self._room, "1"),
@@ -132,14 +133,14 @@ class RemoteLink:
             )
 
     def get(self, taken: list[Any], block: bool = True, timeout: float | None = None) -> Any:
-        """Take a message; return its value if that is bytes or text, and otherwise its item."""
+        """Remove a message; return its value if that is bytes or text, otherwise its item."""
         found = self.get_items(taken, 1, block, timeout)
         return found[0] if type(found) is list else found
 
     def get_items(self, taken: list[Any], count: int, block: bool, timeout: float | None) -> Any:
-        """Take up to ``count`` messages; long values and pickles are returned alone.
+        """Remove up to ``count`` messages. Long values and pickles are returned alone.
 
-        Items received from the server are recorded on the list for :meth:`give_back`.
+        Items received from the server are recorded in ``taken`` for :meth:`give_back`.
         """
         until = _until(block, timeout)
         while True:
@@ -161,7 +162,7 @@ class RemoteLink:
             found = self._run("BLPOP", self._items, self._wake, max(0.001, min(left, _SLICE)))
             if found is not None and found[0] == self._wake:
                 if self._run("EXISTS", self._closed):
-                    # Pass the wakeup on, since other consumers wait for it as well.
+                    # Pass the wakeup on, because other consumers wait for it as well.
                     self.wake()
             elif found is not None:
                 taken.append([found[1]])
@@ -179,8 +180,8 @@ class RemoteLink:
                 taken[0] = keep
                 if place:
                     return [ChannelLink.unpack(item) for item in keep]
-                # The item is no longer in the channel and is not held, so the caller takes its
-                # value at once.
+                # The item is neither in the channel nor held, so the caller fetches its value
+                # immediately.
                 return (b"", item) if keep else None
         return [ChannelLink.unpack(item) for item in items]
 
@@ -188,16 +189,16 @@ class RemoteLink:
         return not self._pickles and item[:4] == b"\xc1UOp"
 
     def hold(self, taken: list[Any], block: bool = True, timeout: float | None = None) -> Any:
-        """Take and hold a message; return the holder's name and the item."""
+        """Hold the first message; return the holder's name and the item."""
         until = _until(block, timeout)
         consumer = b"%b%x" % (self._start, next(self._numbers))
         held = self._held + consumer
-        # Recorded first, so that after any interruption it is known where the message went.
+        # Record the holder first, so that after any interruption the message can be found.
         taken.append(consumer)
         try:
             while True:
                 self._recall_at_times()
-                # Register before there is a message to recall, with a deadline that covers this
+                # Register the holder before it has a message to recall, with a deadline after this
                 # sleep.
                 known = ("ZADD", self._consumers, self._deadline(), consumer)
                 _, item, closed, wanted = self._together(
@@ -226,9 +227,9 @@ class RemoteLink:
             raise
 
     def give_back(self, taken: list[Any]) -> None:
-        """Put back the items on the list of an interrupted call.
+        """Return the items that an interrupted call recorded to the channel.
 
-        If the server cannot be reached, a held message is recalled when its deadline has passed.
+        If the server is unreachable, a held message is recalled once its deadline has passed.
         """
         with suppress(redis.RedisError):
             for entry in reversed(taken):
@@ -249,7 +250,7 @@ class RemoteLink:
         if taken is not None:
             taken.clear()
         if not consumer:
-            # The message was taken without being held.
+            # The message was removed without being held.
             if goes_back:
                 self._run("LPUSH", self._items, item)
             return True
@@ -278,9 +279,9 @@ class RemoteLink:
             self.recall()
 
     def recall(self) -> int:
-        """Put back the messages of holders whose deadline has passed. Return their number.
+        """Return the messages of holders past their deadline to the channel; return their number.
 
-        Consumers in the store's own processes are not covered: only those processes can tell
+        Consumers in the store's own processes are exempt, because only those processes can tell
         whether a holder is alive.
         """
         if not self._run("EXISTS", self._consumers):
@@ -304,7 +305,7 @@ class RemoteLink:
                 pipe.zrem(self._consumers, consumer)
                 pipe.execute()
             except redis.WatchError:
-                # Another client was faster, or the hold has just ended.
+                # Another client recalled the messages first, or the hold has just ended.
                 return 0
         return int(count)
 
@@ -314,7 +315,7 @@ class RemoteLink:
         self.wake()
 
     def wake(self) -> None:
-        """Wake waiting consumers so that they notice that the channel is closed."""
+        """Wake waiting consumers, so that they notice that the channel is closed."""
         self._together(
             ("DEL", self._wake), ("RPUSH", self._wake, "1"), ("PEXPIRE", self._wake, 10_000)
         )

@@ -2,10 +2,10 @@
 
 - `ALONE`: a separate connection from redis-py's pool, because the command blocks the connection or
   changes it for the next caller.
-- `STATE`: all shared connections, present and future, because the command changes the meaning of
+- `STATE`: all current and future shared connections, because the command changes the meaning of
   later calls.
 - `REPLICATED`: each connection that may have carried one of the caller's writes, because the reply
-  depends on the last write of the connection.
+  depends on the connection's last write.
 - `None`: the shared connection.
 """
 
@@ -17,7 +17,7 @@ ALONE = "alone"
 STATE = "state"
 REPLICATED = "replicated"
 
-# Kinds by command name, or by both words for a subcommand.
+# The kinds by command name, or by command and subcommand.
 KINDS = {
     **dict.fromkeys(
         (
@@ -28,15 +28,15 @@ KINDS = {
             *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE"),
             *("SUNSUBSCRIBE", "MONITOR", "SYNC", "PSYNC", "REPLCONF", "QUIT", "RESET", "HELLO"),
             *("SELECT", "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "ASKING"),
-            # Redis servers send these to each other, over separate connections.
+            # Redis servers send these commands to each other, over separate connections.
             *("RESTORE-ASKING", "PFDEBUG"),
-            # The connection's next EVAL starts a debugging session.
+            # After this command, the connection's next EVAL starts a debugging session.
             "SCRIPT DEBUG",
-            # The connection's next replies are suppressed, or push messages are added.
+            # These commands suppress replies on the connection or add push messages.
             *("CLIENT REPLY", "CLIENT TRACKING", "CLIENT CACHING"),
             # These commands report the connection's tracking state.
             *("CLIENT GETREDIR", "CLIENT TRACKINGINFO"),
-            # redis-py sends this command together with other commands when needed.
+            # Before this command, redis-py may send other commands.
             "HIMPORT",
         ),
         ALONE,
@@ -55,7 +55,7 @@ _CONTAINERS = {name.partition(" ")[0] for name in KINDS if " " in name}
 # Commands that undo the effect of another command.
 _SAME_STATE = {"READWRITE": "READONLY"}
 
-# Commands that change nothing, and can be retried even if they may have run.
+# Commands that change nothing and can therefore be retried even if they may have run.
 _READS = (
     "BITCOUNT BITFIELD_RO BITPOS DBSIZE DUMP ECHO EVAL_RO EVALSHA_RO EXISTS EXPIRETIME "
     "FCALL_RO GEODIST GEOHASH GEOPOS GEORADIUSBYMEMBER_RO GEORADIUS_RO GEOSEARCH GET GETBIT "
@@ -81,7 +81,7 @@ _REPEATABLE = READS | {
 
 
 def words_of(args: tuple[Any, ...]) -> list[str]:
-    """Return the first words of a command in capitals."""
+    """Return the first words of a command in upper case."""
     words: list[str] = []
     for part in args[:2]:
         text = bytes(part).decode("latin-1") if isinstance(part, bytes | bytearray) else str(part)
@@ -96,22 +96,22 @@ def kind_of(args: tuple[Any, ...]) -> str | None:
 
 
 def is_told_by_name(name: str) -> bool:
-    """Return whether a command's name alone determines the kind of connection."""
+    """Return whether a command's first word alone determines the kind of connection."""
     words = name.upper().split()
     return bool(words) and words[0] not in _CONTAINERS
 
 
 def state_of(args: tuple[Any, ...]) -> Any:
-    """Return a key for the state that a command sets; a later command with that key replaces it."""
+    """Return the key of the state that a command sets; later commands with it replace the state."""
     words = words_of(args)
     if words[0] != "CLIENT":
         return _SAME_STATE.get(words[0], words[0])
-    # Each value of CLIENT SETINFO has its own name.
+    # The values that CLIENT SETINFO sets have separate names.
     return tuple(words_of(args[-2:-1]) if words[1] == "SETINFO" else ()), words[1]
 
 
 def changes_nothing(args: tuple[Any, ...]) -> bool:
-    """Return whether a command only reads, so that it may run twice."""
+    """Return whether a command only reads data, so that it may run twice."""
     return _is_among(READS, args)
 
 
@@ -128,7 +128,7 @@ def _is_among(names: frozenset[str], args: tuple[Any, ...]) -> bool:
 
 
 def is_large(large: dict[Any, None], args: tuple[Any, ...]) -> bool:
-    """Return whether a command has had a large reply before."""
+    """Return whether a command had a large reply earlier."""
     try:
         return args[:2] in large
     except TypeError:
@@ -136,7 +136,7 @@ def is_large(large: dict[Any, None], args: tuple[Any, ...]) -> bool:
 
 
 def smallest(replies: list[Any]) -> Any:
-    """Return the smallest of WAIT's replies, or for WAITAOF the smallest of each number."""
+    """Return the smallest of WAIT's replies, or the minimum of each number in WAITAOF's replies."""
     if isinstance(replies[0], list):
         return [min(each) for each in zip(*replies, strict=True)]
     return min(replies)

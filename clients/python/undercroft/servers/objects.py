@@ -1,7 +1,7 @@
 """Objects on a server: copies of values, sent and fetched in pipelines.
 
-Each operation is written once for threads and asyncio. It is a generator that yields commands to be
-sent together and receives their replies, including errors.
+Each operation is implemented once for threads and asyncio. It is a generator that yields commands
+to be sent together and receives their replies, including errors.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from datetime import timedelta
 
-    # Yields commands to send together, receives their replies, and returns the operation's result.
+    # Yields commands to send together, receives the replies, and returns the operation's result.
     Steps = Generator[list[tuple[Any, ...]], list[Any], Any]
 
-# Maximum length of a string on a server, in bytes.
+# The maximum length of a string on a server, in bytes.
 _LENGTH_MAX = 512 << 20
-# Maximum number of commands sent before their replies are read.
+# The maximum number of commands sent before their replies are read.
 _TOGETHER = 1000
-# Maximum number of value bytes sent before replies are read.
+# The maximum number of value bytes sent before replies are read.
 _TOGETHER_BYTES = 8 << 20
 
 
@@ -53,13 +53,13 @@ def joined(head: bytes, buffers: tuple[Any, ...]) -> bytes:
 
 
 def check_length(length: int) -> None:
-    """Raise an error if a value is longer than a server accepts."""
+    """Raise an error if a value is longer than servers accept."""
     if length > _LENGTH_MAX:
         raise ValueError(f"expected an object of at most {_LENGTH_MAX} bytes, got {length}")
 
 
 def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool) -> Steps:
-    """Store values under keys, announcing them if asked; if one is refused, none remain."""
+    """Store values under keys and optionally announce them. If any is rejected, none remain."""
     known: list[bytes] = []
     commands: list[tuple[Any, ...]] = []
     failed: Exception | None = None
@@ -86,7 +86,7 @@ def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool)
         if commands and failed is None:
             failed = refusal((yield commands), commands)
     except Exception as error:
-        # The error of a value that cannot be stored.
+        # Remember the error of a value that cannot be stored.
         failed = error
     if failed is not None:
         if len(known) > 1:
@@ -95,7 +95,7 @@ def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool)
 
 
 def as_memory_error(error: Exception, length: int) -> Exception:
-    """Return the exception for a refused value: MemoryError if the server is full."""
+    """Return the exception for a rejected value: MemoryError if the server is full."""
     if _is_full(error):
         return MemoryError(f"the server has no room for an object of {length} bytes: {error}")
     return error
@@ -119,9 +119,9 @@ def get_steps(keys: Sequence[bytes]) -> Steps:
 def take_steps(
     ids: Sequence[bytes], keys: Sequence[bytes], kinds: bytes, refusal: Callable[..., Exception]
 ) -> Steps:
-    """Return the values of keys and delete them, atomically in groups of a thousand.
+    """Return the values of keys and delete them, in atomic batches of a thousand.
 
-    If a key is missing or is not an object of these kinds, the operation raises ``refusal``, called
+    If a key is missing or its object has another kind, the operation raises ``refusal``, called
     with the id and the first bytes. The keys are watched, so only values that were checked are
     deleted.
     """
@@ -140,8 +140,8 @@ def take_steps(
             deletions = [("GETDEL", key) for key in some]
             *queued, values = yield [("MULTI",), *deletions, ("EXEC",)]
             if any(map(_is_full, queued)):
-                # A full server refuses transactions, but also any write that could replace the
-                # checked values.
+                # Delete without a transaction: a full server rejects transactions, and also any
+                # write that could replace the checked values.
                 values = yield deletions
                 if None in values:
                     raise KeyError(ids[len(found) + values.index(None)])
@@ -188,7 +188,7 @@ def raised(replies: list[Any]) -> list[Any]:
 class Copies:
     """The operations of objects on a server, shared by threads and asyncio."""
 
-    # Attributes of the classes that use this mixin.
+    # These attributes belong to the classes that use this mixin.
     _prefix: bytes
     _expires: int
     _kinds: bytes
@@ -233,7 +233,7 @@ class Copies:
             for whole in found:
                 values.append(self._decode(whole, writable))
         except Exception as error:
-            # Attach the objects to the error, since they no longer exist on the server.
+            # Attach the objects to the error, because they no longer exist on the server.
             error.taken, error.unread = values, found[len(values) :]  # type: ignore[attr-defined]
             raise
         return values
@@ -252,7 +252,7 @@ class Copies:
 
 
 class RemoteDraft(ObjectDraft):
-    """An object that is filled in local memory, and sent when it is sealed."""
+    """An object that is filled in local memory and sent when it is sealed."""
 
     _is_sealed = False
 
@@ -273,7 +273,8 @@ class RemoteDraft(ObjectDraft):
                 "only the process that created the draft can use it; create a new one after a fork"
             )
         try:
-            # A bytearray cannot shrink while a view of it exists.
+            # pop() fails while a view of the bytearray exists, because a bytearray with views
+            # cannot shrink.
             whole.pop()
         except BufferError as error:
             raise BufferError(
@@ -283,7 +284,7 @@ class RemoteDraft(ObjectDraft):
         return memoryview(whole)
 
     def _end(self, sent: memoryview, is_stored: bool) -> None:
-        """Free the sent bytes or, if they were not stored, make them writable again."""
+        """Free the sent bytes, or make them writable again if they were not stored."""
         sent.release()
         if not is_stored:
             self._is_sealed = False
@@ -326,7 +327,7 @@ class RemoteObjects(Copies, Objects):
     """
 
     _is_embedded = False
-    # The class of clients.
+    # The client class.
     _redis: Any = Redis
 
     def _opened(self, store: Any, options: dict[str, Any]) -> Any:
@@ -360,7 +361,8 @@ class RemoteObjects(Copies, Objects):
             connection.send_packed_command(connection.pack_commands(commands))
             return [self._next(connection) for _ in commands]
         except BaseException:
-            # Close the connection, so that the next operation does not find unread replies.
+            # Close the connection, so that the next operation does not read this operation's
+            # replies.
             connection.disconnect()
             raise
 
@@ -380,25 +382,25 @@ class RemoteObjects(Copies, Objects):
     def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Send several values in pipelines; if one value cannot be stored, none remain."""
+        """Send several values in pipelines. If any value cannot be stored, none remain."""
         ids: list[bytes] = self._run(self.put_all(values, ttl))
         return ids
 
     def get(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return a copy of the value with an id."""
+        """Return a copy of the value with the given id."""
         return self._run(self.get_all([id], writable))[0]
 
     def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return copies of the values with several ids, fetched in pipelines."""
+        """Return copies of the values with the given ids, fetched in pipelines."""
         found: list[Any] = self._run(self.get_all(ids, writable))
         return found
 
     def take(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return the value with an id and delete it."""
+        """Return the value with the given id and delete it."""
         return self._run(self.take_all([id], writable))[0]
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids and delete them, a thousand at a time atomically."""
+        """Return the values with the given ids and delete them, in atomic batches of a thousand."""
         found: list[Any] = self._run(self.take_all(ids, writable))
         return found
 
@@ -425,7 +427,8 @@ class RemoteObjects(Copies, Objects):
             command, *names = waiting.subscribing()
             subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
             subscribe(*names)
-            # Subscriptions are confirmed before the next check, so later objects are announced.
+            # Wait until the subscriptions are confirmed, so that the messages of later objects
+            # arrive.
             for _ in names:
                 messages.parse_response()
             look()
@@ -443,14 +446,14 @@ class RemoteObjects(Copies, Objects):
         return found
 
     def contains(self, id: bytes) -> bool:
-        """Return whether an object with an id exists."""
+        """Return whether an object with the given id exists."""
         return bool(self._run(exists_steps([self._key(id)])))
 
     __contains__ = contains
 
 
 def check_client(client: Any) -> None:
-    """Raise an error for a client without direct connections to one server."""
+    """Raise an error if a client does not connect directly to one server."""
     if not hasattr(client, "connection_pool"):
         raise TypeError(
             "expected a client of a server, or its URL (redis://, rediss://, unix://, "

@@ -1,7 +1,8 @@
 """redis-py's PubSub for a server, which reads and converts messages in one native step.
 
-A forked child has a copy of the object, but the subscription belongs to its parent: otherwise both
-would read from one connection. The copy therefore raises an error until the child subscribes again.
+A forked child has a copy of the object, but the subscription belongs to its parent, because both
+would otherwise read from one connection. The copy therefore raises an error until the child
+subscribes again.
 """
 
 from __future__ import annotations
@@ -31,24 +32,24 @@ INHERITED = (
 
 _SUBSCRIBING = ("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE")
 
-# Number of forks between the first process and this one.
+# The number of forks between the program's first process and this process.
 _forks = 0
-# Connections of the parent's event loop, kept so that they are not closed here: closing one removes
-# it from the poller, which the parent shares.
+# Connections of the parent's event loop, referenced here so that this child does not close them.
+# Closing a connection removes it from the poller that parent and child share.
 _parents: list[Any] = []
 
 
 class _Inherited:
     """A mixin that detects in a forked child that a subscription belongs to the parent."""
 
-    # Attributes of redis-py's classes.
+    # These attributes belong to redis-py's classes.
     connection: Any
     channels: Any
     patterns: Any
     shard_channels: Any
 
-    # The value of `_forks` when the object subscribed, and whether the subscription was left to the
-    # parent.
+    # The value of `_forks` when the object subscribed, and whether this process has dropped the
+    # parent's subscription.
     _born = 0
     _is_left = False
 
@@ -65,12 +66,12 @@ class _Inherited:
             raise ConnectionError(INHERITED)
 
     def _leave(self) -> None:
-        """Drop the connection, which the parent keeps using, and the list of subscriptions."""
+        """Drop the connection, which the parent still uses, and the list of subscriptions."""
         self.connection = None
         self.channels, self.patterns, self.shard_channels = {}, {}, {}
 
     def _begin(self, name: Any) -> None:
-        """Check before a command; a new subscription after an error belongs to this process."""
+        """Check before a command. A new subscription after an error belongs to this process."""
         if self._is_left and not self._is_inherited and name in _SUBSCRIBING:
             self._is_left = False
         self._check()
@@ -79,11 +80,11 @@ class _Inherited:
 
 
 class PubSub(_Inherited, redis.client.PubSub):
-    """redis-py's subscriber to messages."""
+    """redis-py's subscriber to messages, with a native reader."""
 
     @classmethod
     def adopt(cls, made: Any) -> Any:
-        """Convert an unused subscriber of redis-py to this class."""
+        """Convert an unused redis-py subscriber to this class."""
         if type(made) is redis.client.PubSub:
             made.__class__ = cls
         return made
@@ -91,10 +92,10 @@ class PubSub(_Inherited, redis.client.PubSub):
     def _leave(self) -> None:
         connection = self.connection
         super()._leave()
-        # The parent's threads may have held the locks.
+        # Replace the locks, which the parent's threads may have held.
         self._lock = threading.RLock()
         self.subscribed_event = threading.Event()
-        # Disconnecting closes only this process's descriptor.
+        # Disconnect, which closes only this process's descriptor.
         with suppress(OSError):
             connection.disconnect()
 
@@ -111,7 +112,7 @@ class PubSub(_Inherited, redis.client.PubSub):
         return super().execute_command(*args)  # type: ignore[no-untyped-call]
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return the next response; without ``block`` wait up to ``timeout`` seconds."""
+        """Return the next response, waiting up to ``timeout`` seconds without ``block``."""
         self._check()
         return super().parse_response(block, timeout)  # type: ignore[no-untyped-call]
 
@@ -157,7 +158,7 @@ class PubSub(_Inherited, redis.client.PubSub):
                 yield message
 
     def _given(self, message: dict[str, Any]) -> Any:
-        """Return a message, or pass it to the handler of its subscription."""
+        """Return a message, or pass it to its subscription's handler."""
         kind = message["type"]
         if kind == "message":
             handler = self.channels.get(message["channel"])
@@ -186,11 +187,11 @@ class PubSub(_Inherited, redis.client.PubSub):
 
 
 class AsyncPubSub(_Inherited, redis.asyncio.client.PubSub):
-    """redis-py's subscriber to messages for asyncio."""
+    """redis-py's subscriber to messages for asyncio, which is safe to use after a fork."""
 
     @classmethod
     def adopt(cls, made: Any) -> Any:
-        """Convert an unused subscriber of redis-py to this class."""
+        """Convert an unused redis-py subscriber to this class."""
         if type(made) is redis.asyncio.client.PubSub:
             made.__class__ = cls
         return made
@@ -206,7 +207,7 @@ class AsyncPubSub(_Inherited, redis.asyncio.client.PubSub):
         return await run(*args)
 
     async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return the next response; without ``block`` wait up to ``timeout`` seconds."""
+        """Return the next response, waiting up to ``timeout`` seconds without ``block``."""
         self._check()
         run: Any = super().parse_response
         return await run(block, timeout)

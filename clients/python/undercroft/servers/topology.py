@@ -1,6 +1,6 @@
 """Clients of a Redis Cluster, and of the master that Sentinels name.
 
-redis-py selects the node; the connections to nodes belong to this package.
+redis-py selects the node. The connections to nodes are classes of this package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PORT_OF_SENTINELS = 26379
 
 
 class RedisCluster(redis.RedisCluster):
-    """redis-py's client of a Redis or Valkey Cluster."""
+    """redis-py's client of a Redis Cluster or Valkey Cluster."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create a client with redis-py's arguments."""
@@ -34,7 +34,7 @@ class RedisCluster(redis.RedisCluster):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the cluster that contains the node at a URL.
+        """Return a client of the cluster that includes the node at a URL.
 
         ``redis+cluster://`` and ``rediss+cluster://`` correspond to redis-py's ``redis://`` and
         ``rediss://``.
@@ -50,7 +50,7 @@ class RedisCluster(redis.RedisCluster):
 
 
 def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return a cluster's arguments with a URL, from which redis-py picks a connection class."""
+    """Return a cluster's arguments with a URL from which redis-py picks a connection class."""
     url = kwargs.get("url")
     if url is None:
         nodes = kwargs.get("startup_nodes") or ()
@@ -70,40 +70,40 @@ def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
 class _Managed(_Plugged):
     """The common base class of connections to the node that Sentinels name."""
 
-    # An attribute of redis-py's connections.
+    # This attribute belongs to redis-py's connections.
     connection_pool: Any
 
     def _checked(self, replies: list[Any]) -> list[Any]:
         demoted = any(isinstance(reply, ReadOnlyError) for reply in replies)
         if demoted and self.connection_pool.is_master:
-            # Raise ConnectionError, as redis-py does for a single reply, so that the next attempt
-            # asks the Sentinels again.
+            # Raise ConnectionError, as redis-py does for a single reply. The next attempt then asks
+            # the Sentinels again.
             raise ConnectionError(DEMOTED)
         return replies
 
 
 class SentinelManagedConnection(_Managed, redis.sentinel.SentinelManagedConnection):
-    """A connection to the node that Sentinels name."""
+    """A TCP connection to the node that Sentinels name."""
 
 
 class SentinelManagedSSLConnection(_Managed, redis.sentinel.SentinelManagedSSLConnection):
-    """A connection with TLS to the node that Sentinels name."""
+    """A TLS connection to the node that Sentinels name."""
 
 
 class Sentinel(redis.sentinel.Sentinel):
-    """redis-py's Sentinels, whose clients of a service belong to this package."""
+    """redis-py's Sentinels, whose service clients are classes of this package."""
 
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of a service's master."""
+        """Return a client of the master of a service."""
         found: Any = super().master_for
         return found(service_name, redis_class, *more, **self._plugged(kwargs))
 
     def slave_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of a service's replicas."""
+        """Return a client of the replicas of a service."""
         found: Any = super().slave_for
         return found(service_name, redis_class, *more, **self._plugged(kwargs))
 
@@ -115,20 +115,20 @@ class Sentinel(redis.sentinel.Sentinel):
 
 
 class Sentinels(NamedTuple):
-    """The parts of the URL of a service managed by Sentinels."""
+    """The parsed URL of a service that Sentinels manage."""
 
     hosts: list[tuple[str, int]]
     service: str
-    # Settings of the connections to the service, by redis-py's names.
+    # The settings of the connections to the service, by redis-py's names.
     settings: dict[str, Any]
     tls: bool
 
     @classmethod
     def of(cls, url: str, parse: Any) -> Sentinels:
-        """Parse a URL, using redis-py's function for the URLs of servers.
+        """Parse a URL with redis-py's function for the URLs of servers.
 
         The URL is ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``,
-        followed by redis-py's options. The user and password are the master's.
+        followed by redis-py's options. The user and password apply to the master.
         """
         scheme, _, rest = url.partition("://")
         place, question, query = rest.partition("?")
@@ -157,7 +157,7 @@ def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
 
 
 def from_url(url: str, **options: Any) -> Any:
-    """Return a client of the cluster, or of the Sentinels' master, at a URL."""
+    """Return a client of the cluster, or of the Sentinels' master, that a URL names."""
     if url.partition("://")[0] in CLUSTER:
         return RedisCluster.from_url(url, **options)
     return from_sentinel_url(url, **options)

@@ -1,5 +1,5 @@
-// Asynq: a server runs tasks from queues, delayed, retried and grouped, and an inspector lists
-// them.
+// Asynq: a server runs immediate, delayed, retried and grouped tasks from queues, and an inspector
+// lists them.
 package main
 
 import (
@@ -31,7 +31,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// eventually polls until a condition holds, where no event announces it.
+// eventually polls until a condition holds, because no event announces the condition.
 func eventually(words string, holds func() bool) {
 	for end := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
 		check(time.Now().Before(end), "not in time: %s", words)
@@ -67,7 +67,7 @@ func tick(context.Context, *asynq.Task) error {
 	return nil
 }
 
-// together merges the numbers of a group into one task.
+// together merges the numbers of a group's tasks into one task.
 func together(_ string, tasks []*asynq.Task) *asynq.Task {
 	var all []int
 	for _, task := range tasks {
@@ -141,7 +141,7 @@ func main() {
 		must(client.Enqueue(task(number), asynq.Group("numbers")))
 	}
 	check(result("default", later.ID) == "42", "a wrong sum of the later task")
-	// Asynq schedules in whole seconds.
+	// Compare full seconds, because Asynq schedules in full seconds.
 	check(time.Now().Unix() > begun.Unix(), "the later task ran early")
 	check(result("default", "group") == "3", "a wrong sum of the group")
 

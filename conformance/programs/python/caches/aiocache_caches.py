@@ -1,4 +1,4 @@
-"""aiocache: values, batches, its lock against cache stampedes, its check-and-set."""
+"""aiocache: values, batches, the lock against cache stampedes, and check-and-set."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from place import URL, refused
 
 
 def cache(namespace: str) -> RedisCache:
-    """Return a cache with a prepared pool: aiocache gives its own pool a host and a port."""
+    """Return a cache with a prepared pool, because aiocache's own pool supports no store URL."""
     pool = redis.asyncio.ConnectionPool.from_url(URL)
     return RedisCache(
         serializer=JsonSerializer(), namespace=namespace, connection_pool_class=lambda **_: pool

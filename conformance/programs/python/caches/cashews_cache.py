@@ -25,7 +25,7 @@ async def dear(number: int) -> int:
 
 @cache.rate_limit(limit=3, period="1m", key="limited")
 async def limited() -> bool:
-    """Run at most three times a minute, then be refused."""
+    """Run at most three times a minute; further calls are rejected."""
     return True
 
 
@@ -36,7 +36,7 @@ async def sliced() -> bool:
 
 
 async def granted(function: Callable[[], Awaitable[bool]]) -> int:
-    """Return how many of five calls were admitted."""
+    """Return the number of admitted calls among five."""
     count = 0
     for _ in range(5):
         with suppress(RateLimitError):

@@ -37,7 +37,7 @@ def values() -> None:
 
 
 def expiry() -> None:
-    """Check that a value expires, and that a touched value stays."""
+    """Check that a value expires, and that touching a value extends its expiry."""
     cache.set_many({"short": 1, "touched": 1}, timeout=1)
     assert cache.touch("touched", 60)
     eventually(lambda: cache.get("short") is None)

@@ -1,4 +1,4 @@
-"""dogpile.cache: when many threads miss a value, one computes it, under a lock in Redis."""
+"""dogpile.cache: if many threads miss a value, one computes it under a lock in Redis."""
 
 import time
 
@@ -15,7 +15,7 @@ computed = []
 
 @region.cache_on_arguments()
 def dear(number: int) -> int:
-    """Compute slowly, so that other threads arrive meanwhile."""
+    """Compute slowly, so that other threads request the value in the meantime."""
     computed.append(number)
     time.sleep(0.2)
     return number * 2

@@ -14,7 +14,7 @@ calls: list[str] = []
 @application.get("/page")
 @cache.cached(timeout=60, query_string=True)
 def page() -> str:
-    """Render a page that is expensive to make."""
+    """Render a page that is expensive to compute."""
     calls.append("page")
     return f"page {flask.request.args.get('n')} {len(calls)}"
 

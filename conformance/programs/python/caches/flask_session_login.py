@@ -1,4 +1,4 @@
-"""Flask-Session: the server remembers a login until the logout."""
+"""Flask-Session: the server remembers a login until the user logs out."""
 
 import flask
 import flask_session
@@ -12,7 +12,7 @@ flask_session.Session(application)
 
 @application.post("/login/<name>")
 def login(name: str) -> str:
-    """Remember a name in the session."""
+    """Store a name in the session."""
     flask.session["name"] = name
     return "in"
 

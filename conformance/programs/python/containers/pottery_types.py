@@ -1,4 +1,4 @@
-"""pottery: dictionaries, sets, lists, queues, counters, filters, ids and locks like Python's."""
+"""pottery: dictionaries, sets, lists, queues, counters, filters, ids and locks as in Python."""
 
 from place import client, eventually, in_threads
 from pottery import (

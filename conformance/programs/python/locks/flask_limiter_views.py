@@ -7,7 +7,7 @@ from place import client
 
 
 def site() -> flask.testing.FlaskClient:
-    """Return a client of a new application, one per process of a site."""
+    """Return a client of a new application, which stands for one process of a site."""
     application = flask.Flask("application")
     limiter = Limiter(
         lambda: flask.request.headers.get("User", "nobody"),
@@ -45,5 +45,5 @@ assert codes("/cheap", "ann", 5) == [200] * 5
 answer = sites[0].get("/cheap", headers={"User": "ann"})
 assert answer.headers["X-RateLimit-Limit"] == "100"
 assert int(answer.headers["X-RateLimit-Remaining"]) == 94
-# The counts are in the store rather than in the applications.
+# The counters are in the store rather than in the applications.
 assert [key for key in client().scan_iter("LIMITS*") if b"ann" in key]

@@ -21,7 +21,7 @@ FEW = RateLimitItemPerSecond(2, 1)
 
 
 def granted(hit: Callable[[], bool]) -> int:
-    """Return how many of forty attempts by four threads were admitted."""
+    """Return the number of admitted attempts among forty by four threads."""
     successes: list[bool] = []
     in_threads(4, lambda: successes.extend([hit() for _ in range(10)]))
     assert len(successes) == 40
@@ -29,7 +29,7 @@ def granted(hit: Callable[[], bool]) -> int:
 
 
 def kept(limiter: RateLimiter, name: str) -> None:
-    """Check that a limit applies to all threads, and ends with its window."""
+    """Check that a limit applies to all threads and ends with its window."""
     assert granted(lambda: limiter.hit(MANY, name, "many")) == 20
     assert not limiter.test(MANY, name, "many")
     assert limiter.get_window_stats(MANY, name, "many").remaining == 0

@@ -1,4 +1,4 @@
-"""python-redis-lock: threads and processes contend, wait by BLPOP, and locks renew themselves."""
+"""python-redis-lock: threads and processes contend, wait with BLPOP, and renew their locks."""
 
 import logging
 import time
@@ -26,7 +26,7 @@ if __name__ == "__main__":
     assert held.acquire(blocking=False)
     other = redis_lock.Lock(redis, "held", expire=2)
     begun = time.monotonic()
-    # The lock is held for longer than it would last without renewal.
+    # The lock is held for longer than its expiry time without renewal.
     while time.monotonic() < begun + 3.5:
         assert held.locked()
         time.sleep(0.05)

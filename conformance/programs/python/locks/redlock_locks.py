@@ -25,7 +25,7 @@ assert 0 < short.validity < 200
 assert not locks.lock("short", 200)
 eventually(lambda: not redis.exists("short"))
 other = locks.lock("short", 60_000)
-# Releasing an expired lock does not take it from its next owner.
+# Releasing an expired lock does not release it for its next owner.
 locks.unlock(short)
 assert redis.get("short") == other.key
 locks.unlock(other)

@@ -1,4 +1,4 @@
-"""arq: a worker runs jobs, delays and retries them, aborts one, and keeps results."""
+"""arq: a worker runs jobs, delays and retries them, aborts one, and stores results."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ async def add(_: object, one: int, two: int) -> int:
 
 
 async def fail_once(context: dict[str, int]) -> int:
-    """Request a retry the first time."""
+    """Request a retry at the first attempt."""
     if context["job_try"] < 2:
         raise Retry(defer=0.05)
     return context["job_try"]
@@ -39,8 +39,8 @@ async def tick(context: dict[str, ArqRedis]) -> None:
 
 
 async def main() -> None:
-    """Queue jobs and work on them."""
-    # arq's own settings name a host only; a pool contains the whole address.
+    """Queue jobs and run them."""
+    # Pass a pool, because arq's own settings support no store URL.
     redis = ArqRedis(connection_pool=asynchronous().connection_pool)
     worker = Worker(
         [add, fail_once, fail, endless],

@@ -1,4 +1,4 @@
-"""Celery: a worker runs tasks, chains, groups and chords, retries, delays, and is controlled."""
+"""Celery: a worker runs tasks, chains, groups and chords with retries, delays and control."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ def total(numbers: list[int]) -> int:
 
 @application.task(bind=True, max_retries=3)
 def fail_twice(self: Any) -> int:
-    """Fail until the third time."""
+    """Fail until the third attempt."""
     if self.request.retries < 2:
         raise self.retry(countdown=0)
     return self.request.retries
@@ -74,7 +74,7 @@ def main() -> None:
         assert later.get(timeout=20) == 42
         assert time.time() - begun >= 1
         eventually(lambda: revoked.state == "REVOKED")
-        # All tasks are acknowledged, the revoked one once it is due.
+        # All tasks are acknowledged; the revoked task is acknowledged when it is due.
         eventually(lambda: not client().hlen("unacked"))
         early[0].forget()
         assert client().ttl(f"celery-task-meta-{later.id}") > 0

@@ -1,4 +1,4 @@
-"""channels_redis: both layers send to channels and groups, across processes of a site."""
+"""channels_redis: both layers send to channels and groups across a site's processes."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from place import URL, asynchronous, refused
 
 
 async def talk(here: Any, there: Any) -> None:
-    """Send from one layer to the other, as between two processes."""
+    """Send from one layer to the other, as two processes do."""
     ann, bob, eve = [await there.new_channel() for _ in range(3)]
     for channel in (ann, bob):
         await there.group_add("room", channel)
@@ -23,7 +23,7 @@ async def talk(here: Any, there: Any) -> None:
             assert message == {"type": "said", "number": number}
     assert (await asyncio.wait_for(there.receive(eve), 20))["text"] == "psst"
 
-    # A waiting channel receives the message; one that left the group receives nothing.
+    # The waiting channel receives the message. The channel that left the group does not.
     waiting = asyncio.create_task(there.receive(ann))
     await there.group_discard("room", bob)
     await here.group_send("room", {"type": "said", "number": 10})
@@ -33,7 +33,7 @@ async def talk(here: Any, there: Any) -> None:
 
 
 async def core() -> None:
-    """Test the layer that keeps messages in lists."""
+    """Test the layer that stores messages in lists."""
     layers = [RedisChannelLayer(hosts=[URL], capacity=20, expiry=30) for _ in range(2)]
     await talk(*layers)
     for number in range(20):

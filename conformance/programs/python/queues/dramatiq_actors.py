@@ -29,7 +29,7 @@ def add(one: int, two: int) -> int:
 
 @dramatiq.actor(max_retries=3, min_backoff=10, max_backoff=20)
 def fail_twice() -> str:
-    """Fail until the third time."""
+    """Fail until the third attempt."""
     if redis.incr("attempts") < 3:
         raise ValueError("again")
     return "third"
@@ -43,7 +43,7 @@ def fail() -> None:
 
 @dramatiq.actor(queue_name="limited")
 def limited() -> bool:
-    """Return whether this message may run while others do."""
+    """Return whether this message may run while other messages run."""
     with ConcurrentRateLimiter(limits, "two", limit=2).acquire(raise_on_failure=False) as mine:
         if mine:
             time.sleep(0.3)
@@ -81,5 +81,5 @@ barrier = Barrier(limits, "barrier", ttl=30_000)
 assert barrier.create(parties=2)
 assert not barrier.wait(block=False)
 assert barrier.wait(block=False)
-# The failed message is kept in the dead letter queue.
+# The dead letter queue contains the failed message.
 assert redis.zcard("dramatiq:default.XQ") == 1

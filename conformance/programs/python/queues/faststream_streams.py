@@ -1,9 +1,9 @@
-"""FastStream: handlers of streams with a group, lists, channels and patterns, and replies."""
+"""FastStream: handlers of streams with a group, of lists, channels and patterns, and replies."""
 
 import asyncio
 import logging
 
-# FastStream imports redis-py's URL parser, so the scheme must be registered before.
+# FastStream imports redis-py's URL parser, so the scheme must be registered first.
 from place import URL, client  # isort: split
 
 from faststream.redis import ListSub, PubSub, RedisBroker, StreamSub
@@ -15,20 +15,20 @@ got: dict[str, list[object]] = {name: [] for name in ("stream", "batch", "list",
 @broker.subscriber(stream=StreamSub("stream", group="group", consumer="one"))
 @broker.publisher("out")
 async def from_stream(number: int) -> int:
-    """Take entries of a stream as a consumer of a group, and publish the results."""
+    """Process stream entries as a consumer of a group, and publish the results."""
     got["stream"].append(number)
     return number * 2
 
 
 @broker.subscriber(list=ListSub("batch", batch=True, max_records=5))
 async def in_batches(numbers: list[int]) -> None:
-    """Take items of a list in batches."""
+    """Process list items in batches."""
     got["batch"].extend(numbers)
 
 
 @broker.subscriber(list="list")
 async def from_list(text: str) -> str:
-    """Take items of a list one by one, and reply."""
+    """Process list items one by one, and reply."""
     got["list"].append(text)
     return text.upper()
 
@@ -41,7 +41,7 @@ async def news(text: str) -> None:
 
 @broker.subscriber("out")
 async def out(number: int) -> None:
-    """Receive what the stream handler publishes."""
+    """Receive the messages that the stream handler publishes."""
     got["out"].append(number)
 
 

@@ -26,7 +26,7 @@ def note(name: str) -> None:
 
 @huey.task(retries=2, retry_delay=0)
 def fail_twice() -> str:
-    """Fail until the third time."""
+    """Fail until the third attempt."""
     if client().incr("attempts") < 3:
         raise ValueError("again")
     return "third"
@@ -41,14 +41,14 @@ def fail() -> None:
 @huey.task()
 @huey.lock_task("alone")
 def alone() -> float:
-    """Run under a lock, one at a time."""
+    """Run under a lock that admits one task at a time."""
     time.sleep(0.3)
     return time.time()
 
 
 @huey.periodic_task(crontab(minute="*"))
 def every_minute() -> None:
-    """Run every minute, the first time at once."""
+    """Run every minute, starting immediately."""
     client().incr("minutes")
 
 
@@ -74,7 +74,7 @@ attempts = fail_twice()
 
 
 def third() -> str | None:
-    """Return the result, which is the previous attempt's error until the last attempt."""
+    """Return the result, which until the last attempt is the previous attempt's error."""
     try:
         return attempts.get()
     except TaskException:

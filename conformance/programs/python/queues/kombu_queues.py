@@ -19,7 +19,7 @@ short = Queue("short", direct, routing_key="short", expires=10)
 
 
 def drain(connection: Connection, queues: list[Queue], number: int) -> list[Any]:
-    """Take `number` messages from queues, acknowledge them, and return them."""
+    """Receive `number` messages from queues, acknowledge them, and return them."""
     found: list[Any] = []
 
     def take(body: Any, message: Any) -> None:
@@ -54,7 +54,7 @@ with Connection(URL) as connection:
     assert sorted(found) == [0, 1, 2]
     assert found[0] != found[-1]
 
-    # Messages that were taken but not acknowledged go back.
+    # Messages that were received but not acknowledged return to the queue.
     producer.publish("again", exchange=direct, routing_key="one")
     with connection.SimpleQueue(one) as queue:
         message = queue.get(timeout=20)
@@ -64,7 +64,7 @@ with Connection(URL) as connection:
         assert message.payload == "again"
         message.ack()
 
-    # Each listener has its own channel, as two programs do.
+    # Each listener uses a separate channel, as two programs do.
     heard: list[Any] = []
     with ExitStack() as listening:
         for ear in ears:

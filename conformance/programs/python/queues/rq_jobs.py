@@ -1,4 +1,4 @@
-"""RQ: forking workers run jobs, keep results, retry, schedule, and resolve dependencies."""
+"""RQ: forking workers run jobs, store results, retry, schedule, and resolve dependencies."""
 
 import logging
 import multiprocessing
@@ -31,7 +31,7 @@ def current() -> str:
 
 
 def fail_once() -> str:
-    """Fail the first time."""
+    """Fail at the first attempt."""
     if client().incr("attempts") == 1:
         raise ValueError("the first time")
     return "the second time"
@@ -56,7 +56,7 @@ def work() -> None:
 
 
 def schedule() -> None:
-    """Work until stopped, with a scheduler."""
+    """Process the queues until stopped, with a scheduler."""
     redis = client()
     worker = Worker([Queue("later", connection=redis)], connection=redis)
     worker.work(with_scheduler=True)
@@ -87,7 +87,7 @@ if __name__ == "__main__":
     worker.start()
     result = eventually(lambda: timed.latest_result())
     assert result.return_value == 42
-    # RQ schedules in whole seconds.
+    # Compare full seconds, because RQ schedules in full seconds.
     assert int(time.time()) > int(begun)
     eventually(lambda: int(redis.get("runs") or 0) == 3)
     worker.terminate()

@@ -20,7 +20,7 @@ async def add(_: object, *, one: int, two: int) -> int:
 
 
 async def fail_once(context: dict[str, object]) -> int:
-    """Fail the first time."""
+    """Fail at the first attempt."""
     attempts = context["job"].attempts
     if attempts < 2:
         raise ValueError("the first time")
@@ -38,7 +38,7 @@ async def tick(_: object) -> None:
 
 
 async def main() -> None:
-    """Queue jobs and work on them."""
+    """Queue jobs and run them."""
     queue = RedisQueue(asynchronous())
     await queue.connect()
     worker = Worker(
@@ -48,7 +48,7 @@ async def main() -> None:
         timers={"schedule": 1},
     )
     working = asyncio.create_task(worker.start())
-    # Wait for saq's first sweep, which could mistake a job handed out just before for a lost one.
+    # Wait for saq's first sweep, which can mistake a job that was just assigned for a lost job.
     while not await queue.redis.exists(queue.namespace("sweep")):
         await asyncio.sleep(0.01)
     assert await queue.apply("add", one=1, two=2, timeout=20) == 3

@@ -19,7 +19,7 @@ logging.disable(logging.CRITICAL)
 
 
 async def work(broker: AsyncBroker) -> None:
-    """Run tasks in a broker's receiver; one of them fails."""
+    """Run tasks in a broker's receiver. One of the tasks fails."""
     broker.with_result_backend(RedisAsyncResultBackend(URL, result_ex_time=60))
 
     @broker.task(task_name="add")
@@ -35,7 +35,7 @@ async def work(broker: AsyncBroker) -> None:
     await broker.startup()
     receiving = asyncio.create_task(run_receiver_task(broker))
     if isinstance(broker, PubSubBroker):
-        # Messages published before the receiver subscribes are lost.
+        # Wait for the subscription, because earlier messages are lost.
         redis = asynchronous()
         while not (await redis.pubsub_numsub(broker.queue_name))[0][1]:
             await asyncio.sleep(0.01)

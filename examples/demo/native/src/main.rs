@@ -1,9 +1,9 @@
 //! The Rust process of the demo maps the store that Python workers write, and reads their results
-//! while they write them.
+//! while they write.
 //!
 //! Each worker writes the results of a block of names with one MSET, marked with the number of its
-//! turn. All results of a block must therefore show the same number at any time: two numbers would
-//! be a torn write.
+//! turn. All results of a block must therefore have the same turn number at any time. Two different
+//! numbers reveal a torn write.
 
 use std::error::Error;
 use std::os::unix::process::parent_id;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The keys of one block, ready for lookup.
+/// The keys of one block's names and results.
 struct Block {
     names: Vec<Vec<u8>>,
     results: Vec<Vec<u8>>,
@@ -90,7 +90,7 @@ fn longest_name(store: &Store, blocks: &[Block]) -> Result<String, Box<dyn Error
     Ok(String::from_utf8(longest)?)
 }
 
-/// Returns the number of the turn in which a result was written: the part before the space.
+/// Returns the number of the turn in which a result was written, which precedes the space.
 fn turn_of(result: &[u8]) -> &[u8] {
     result.split(|&byte| byte == b' ').next().unwrap_or(result)
 }

@@ -20,35 +20,36 @@ Request = tuple[Any, tuple[Any, ...], dict[str, Any]]
 class Call(asyncio.Future[Any]):
     """The result of a command that was sent when its method was called.
 
-    Since it is a future, neither ``await`` nor ``asyncio.gather`` needs a task for it. It also has
-    a coroutine's methods, for ``asyncio.create_task`` and similar functions, which accept only
+    Since a call is a future, neither ``await`` nor ``asyncio.gather`` needs a task for it. It also
+    has a coroutine's methods, because ``asyncio.create_task`` and similar functions accept only
     coroutines.
 
-    A plain future schedules its callbacks for the loop's next turn. This class keeps the first
-    callback separate, so that the link can call it as soon as the reply arrives.
+    A plain future schedules its callbacks for the loop's next turn. This class stores the first
+    callback separately, so that the link can call it as soon as the reply arrives.
     """
 
     __slots__ = ("_steps", "args", "decode", "request", "waiter")
 
-    # The command of a call without a request, or the commands of a batch, and whether the reply to
-    # a single command may be decoded.
+    # The command, or the commands of a batch, for calls without a request. `decode` is whether the
+    # reply to a single command may be decoded.
     args: Any
     decode: bool
     # The call's request, or None if the reply itself is the result.
     request: Request | None
-    # The separate first callback and its context. None before a callback is added; False once
-    # callbacks are no longer kept separate.
+    # The separately stored first callback and its context. None before a callback is added, and
+    # False when callbacks are no longer stored separately.
     waiter: tuple[Callable[[Any], object], Context] | bool | None
     _steps: Generator[Any, None, Any]
 
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
-        """Register a function to call when there is a result."""
+        """Register a function that is called when the result is set."""
         if self.waiter is None:
             self.waiter = (fn, copy_context() if context is None else context)
         else:
-            # With several callbacks the loop calls all of them; only a single one is kept separate.
+            # Several callbacks are all left to the loop; only a single callback is stored
+            # separately.
             self.join()
             super().add_done_callback(fn, context=context)
 
@@ -58,13 +59,13 @@ class Call(asyncio.Future[Any]):
         return super().remove_done_callback(fn)
 
     def join(self) -> None:
-        """Hand the separate callback to the loop, like any other callback."""
+        """Hand the separately stored callback to the loop, like any other callback."""
         waiter, self.waiter = self.waiter, False
         if type(waiter) is tuple:
             super().add_done_callback(waiter[0], context=waiter[1])
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Cancel the call; its reply will be discarded."""
+        """Cancel the call. Its reply is discarded when it arrives."""
         self.join()
         return super().cancel(msg)
 
@@ -112,12 +113,12 @@ Coroutine.register(Call)
 
 
 class Batch:
-    """Consecutive commands whose replies are the result of one call."""
+    """Consecutive commands whose replies together are the result of one call."""
 
     __slots__ = ("call", "missing", "replies")
 
     def __init__(self, call: Call, missing: int) -> None:
-        """Collect ``missing`` replies for a call."""
+        """Create a batch that collects ``missing`` replies for a call."""
         self.call = call
         self.missing = missing
         self.replies: list[Any] = []

@@ -1,7 +1,8 @@
-"""The queue of one connection: encodes commands, and passes replies to calls in order.
+"""The queue of one connection, which encodes commands and passes replies to calls in order.
 
-The native module, if available, does each step in one call. Its class has the same methods
-(``clients/python/src/wire/line.rs``) and sets ordinary replies as results of calls by itself.
+If the native module is available, each step is one call to it. The native class in
+``clients/python/src/wire/line.rs`` has the same methods, and sets ordinary replies as results of
+calls without calling Python.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 
 class Line:
-    """Commands waiting to be written, and calls waiting for their replies in order."""
+    """A connection's queues of unsent commands and of calls that wait for replies."""
 
     def __init__(self, packer: Packer, reader: Reader) -> None:
         """Create an empty queue."""
@@ -32,12 +33,12 @@ class Line:
         self._reader = reader
         self._gathered: list[bytes] = []
         self._calls: deque[tuple[Call | Batch, bool]] = deque()
-        # Whether the first call's reply has been returned to the reader or is being read.
+        # Whether the first call's reply was already returned by `answer`, or is being read.
         self._is_taken = False
-        # The error from decoding the first call's reply.
+        # The error raised while decoding the first call's reply.
         self._undecodable: UnicodeDecodeError | None = None
         self._is_closed = False
-        # A duplicate of the peer's socket, which closing the transport leaves open.
+        # A duplicate of the transport's socket, which stays open when the transport closes.
         self._socket: socket.socket | None = None
 
     def __len__(self) -> int:
@@ -47,18 +48,18 @@ class Line:
     def put(
         self, call: Call, args: tuple[Any, ...], decode: bool = True, _callbacks: Any = None
     ) -> None:
-        """Queue a command for the next write, and its call for the reply."""
+        """Queue a command for the next write, and the call that receives its reply."""
         self._put(self._packer.pack(*args), (call, decode))
 
     def put_many(self, batch: Batch, commands: list[tuple[Any, ...]]) -> None:
-        """Queue several commands and their batch; after an error none are queued."""
+        """Queue several commands and their batch. After an error, no command is queued."""
         self._put(self._packer.pack_many(commands), (batch, True))
 
     def _put(self, pieces: list[bytes], waits: tuple[Call | Batch, bool]) -> None:
         """Queue encoded commands together with their call or batch.
 
-        The interpreter handles no signal and collects no garbage between these two steps, so no
-        other command can come between them.
+        The interpreter handles no signals and collects no garbage between these two steps, so no
+        other command can be queued between them.
         """
         gathered, calls = self._gathered, self._calls
         if self._is_closed:
@@ -67,7 +68,7 @@ class Line:
         calls.append(waits)
 
     def attach(self, descriptor: int) -> None:
-        """Make ``send`` use the socket with an open descriptor."""
+        """Attach the socket with the given descriptor, which `send` then uses."""
         if self._is_closed:
             raise ConnectionError(CLOSED)
         self._socket = socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,17 +76,17 @@ class Line:
     def send(self) -> bytes:
         """Send the queued commands, and return the bytes that the socket did not accept.
 
-        Without an attached socket it returns all of them.
+        Without an attached socket, it returns all queued bytes.
         """
         leaving, sent = self.gathered(), 0
         if leaving and self._socket is not None:
-            # Sending the remaining bytes reports the error again.
+            # Ignore the error, because sending the remaining bytes raises it again.
             with contextlib.suppress(OSError):
                 sent = self._socket.send(leaving, _NOW)
         return leaving[sent:]
 
     def gathered(self) -> bytes:
-        """Return the queued commands' bytes, and clear the queue."""
+        """Return the bytes of the queued commands, and clear the queue."""
         leaving = b"".join(self._gathered)
         self._gathered.clear()
         return leaving
@@ -96,11 +97,11 @@ class Line:
         return self.answer(woken)
 
     def answer(self, _woken: list[Call]) -> tuple[Call | Batch | None, Any] | None:
-        """Return the next call or batch and its reply; None if no complete reply has arrived.
+        """Return the next call or batch and its reply, or None if no complete reply has arrived.
 
-        The call stays first in the queue until the next reply is requested. It is ``None`` for a
-        message, and for a reply that matches no request. The native class sets ordinary replies as
-        results of calls by itself, and adds calls with a waiter to the list.
+        The call stays first in the queue until the next reply is requested. The call is ``None``
+        for a message, and for a reply that matches no request. The native class sets ordinary
+        replies as results of calls itself, and adds calls with a waiter to the list.
         """
         if self._is_taken:
             self._calls.popleft()
@@ -109,7 +110,8 @@ class Line:
             reply = self._reply(decode=True)
             return None if reply is MISSING else (None, reply)
         first, decode = self._calls[0]
-        # Set first, so that after an exception no call gets the reply to another call's command.
+        # Set the flag first, so that after an exception no call gets the reply to another call's
+        # command.
         self._is_taken = True
         while (reply := self._reply(decode)) is not MISSING:
             if type(reply) is Push:
@@ -124,7 +126,7 @@ class Line:
         return None
 
     def _reply(self, decode: bool) -> Any:
-        """Return the next reply or message, or the error for a reply that cannot be decoded."""
+        """Return the next reply or message, or the error of a reply that cannot be decoded."""
         reader = self._reader
         try:
             reply = reader.gets(decode and self._undecodable is None)
@@ -138,7 +140,7 @@ class Line:
 
     @property
     def missing(self) -> int:
-        """The number of bytes still missing from a partly received string."""
+        """The number of bytes missing from a partly received string."""
         return self._reader.missing
 
     def calls(self) -> list[Call | Batch]:
@@ -152,11 +154,11 @@ class Line:
 
     @property
     def taken(self) -> Call | Batch | None:
-        """The first waiting call if its reply has been returned, or else None."""
+        """The first waiting call if `answer` has returned its reply, otherwise None."""
         return self.first if self._is_taken else None
 
     def close(self) -> list[Call | Batch]:
-        """Reject further commands and discard unsent ones; return the waiting calls."""
+        """Reject further commands, discard unsent commands, and return the waiting calls."""
         self._is_closed, self._is_taken = True, False
         if self._socket is not None:
             self._socket.close()

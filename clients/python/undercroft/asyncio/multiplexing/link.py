@@ -1,4 +1,4 @@
-"""One connection that many tasks use at once, writing their commands once per turn."""
+"""One connection that many tasks share; their commands are written once per turn of the loop."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from undercroft.servers.command_kinds import is_large
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Number of consecutive checks without any reply after which a peer counts as unresponsive.
+# The number of consecutive checks without a reply after which a peer counts as unresponsive.
 _LOOKS = 4
 _MARGIN = 0.001
-# A reply of about twice this many bytes or more is large: new calls then use another link.
+# The size in bytes of about half a large reply. While a large reply arrives, new calls use another
+# link.
 _LARGE = 1 << 16
 _LARGE_KEPT = 1024
-# A reply is also large if a string in it is announced with this many bytes still missing.
+# A reply also counts as large if a string in it still has this many bytes to arrive.
 _ANNOUNCED = 2 * _LARGE
-# Seconds after which the reply to the first waiting call counts as slow.
+# The number of seconds after which the reply to the first waiting call counts as slow.
 _SLOW = 0.1
 
-# Sets a call's result without calling the separate callback.
+# Sets a call's result without calling the separately stored callback.
 _settle = asyncio.Future.set_result
 
-# Returns the running task of a loop.
+# Returns the task that a loop is running.
 _current: Any = asyncio.current_task
 if sys.version_info < (3, 12):
-    # Before Python 3.12 asyncio's own function is pure Python.
+    # Before Python 3.12, asyncio's function is written in Python and slower.
     _current = vars(asyncio.tasks)["_current_tasks"].get
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
@@ -52,8 +53,8 @@ _links: weakref.WeakSet[Link] = weakref.WeakSet()
 class Link(asyncio.Protocol):
     """A connection that answers commands in the order in which they were sent.
 
-    redis-py opens the connection and does the handshake. Then this protocol takes over its
-    transport. All commands sent in one turn of the event loop are written at once. If a caller is
+    redis-py opens the connection and performs the handshake. This protocol then takes over the
+    transport. All commands sent in one turn of the event loop are written together. If a caller is
     cancelled, its reply is still read in order, and discarded.
     """
 
@@ -67,70 +68,72 @@ class Link(asyncio.Protocol):
     ) -> None:
         """Take over a connection that redis-py has opened, on the running loop.
 
-        ``give`` is called with the link once it is closed. ``rescue`` is called when a reply delays
+        The link calls ``give`` with itself once it is closed, and ``rescue`` when a reply delays
         calls that were already sent. Commands with large replies are added to ``large``.
         """
-        # Keep below 30 instance attributes: an object with 30 or more is slow.
+        # Define fewer than 30 attributes: CPython is slow for objects with 30 or more.
         self.loop = asyncio.get_running_loop()
-        # In asyncio's own loop, nest_asyncio may allow a task to run the loop.
+        # In asyncio's own loop, nest_asyncio can allow a task to run the loop recursively.
         self._nests = isinstance(self.loop, asyncio.BaseEventLoop)
         self._thread = get_ident()
         self.connection = connection
-        # The reason why the link can no longer be used.
+        # The reason why the link is unusable, or None.
         self.failure: Exception | None = None
         self._give, self._rescue = give, rescue
-        # Whether a call can be sent at once: the link is open, not full and not crowded.
+        # Whether the link accepts a call right now: it is open, not full and not crowded.
         self.ready = True
-        # Whether a reply delays others, so that new calls must use another link.
+        # Whether a large or slow reply delays other calls, so that new calls must use another link.
         self.crowded = False
         self.large = large
-        # Number of bytes received since the last complete reply, and the call they belong to.
+        # The number of bytes received since the last complete reply, and the call whose reply they
+        # are.
         self._come, self._partial = 0, cast("Any", None)
-        # Whether data arrived since the last check, and the first waiting call at that check.
+        # Whether data has arrived since the last check, and the first waiting call at that check.
         self._is_heard, self._head = False, cast("Any", None)
         self._slow: asyncio.TimerHandle | None = None
-        # Held by a call that waits for replicas on this link.
+        # Held by a call that waits for replicas on this link (WAIT or WAITAOF).
         self.replicas = asyncio.Lock()
-        # Whether to close once no call waits for a reply, whether to check for that, and whether
-        # new calls are rejected.
+        # Whether to close once no call waits for a reply, whether to check for this state, and
+        # whether new calls are rejected.
         self._retires = self._ends = self._is_shut = False
         self._name = connection._host_error() if hasattr(connection, "_host_error") else "server"
-        # Whether the peer was named as master by Sentinels, which can name another one at any time.
+        # Whether Sentinels named the peer as master. They can name another master at any time.
         self._elected = (
             isinstance(connection, SentinelManagedConnection)
             and connection.connection_pool.is_master
         )
-        # Commands to be written, and calls waiting for replies.
+        # The unsent commands, and the calls that wait for replies.
         self._line = make_line(connection.encoder, connection._parser.parse_error)
         self._waiting: list[asyncio.Future[None]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timeout = timeout
-        # The time from which the next command must be preceded by a health check.
+        # The time after which a health check precedes the next command.
         self._interval = getattr(connection, "health_check_interval", 0) or 0
         self._due = monotonic() + self._interval
         self._watch: asyncio.TimerHandle | None = None
-        # The first waiting call, its number of replies, and the number of checks without progress.
+        # The first waiting call, its number of pending replies, and the number of checks without
+        # progress.
         self._watched: tuple[Any, int, int] = (None, 0, 0)
-        # Keep redis-py's streams, because they close the transport when they are garbage collected.
-        # The connection must not use them any longer.
+        # Keep redis-py's streams, because garbage collection of the streams closes the transport.
+        # The connection must no longer use the streams.
         self._streams = (connection._reader, connection._writer)
         connection._reader = connection._writer = None
         self._transport: Any = self._streams[1].transport
         self._transport.set_protocol(self)
-        # Whether the line can send on the socket itself, and whether it currently does: not while
-        # the transport has unwritten data.
+        # Whether the line may write to the socket directly, and whether it currently does. It does
+        # not while the transport has unwritten data.
         self._is_direct = self._is_attached = self._attached()
         # The loop's queue of callbacks for this turn.
         self._ready = _ready(self.loop)
-        # Whether commands are waiting to be written.
+        # Whether unsent commands exist.
         self._unsent = False
-        # Calls that have a reply and a waiter. For a call awaited by a task, the waiter stands in
-        # its place.
+        # Calls that have a reply and a waiter. If a task awaits the call, the list contains the
+        # waiter instead of the call.
         self._woken: list[Any] = []
-        # A future that already has a result.
+        # A future whose result is set.
         self._plain: asyncio.Future[None] = self.loop.create_future()
         self._plain.set_result(None)
-        # Whether waiters are being called right now.
+        # Whether `_wake` is calling waiters.
         self._waking = False
         left = bytes(getattr(self._streams[0], "_buffer", b""))
         if left:
@@ -149,7 +152,7 @@ class Link(asyncio.Protocol):
         return descriptor >= 0
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
-        """Send a command in this turn of the loop; the call's result is the reply."""
+        """Send a command in this turn of the loop. The call's result is the reply."""
         self._usable()
         call = self._leaving()
         call.args, call.decode = args, decode
@@ -157,7 +160,7 @@ class Link(asyncio.Protocol):
         return call
 
     def send_many(self, commands: list[Any]) -> Call:
-        """Send commands without interleaving others; the result is a list of their replies."""
+        """Send commands without other commands between them. The result is the list of replies."""
         self._usable()
         call = self._leaving()
         call.args = commands
@@ -165,8 +168,8 @@ class Link(asyncio.Protocol):
         return call
 
     def _leaving(self) -> Call:
-        """Schedule a write at the end of this turn, and return a call for its result."""
-        # While waiters are being called, the code that calls them writes their commands.
+        """Schedule a write at the end of this turn, and return the call for its reply."""
+        # While waiters are being called, `_wake` writes their commands afterwards.
         call = Call(loop=self.loop) if self._unsent or self._waking else self._first()
         self._unsent = True
         call.waiter = None
@@ -174,7 +177,7 @@ class Link(asyncio.Protocol):
         return call
 
     def _first(self) -> Call:
-        """Return the first call of a turn, and schedule the write after the turn's other calls."""
+        """Return the first call of a turn, and schedule a write after the turn's other calls."""
         call = FirstCall(loop=self.loop)
         call.link = self
         self.loop.call_soon(self._flush)
@@ -183,7 +186,8 @@ class Link(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether the link can be used in the running loop without a health check."""
-        # Before Python 3.12, asking for the running loop costs a system call.
+        # Compare thread ids, because before Python 3.12 finding the running loop costs a system
+        # call.
         return (
             self.failure is None
             and not self.crowded
@@ -204,13 +208,14 @@ class Link(asyncio.Protocol):
 
     def _usable(self) -> None:
         if self.failure is not None:
-            # Each caller gets its own exception, with its own traceback.
+            # Raise a separate exception for each caller, because an exception has only one
+            # traceback.
             raise type(self.failure)(*self.failure.args)
 
     def awaited(self) -> None:
-        """Write this turn's commands now if the last of its callers awaits a reply.
+        """Write this turn's commands immediately if the last of its callers awaits a reply.
 
-        Otherwise the callback that the turn's first call has scheduled writes them.
+        Otherwise the callback that the turn's first call scheduled writes the commands.
         """
         if self._unsent and not self._waking and self._ready is not None and len(self._ready) == 1:
             self._flush()
@@ -265,7 +270,7 @@ class Link(asyncio.Protocol):
                 self._look_for_end()
 
     def _measure(self) -> None:
-        """Mark the link as crowded if the reply now arriving is large, and note its command."""
+        """Mark the link as crowded if the arriving reply is large, and record the command."""
         before, self._come = self._partial, 0
         self._partial = first = self._line.first
         is_known = first is before or self._line.missing >= _ANNOUNCED
@@ -280,7 +285,7 @@ class Link(asyncio.Protocol):
                 del self.large[next(iter(self.large))]
 
     def _look_for_slow(self) -> None:
-        """Send new calls over another link if one reply has delayed the others for too long."""
+        """Send new calls over another link if a slow reply has delayed other calls for too long."""
         self._slow = None
         first = None if self.failure is not None else self._line.first
         if first is not None:
@@ -290,18 +295,18 @@ class Link(asyncio.Protocol):
         self._head = first
 
     def _obstruct(self) -> None:
-        """Send new calls over another link, and also calls already sent that can run twice."""
+        """Send new calls over another link, and resend the waiting calls that may run twice."""
         self.crowd()
         if len(self._line) > 1:
             self._rescue(self)
 
     def queued(self) -> tuple[list[Call | Batch], bool]:
-        """Return the waiting calls, and whether part of the first one's reply has arrived."""
+        """Return the waiting calls, and whether part of the first call's reply has arrived."""
         calls: list[Call | Batch] = self._line.calls()
         return calls, calls[:1] == [self._partial] or self._come > 0
 
     def crowd(self) -> None:
-        """Send new calls over another link until this one has received all replies."""
+        """Send new calls over another link until this link has received all replies."""
         self.crowded, self.ready, self._ends = True, False, True
 
     def _look_for_end(self) -> None:
@@ -340,13 +345,13 @@ class Link(asyncio.Protocol):
         if taken is None or taken.done():
             self.loop.call_soon(self.data_received, b"")
         else:
-            # Close the link: a call must never get the reply to another call's command.
+            # Close the link, because a call must never get the reply to another call's command.
             self.fail(ConnectionError(f"Reading from {self._name} was interrupted"))
 
     def _wake(self) -> None:
         """Call the waiters immediately, and write the commands that they send."""
         woken, self._woken = self._woken, []
-        # Waiters cannot be called while a task runs, because only one task can run at a time. With
+        # Do not call waiters while a task runs, because only one task can run at a time. With
         # nest_asyncio a task can run the loop, which must then write the commands of other tasks.
         if _current(self.loop) is not None or (
             self._nests and getattr(self.loop, "_nest_patched", False)
@@ -359,8 +364,8 @@ class Link(asyncio.Protocol):
         try:
             for each in woken:
                 if type(each) is tuple:
-                    # A task resumes much faster from a plain future than from a subclass. In both
-                    # cases it reads its result from the call.
+                    # Wake a task with a plain future, which is much faster than a subclass. In both
+                    # cases the task reads its result from the call.
                     (waiter, context), told = each, self._plain
                 elif each.waiter:
                     (waiter, context), told = each.waiter, each
@@ -368,14 +373,14 @@ class Link(asyncio.Protocol):
                 else:
                     called += 1
                     continue
-                # No signal handler runs between here and the call.
+                # No signal handler runs between the increment and the call.
                 called += 1
                 try:
                     context.run(waiter, told)
                 except BaseException as error:
                     self._report(error)
         except BaseException:
-            # A signal handler can raise anywhere; hand the remaining waiters to the loop.
+            # A signal handler can raise anywhere. Hand the remaining waiters to the loop.
             self._waking = False
             self._delay(woken[called:])
             raise
@@ -387,7 +392,7 @@ class Link(asyncio.Protocol):
                 self.loop.call_soon(self._flush)
 
     def _delay(self, woken: list[Any]) -> None:
-        """Schedule the waiters and the write in the event loop."""
+        """Schedule the calls of the waiters and the write in the event loop."""
         others, self._woken = self._woken, []
         for each in (*woken, *others):
             if type(each) is tuple:
@@ -402,7 +407,7 @@ class Link(asyncio.Protocol):
         self.loop.call_soon(_raise, error)
 
     def _finish(self, call: Call, reply: Any) -> None:
-        """Set a call's result to its client's conversion of a reply."""
+        """Set a call's result to the reply as its client converts it."""
         try:
             if call.request is not None:
                 client, args, options = call.request
@@ -410,8 +415,7 @@ class Link(asyncio.Protocol):
         except Exception as error:
             call.set_exception(error)
         except BaseException as error:
-            # As with a task, the exception is raised both in the loop and where the call is
-            # awaited.
+            # As for a task, raise the exception both in the loop and where the call is awaited.
             call.set_exception(error)
             raise
         else:
@@ -427,7 +431,7 @@ class Link(asyncio.Protocol):
                 self._woken.append(call)
 
     def refuse(self, call: Call | Batch, error: Exception) -> None:
-        """Fail a call, or pass its error to its client, which may retry."""
+        """Fail a call, or pass the error to the call's client, which may retry."""
         if isinstance(call, Call) and call.request is not None:
             call.request[0].failed(call, error, self)
         else:
@@ -445,7 +449,7 @@ class Link(asyncio.Protocol):
             task.add_done_callback(self._tasks.discard)
 
     def _look(self) -> None:
-        """Close the connection if the peer has sent no reply for the timeout."""
+        """Close the connection if the peer has not replied within the timeout."""
         self._watch = None
         first = self._line.first
         if first is None or self._timeout is None or self.failure is not None:
@@ -463,7 +467,7 @@ class Link(asyncio.Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether the peer does not accept more data, so that callers should wait."""
+        """Whether the peer accepts no more data at the moment, so that callers should wait."""
         return self._waiting is not None
 
     @property
@@ -472,7 +476,7 @@ class Link(asyncio.Protocol):
         return not len(self._line)
 
     def retire(self) -> None:
-        """Reject new calls, and close the connection after the last reply."""
+        """Reject new calls, and close the connection after the last pending reply."""
         if self.idle:
             self.fail(ConnectionError(CLOSED))
             return
@@ -493,7 +497,7 @@ class Link(asyncio.Protocol):
             await future
 
     def pause_writing(self) -> None:
-        """Make callers wait."""
+        """Make callers wait before they write."""
         self.ready = False
         if self._waiting is None:
             self._waiting = []
@@ -509,7 +513,7 @@ class Link(asyncio.Protocol):
                 future.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail all waiting calls, since the peer has closed the connection."""
+        """Fail all waiting calls, because the peer has closed the connection."""
         if exc is None or isinstance(exc, ConnectionError):
             self.fail(exc or ConnectionError(CLOSED))
         else:
@@ -529,28 +533,29 @@ class Link(asyncio.Protocol):
         self.resume_writing()
         self._give(self)
         for each in pending:
-            # Each caller gets its own exception, with its own traceback.
+            # Create a separate exception for each caller, because an exception has only one
+            # traceback.
             own = type(error)(*error.args)
-            # A demoted master has refused the commands, so they did not run.
+            # A demoted master rejects commands, so they did not run.
             if error.args != (DEMOTED,):
                 own.may_have_run = True  # type: ignore[attr-defined]
             if not each.done():
                 self.refuse(each, own)
 
     def abandon(self) -> None:
-        """Close the connection from any thread, after its last user is gone."""
+        """Close the connection from any thread when its last user no longer exists."""
         if self.failure is None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.fail, ConnectionError("Connection closed"))
 
     async def disconnect(self, *_: Any, **_options: Any) -> None:
-        """Close the connection, called by its pool."""
+        """Close the connection; the pool calls this method."""
         if self.loop is asyncio.get_running_loop():
             self.fail(ConnectionError("Connection closed by its client."))
         else:
             self.abandon()
 
     def _forked(self) -> None:
-        """Disable the link in a forked child; the connection belongs to the parent."""
+        """Disable the link in a forked child, because the connection belongs to the parent."""
         self.failure = ConnectionError("Connection belongs to the parent process")
         self.ready = False
         self._give(self)
@@ -559,14 +564,15 @@ class Link(asyncio.Protocol):
 def execute_command(self: Any, *args: Any, **options: Any) -> Any:
     """Run any command and return an awaitable reply, as redis-py converts it.
 
-    This is a method of clients. If the client has a usable link, the command is sent in this turn
-    of the loop, and the call's result is the converted reply. After an error the client decides
-    whether to retry (``failed``).
+    This function is a method of clients. If the client has a usable link, the command is sent in
+    this turn of the loop, and the call's result is the converted reply. After an error the client
+    decides in ``failed`` whether to retry.
     """
     link, name = self._link, args[0]
     if (
         link is None
-        # Only after a command's first call is it known that the shared connection can carry it.
+        # Whether the shared connection may carry a command is known only after the command's first
+        # call.
         or type(name) is not str
         or self._alone.get(name) is not False
         or observability._provider_manager is not None
@@ -575,11 +581,11 @@ def execute_command(self: Any, *args: Any, **options: Any) -> Any:
         or link._thread != get_ident()
         or not (link._waking or link.loop.is_running())
         or (link._interval and monotonic() >= link._due)
-        # A command that had a large reply before uses a separate link.
+        # A command that had a large reply earlier uses a separate link.
         or (link.large and is_large(link.large, args))
     ):
         return self._execute(args, options)
-    # The same steps as in `Link._leaving`, inlined for speed.
+    # The body of `Link._leaving`, inlined for speed.
     call = Call(loop=link.loop) if link._waking or link._unsent else link._first()
     link._unsent = True
     call.waiter = None
@@ -587,16 +593,16 @@ def execute_command(self: Any, *args: Any, **options: Any) -> Any:
     try:
         link._line.put(call, args, NEVER_DECODE not in options, self.response_callbacks)
     except Exception:
-        # The error must be raised when the result is awaited.
+        # Run the command again in a coroutine, so that awaiting it raises the error.
         return self._execute(args, options)
     return call
 
 
 def _ready(loop: asyncio.AbstractEventLoop) -> deque[Any] | None:
-    """Return the loop's queue of callbacks for this turn, or None if it is not accessible."""
+    """Return the loop's queue of callbacks for this turn, or None if the queue is inaccessible."""
     handle = loop.call_soon(_nothing)
     handle.cancel()
-    # asyncio's queue is an attribute; uvloop's is an object that the loop refers to.
+    # asyncio stores the queue in an attribute; uvloop's queue is an object that the loop refers to.
     for each in (getattr(loop, "_ready", None), *gc.get_referents(loop)):
         if type(each) is deque and each and each[-1] is handle:
             return each

@@ -1,7 +1,7 @@
-"""Resends reads that wait for another call's large or slow reply over another connection.
+"""Resends reads that wait for another call's large or slow reply, over another connection.
 
-A reply that delays others is noticed only after more calls were sent. Commands that change nothing
-may run twice: the first reply becomes the result, and the second is discarded.
+A reply that delays other calls is noticed only after more calls were sent. Commands that change
+nothing can safely run twice: the first reply becomes the result, and the second is discarded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from undercroft.asyncio.multiplexing.link import Link
 
-# Maximum number of resent calls without a reply.
+# The maximum number of resent calls without a reply.
 _MOST = 64
 
 
@@ -49,11 +49,11 @@ class _Waiting(NamedTuple):
 
 
 async def rescue(link: Link, connected: Callable[[], Awaitable[Link]]) -> None:
-    """Resend the reads that wait on a link, over another link that ``connected`` returns.
+    """Resend the reads that wait on a link over another link, which ``connected`` returns.
 
-    First the other link must answer a PING, so that a server that answers nothing at the moment
-    does not get the reads twice. Then one read is resent, and then twice as many each time, until a
-    reply is large as well. This avoids transferring many large replies twice.
+    The other link must first answer a PING, so that a server that currently answers nothing does
+    not run the reads twice. One read is then resent, and twice as many in each further round, until
+    one of their replies is large. This avoids transferring many large replies twice.
     """
     with suppress(ConnectionError, TimeoutError, OSError):
         other = await connected()
@@ -80,7 +80,7 @@ def _repeatable(link: Link) -> list[_Waiting]:
     """Return the waiting calls of a link that can be resent.
 
     The first call delays the others. A read that was sent after a command that changes data must
-    see the change, so it keeps its place.
+    see the change, so it is not resent.
     """
     calls, has_run = link.queued()
     found = []
@@ -93,12 +93,12 @@ def _repeatable(link: Link) -> list[_Waiting]:
 
 
 def _was_large(link: Link, waiting: _Waiting) -> bool:
-    """Return whether a command of this call has had a large reply."""
+    """Return whether a command of this call had a large reply earlier."""
     return any(is_large(link.large, args) for args in waiting.commands)
 
 
 def _settler(link: Link, waiting: _Waiting) -> Callable[[asyncio.Future[Any]], None]:
-    """Return a callback that passes the second reply to a call that has none yet."""
+    """Return a callback that passes the second reply to the call if it has no result yet."""
 
     def settle(again: asyncio.Future[Any]) -> None:
         error = None if again.cancelled() else again.exception()
@@ -114,7 +114,7 @@ def _settler(link: Link, waiting: _Waiting) -> Callable[[asyncio.Future[Any]], N
 
 
 def _finish(call: Call, reply: Any) -> None:
-    """Set a call's result to its client's conversion of a reply."""
+    """Set a call's result to the reply as its client converts it."""
     try:
         if call.request is not None:
             client, args, options = call.request

@@ -1,4 +1,7 @@
-"""The connections that the clients of one pool share on one event loop, counted by that pool."""
+"""The connections that the clients of one pool share on one event loop.
+
+Each connection counts toward the pool's limit.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ if TYPE_CHECKING:
 
 CLOSED_BY_CLIENT = "Connection closed by its client."
 
-# Maximum seconds to wait before another attempt to connect.
+# The maximum number of seconds between two attempts to connect.
 _PATIENCE = 1.0
 
-# The shares of each pool, by event loop.
+# The `Share` objects of each pool, by event loop.
 _Shares = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, "Share"]
 _shares: MutableMapping[Any, _Shares] = weakref.WeakKeyDictionary()
 # The pools of all clients.
@@ -35,26 +38,26 @@ _pools: weakref.WeakSet[Any] = weakref.WeakSet()
 class Share:
     """The connections that all clients of one pool share on one event loop.
 
-    Usually there is one link. Another link is opened when a reply delays other calls. Each link has
-    a place in the pool, like a connection that a call has taken: ``max_connections`` counts the
-    link, and ``disconnect()`` closes it. If the pool is full, an idle link gives up its place to a
+    A share usually has one link. It opens another link when a reply delays other calls. Each link
+    occupies a slot in the pool, like a connection that a call uses: ``max_connections`` counts the
+    link, and ``disconnect()`` closes it. If the pool is full, an idle link frees its slot for a
     call that needs a separate connection.
     """
 
     def __init__(self, pool: Any, loop: asyncio.AbstractEventLoop) -> None:
         """Create a share without a connection."""
         self.loop = loop
-        # The link for the next call, and all open links.
+        # The link that the next call uses, and all open links.
         self.link: Link | None = None
         self.links: list[Link] = []
-        # Commands that had large replies, by name and first argument.
+        # Commands that had large replies, by command name and first argument.
         self.large: dict[Any, None] = {}
-        # Commands that changed the connection's state, repeated on each new connection.
+        # Commands that changed the connection's state; they are repeated on each new connection.
         self._state: dict[Any, tuple[Any, ...]] = {}
         self._pool = weakref.ref(pool)
         self._linking: asyncio.Task[Link] | None = None
         self._failures = 0
-        # Number of calls that wait for a place in the pool.
+        # The number of calls that wait for a slot in the pool.
         self.wanted = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,7 +76,7 @@ class Share:
         return share
 
     async def connected(self) -> Link:
-        """Return a usable link; the first caller checks or reopens it if needed."""
+        """Return a usable link. The first caller checks or reopens the link if necessary."""
         link = self.link
         if link is not None and link.usable:
             return link
@@ -86,7 +89,8 @@ class Share:
             task = self._linking = self.loop.create_task(self._connect())
             task.add_done_callback(_read)
         try:
-            # Cancelling one caller must not cancel the connection attempt of the others.
+            # Shield the shared connection attempt: cancelling one caller must not cancel it for the
+            # others.
             return await asyncio.shield(task)
         except (ConnectionError, TimeoutError, OSError):
             if link is not None and link.failure is None and link.crowded:
@@ -101,7 +105,7 @@ class Share:
             raise
 
     async def aside(self) -> Link:
-        """Return a link for a call with a large reply, separate from other calls if possible."""
+        """Return a link for a call with a large reply, if possible a link without other calls."""
         link = self._spare(self.link)
         if link is None:
             try:
@@ -134,7 +138,7 @@ class Share:
         return self.link
 
     async def _made(self, can_wait: bool) -> Link:
-        """Open a connection that has a place in the pool, and return its link."""
+        """Open a connection that occupies a slot in the pool, and return its link."""
         pool = self._pool()
         assert pool is not None, "a client that requests a link keeps its pool"
         used = pool._in_use_connections
@@ -143,7 +147,7 @@ class Share:
             connection = pool.make_connection()
             used.add(connection)
         elif can_wait or pool._available_connections:
-            # The pool returns an idle connection, waits for a place, or raises an error.
+            # The pool returns an idle connection, waits for a slot, or raises an error.
             connection = await pool.get_connection(*NAME)
         else:
             raise ConnectionError("Too many connections")
@@ -160,7 +164,7 @@ class Share:
         self.links.append(link)
         if self.wanted:
             link.retire_soon()
-        # The pool calls this method to close its connections.
+        # The pool calls this method when it closes its connections.
         connection.disconnect = link.disconnect
         try:
             for args in self._state.values():
@@ -171,7 +175,7 @@ class Share:
         return link
 
     def _rescue(self, link: Link) -> None:
-        """Resend reads that a large or slow reply delays over another link."""
+        """Resend the reads that a large or slow reply delays, over another link."""
         self._keep(self.loop.create_task(rescue(link, self.connected)))
 
     def _keep(self, task: asyncio.Task[None]) -> None:
@@ -179,7 +183,7 @@ class Share:
         task.add_done_callback(self._tasks.discard)
 
     def _give(self, link: Link) -> None:
-        """Return a closed link's place to the pool."""
+        """Return a closed link's slot to the pool."""
         with suppress(ValueError):
             self.links.remove(link)
         self._vacate(link.connection)
@@ -194,7 +198,7 @@ class Share:
             self._keep(self.loop.create_task(_notify(condition)))
 
     def yield_place(self, can_wait: bool) -> None:
-        """Give up a place in the pool: at once if a link is idle, or else when it becomes idle."""
+        """Free a slot in the pool as soon as a link is idle."""
         for link in self.links:
             if link.idle:
                 link.retire()
@@ -203,7 +207,7 @@ class Share:
             self.links[-1].retire()
 
     async def apply(self, args: tuple[Any, ...]) -> Any:
-        """Run a command that changes the connection's state, on all present and future links."""
+        """Run a command that changes the connection's state on all current and future links."""
         link = await self.connected()
         reply = await link.send(args)
         self.applied(link, args)
@@ -214,15 +218,15 @@ class Share:
         self._state[state_of(args)] = args
         for each in self.links:
             if each is not link:
-                # Each of these links sends its later calls after the command, so there is no need
-                # to await the reply.
+                # Do not await the reply: each of these links sends its later calls after this
+                # command.
                 each.send(args).add_done_callback(_read)
 
     async def replicated(self, args: tuple[Any, ...]) -> Any:
-        """Run WAIT or WAITAOF for all writes with replies so far, and return the smallest reply.
+        """Run WAIT or WAITAOF for all acknowledged writes, and return the smallest reply.
 
-        Each connection that may have carried a write is asked because a server tracks only the last
-        write of each connection.
+        Each connection that may have carried a write is queried, because a server tracks only the
+        last write of each connection.
         """
         await self.connected()
         found = await self._replies(self.links, args)
@@ -251,8 +255,7 @@ class Share:
             async with asyncio.timeout(seconds):
                 await link.replicas.acquire()
         except builtins.TimeoutError:
-            # An earlier call is still waiting for this link's writes, so they are not replicated
-            # yet.
+            # An earlier call still waits for this link's writes, so they are not replicated yet.
             return nothing(args)
         try:
             if link.failure is not None:
@@ -274,12 +277,12 @@ class Share:
             await asyncio.wait([linking])
 
     def abandon(self) -> None:
-        """Close the connections from any thread, after their last user is gone."""
+        """Close the connections from any thread when their last user no longer exists."""
         for link in list(self.links):
             link.abandon()
 
     def leave_closed_loop(self) -> None:
-        """Return the links' places to the pool if their loop is closed."""
+        """Return the links' slots to the pool if their loop is closed."""
         if self.loop.is_closed():
             for link in list(self.links):
                 self._give(link)
@@ -290,8 +293,8 @@ def know(pool: Any) -> None:
     _pools.add(pool)
 
 
-# Connections of the parent's event loop, kept so that they are not closed here: closing them would
-# remove them from the poller, which both processes share.
+# Connections of the parent's event loop, referenced here so that this child does not close them.
+# Closing them removes them from the poller that parent and child share.
 _parents: list[Any] = []
 
 
@@ -300,7 +303,7 @@ def _forked() -> None:
         _parents.extend((*pool._available_connections, *pool._in_use_connections))
         pool.reset()
         if hasattr(pool, "_condition"):
-            # A task of the parent may hold the condition.
+            # Replace the condition, because a task of the parent may hold its lock.
             pool._condition = asyncio.Condition()
 
 
@@ -308,10 +311,10 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def _adopt(pool: Any) -> _Shares:
-    """Return a pool's shares after making them yield places whenever the pool is full."""
+    """Create a pool's shares and return them. They free slots whenever the pool is full."""
     shares = _shares.setdefault(pool, weakref.WeakKeyDictionary())
     known, kind = weakref.ref(pool), type(pool)
-    # A blocking pool waits for a place; any other pool raises an error at once.
+    # A blocking pool waits for a slot; any other pool raises an error immediately.
     can_wait = hasattr(pool, "_condition")
 
     async def get_connection(*args: Any, **options: Any) -> Any:
@@ -343,7 +346,7 @@ def _abandon(shares: _Shares) -> None:
 
 
 def seconds_of(args: tuple[Any, ...]) -> float | None:
-    """Return the timeout of WAIT or WAITAOF in seconds; None if it is unlimited or invalid."""
+    """Return the timeout of WAIT or WAITAOF in seconds, or None if it is unlimited or invalid."""
     try:
         return int(args[-1]) / 1000 or None
     except (TypeError, ValueError):
@@ -351,7 +354,7 @@ def seconds_of(args: tuple[Any, ...]) -> float | None:
 
 
 def nothing(args: tuple[Any, ...]) -> Any:
-    """Return the reply of WAIT or WAITAOF when no replica has the writes."""
+    """Return the reply of WAIT or WAITAOF that reports no replica with the writes."""
     name = str(args[0]).upper()
     return [0, 0] if name == "WAITAOF" else 0
 
@@ -363,7 +366,7 @@ def _is_of(connection: Any, loop: asyncio.AbstractEventLoop) -> bool:
 
 
 async def _replicated_idle(pool: Any, connection: Any, args: tuple[Any, ...]) -> Any:
-    """Run WAIT or WAITAOF on an idle connection of the pool; return None if it is lost."""
+    """Run WAIT or WAITAOF on an idle connection; return None if the connection is lost."""
     try:
         pool._available_connections.remove(connection)
     except ValueError:
@@ -383,8 +386,8 @@ async def _replicated_idle(pool: Any, connection: Any, args: tuple[Any, ...]) ->
 
 
 async def _notify(condition: asyncio.Condition) -> None:
-    """Wake the next caller that waits for a place in a pool."""
-    # A pool that another event loop uses has no waiting callers in this loop.
+    """Wake the next caller that waits for a slot in a pool."""
+    # Ignore a pool that another event loop uses: its waiting callers are not in this loop.
     with suppress(RuntimeError):
         async with condition:
             condition.notify()

@@ -1,6 +1,6 @@
-"""The parts of asyncio clients of servers.
+"""Helper modules for asyncio clients of servers.
 
-- `channel`: channels through a server, whose steps run in threads.
+- `channel`: channels on a server, whose steps run in threads.
 - `objects`: objects on a server.
 - `topology`: clients of a Redis Cluster, and of the master that Sentinels name.
 """

@@ -1,4 +1,4 @@
-"""Channels through a server for asyncio: steps run in threads while other tasks run."""
+"""Channels on a server for asyncio, whose steps run in threads while other tasks run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-# Maximum seconds that a step waits, to free the thread of a cancelled task.
+# The maximum number of seconds that a step waits before it frees the thread of a cancelled task.
 _SLICE = 1.0
 
 
 class Delivery:
-    """A message held by a task until the task acknowledges or releases it."""
+    """A message that a task holds until it acknowledges or releases the message."""
 
     __slots__ = ("_delivery",)
 
@@ -58,9 +58,9 @@ class Delivery:
 
 
 class RemoteChannel:
-    """The :class:`undercroft.asyncio.Channel` of a ``redis://`` URL.
+    """The :class:`undercroft.asyncio.Channel` for a ``redis://`` URL.
 
-    A message is held until it reaches its task. If the task is cancelled, the message returns to
+    A message is held until its task receives it. If the task is cancelled, the message returns to
     the channel.
     """
 
@@ -72,7 +72,7 @@ class RemoteChannel:
     async def _until(
         self, step: Callable[[float], Any], missing: type[Exception], timeout: float | None
     ) -> Any:
-        """Retry a step until it no longer raises ``missing``, and return its result."""
+        """Retry a step while it raises ``missing``, and return its result."""
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
         while True:
@@ -98,13 +98,13 @@ class RemoteChannel:
         held = await self._until(lambda left: channel.get(timeout=left, ack=True), Empty, timeout)
         delivery = Delivery(held)
         if not ack:
-            # If the task is cancelled here, the message may be acknowledged although it was not
-            # received.
+            # If the task is cancelled here, the message may be acknowledged although the task did
+            # not receive it.
             await delivery.ack()
         return delivery.value if not ack else delivery
 
     async def qsize(self) -> int:
-        """Return the number of messages in the channel, excluding held ones. O(1)."""
+        """Return the number of messages in the channel, excluding held messages. O(1)."""
         return await asyncio.to_thread(self._channel.qsize)
 
     async def close(self) -> None:
@@ -119,8 +119,8 @@ class RemoteChannel:
         """Iterate over held messages until the channel is closed and empty.
 
         Each message is acknowledged when the loop requests the next one, and returned to the
-        channel if the loop is left. Use ``contextlib.aclosing`` to return the message as soon as
-        the loop is left.
+        channel if the loop exits. Use ``contextlib.aclosing`` to return the message as soon as the
+        loop exits.
         """
         while True:
             try:
@@ -130,7 +130,7 @@ class RemoteChannel:
             try:
                 yield delivery
             except BaseException:
-                # The loop was left or the generator was closed.
+                # The loop exited early, or the generator was closed.
                 await delivery.release()
                 raise
             await delivery.ack()
@@ -144,13 +144,13 @@ class RemoteChannel:
             yield value
 
     def __repr__(self) -> str:
-        """Return a text with the channel's name and size."""
+        """Return a string with the channel's name and size."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return f"<{kind}({self.name!r}, maxsize={self.maxsize})>"
 
 
 def _given_back(made: asyncio.Future[Any]) -> None:
-    """Return the message that a step took for a cancelled task to the channel."""
+    """Return the message that a step received for a cancelled task to the channel."""
     if made.cancelled() or made.exception() is not None:
         return
     held = made.result()

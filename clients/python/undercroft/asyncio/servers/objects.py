@@ -1,4 +1,4 @@
-"""Objects on a server for asyncio: copies of values, sent and fetched by pipelines."""
+"""Objects on a server for asyncio: copies of values, sent and fetched in pipelines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Described(SyncRemoteObjects):
-    """Objects on a server whose connections belong to another client."""
+    """Objects on a server that use the connections of another client."""
 
     _redis = Redis
 
@@ -37,7 +37,7 @@ class RemoteObjects(Objects):
     """Objects on a server, for asyncio.
 
     If a task is cancelled between a command and its reply, its connection is closed. The command
-    may have run, and a value that it took may be lost.
+    may have run, and a value that it removed may be lost.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -65,7 +65,8 @@ class RemoteObjects(Objects):
             await connection.send_packed_command(connection.pack_commands(commands))
             return [await self._next(connection) for _ in commands]
         except BaseException:
-            # Close the connection, so that the next operation does not find unread replies.
+            # Close the connection, so that the next operation does not read this operation's
+            # replies.
             await connection.disconnect(nowait=True)
             raise
 
@@ -85,7 +86,7 @@ class RemoteObjects(Objects):
     async def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
-        """Send several values in pipelines; if one value cannot be stored, none remain."""
+        """Send several values in pipelines. If any value cannot be stored, none remain."""
         ids: list[bytes] = await self._run(self._objects.put_all(values, ttl))
         return ids
 
@@ -100,20 +101,20 @@ class RemoteObjects(Objects):
         return draft.id
 
     async def get(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return a copy of the value with an id."""
+        """Return a copy of the value with the given id."""
         return (await self._run(self._objects.get_all([id], writable)))[0]
 
     async def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return copies of the values with several ids, fetched in pipelines."""
+        """Return copies of the values with the given ids, fetched in pipelines."""
         found: list[Any] = await self._run(self._objects.get_all(ids, writable))
         return found
 
     async def take(self, id: bytes, *, writable: bool = False) -> Any:
-        """Return the value with an id and delete it."""
+        """Return the value with the given id and delete it."""
         return (await self._run(self._objects.take_all([id], writable)))[0]
 
     async def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Return the values with several ids and delete them, a thousand at a time atomically."""
+        """Return the values with the given ids and delete them, in atomic batches of a thousand."""
         found: list[Any] = await self._run(self._objects.take_all(ids, writable))
         return found
 
@@ -135,7 +136,8 @@ class RemoteObjects(Objects):
             command, *names = waiting.subscribing()
             subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
             await subscribe(*names)
-            # Subscriptions are confirmed before the next check, so later objects are announced.
+            # Wait until the subscriptions are confirmed, so that the messages of later objects
+            # arrive.
             for _ in names:
                 await messages.parse_response()
             await look()
@@ -154,7 +156,7 @@ class RemoteObjects(Objects):
         return found
 
     async def contains(self, id: bytes) -> bool:
-        """Return whether an object with an id exists."""
+        """Return whether an object with the given id exists."""
         return bool(await self._run(exists_steps([self._objects._key(id)])))
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:

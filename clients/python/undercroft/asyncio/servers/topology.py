@@ -1,7 +1,7 @@
 """Asyncio clients of a Redis Cluster, and of the master that Sentinels name.
 
-redis-py selects the node. A cluster's connections use this package's codec, and calls to a master
-share one connection, as calls to any server do.
+redis-py selects the node. Cluster connections use this package's codec, and calls to a master share
+one connection, as calls to any server do.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _CONNECTIONS: dict[Any, type[Any]] = {
 
 
 class RedisCluster(redis.asyncio.RedisCluster):
-    """redis-py's asyncio client of a Redis or Valkey Cluster."""
+    """redis-py's asyncio client of a Redis Cluster or Valkey Cluster."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create a client with redis-py's arguments."""
         super().__init__(*args, **kwargs)
-        # New nodes take these settings; the startup nodes already exist and are changed below.
+        # Nodes that are discovered later use these settings. The startup nodes already exist and
+        # are changed below.
         settings = self.connection_kwargs
         kind = settings["connection_class"]
         settings["connection_class"] = _CONNECTIONS.get(kind, kind)
@@ -39,7 +40,7 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the cluster that contains the node at a URL.
+        """Return a client of the cluster that includes the node at a URL.
 
         ``redis+cluster://`` and ``rediss+cluster://`` correspond to redis-py's ``redis://`` and
         ``rediss://``.
@@ -57,19 +58,19 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
 
 class Sentinel(redis.asyncio.sentinel.Sentinel):
-    """redis-py's Sentinels, whose clients of a service belong to this package."""
+    """redis-py's Sentinels, whose service clients are classes of this package."""
 
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of a service's master."""
+        """Return a client of the master of a service."""
         found: Any = super().master_for
         return found(service_name, redis_class, *more, **kwargs)
 
     def slave_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of a service's replicas."""
+        """Return a client of the replicas of a service."""
         found: Any = super().slave_for
         return found(service_name, redis_class, *more, **kwargs)
 
@@ -83,7 +84,7 @@ def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
 
 
 def from_url(url: str, **options: Any) -> Any:
-    """Return a client of the cluster, or of the Sentinels' master, at a URL."""
+    """Return a client of the cluster, or of the Sentinels' master, that a URL names."""
     if url.partition("://")[0] in CLUSTER:
         return RedisCluster.from_url(url, **options)
     return from_sentinel_url(url, **options)

@@ -1,4 +1,4 @@
-"""Tasks that wait for keys of a store in this process, each at its place in the queue."""
+"""Makes tasks wait for keys of a store in this process, in the store's queues of waiters."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from undercroft.asyncio.waiting.retries import patiently
 if TYPE_CHECKING:
     from undercroft._native import ChannelLink, Client
 
-# Seconds before a retry if the time is up but another process's lock delays the reply.
+# The number of seconds before a retry if the time is up but a lock delays the reply.
 _RETRY = 0.1
 
 
 class _Futures(dict[Wait, asyncio.Future[None]]):
     """The futures that wake waiting tasks.
 
-    Only the event loop holds this object, and only while a task waits. When the loop is closed, its
-    tasks are therefore destroyed, and they return the data they were given.
+    Only the event loop references this object, and only while a task waits. Closing the loop
+    therefore destroys its waiting tasks, and they return items that they have received.
     """
 
 
 class Waits:
     """The tasks of one event loop that wait for keys of one store.
 
-    They share the store's queues with threads, other processes and the server's clients. The loop
-    watches one descriptor while a task waits. A task takes its reply only when it runs. If it is
-    cancelled before that, the data it was given is returned.
+    The tasks use the same queues of waiters as threads, other processes and the server's clients.
+    The loop watches one descriptor while a task waits. A task collects its reply only when it runs.
+    If it is cancelled earlier, the items in the reply return to the store.
     """
 
     def __init__(self, client: Client) -> None:
@@ -44,14 +44,14 @@ class Waits:
     async def run(
         self, client: Client, args: tuple[Any, ...], decode: bool, taken: list[Any]
     ) -> Any:
-        """Run a command and return its reply, recording the data it takes in ``taken``."""
+        """Run a command and return its reply, recording the removed items in ``taken``."""
         wait = await patiently(client, self._native.begin, client, args, decode, taken)
         return await self._ended(wait, taken) if type(wait) is Wait else wait
 
     async def look(
         self, client: Client, link: ChannelLink, for_room: bool, timeout: float | None
     ) -> None:
-        """Wait until a channel may have a message or room, or until the timeout."""
+        """Wait until a channel may have a message or room, but not longer than the timeout."""
         begin = self._native.begin_look
         wait = await patiently(client, begin, client, link, for_room, timeout)
         if wait is not None:
@@ -66,14 +66,14 @@ class Waits:
             while True:
                 future = futures[wait] = loop.create_future()
                 await woken(loop, future, seconds)
-                # No await follows before the return, so data that was taken reaches the caller.
+                # Return without another await, so that removed items always reach the caller.
                 reply = self._native.finish(wait, taken)
                 if reply is not wait:
                     return reply
                 seconds = _RETRY if wait.seconds == 0 else wait.seconds
         finally:
-            # A forked child has a copy of the coroutine, but the place in the queue is the
-            # parent's.
+            # A forked child has a copy of the coroutine, but the place in the queue belongs to the
+            # parent.
             if os.getpid() == self._process:
                 self._native.give_up(wait)
                 self._forget(loop, wait)
@@ -82,13 +82,13 @@ class Waits:
         return None if self._futures is None else self._futures()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> _Futures:
-        """Return the futures of the loop's waiting tasks, watching the descriptor for them."""
+        """Return the futures of the loop's waiting tasks, and watch the descriptor for them."""
         futures = self._waiting()
         if futures is None:
             futures = _Futures()
             loop.add_reader(self._native.fileno(), self._look, futures)
             self._futures = weakref.ref(futures)
-            # An event may have occurred before the loop watched the descriptor.
+            # Check immediately, because an event may precede the watch on the descriptor.
             loop.call_soon(self._look, futures)
         return futures
 
@@ -103,7 +103,7 @@ class Waits:
                 loop.remove_reader(self._native.fileno())
 
     def _look(self, futures: _Futures) -> None:
-        """Wake the tasks whose wait may be over."""
+        """Wake the tasks whose wait may have ended."""
         if not futures:
             return
         found = self._native.look()
@@ -111,12 +111,12 @@ class Waits:
             if wait in futures:
                 wake(futures[wait])
         if found:
-            # One call of `look` may not find every wait that is over. The tasks woken now run
-            # before the next call.
+            # One call of `look` does not always find all ended waits. Schedule another call, which
+            # follows the tasks woken here.
             asyncio.get_running_loop().call_soon(self._look, futures)
 
     def close(self) -> None:
-        """Fail the waiting tasks, since the client was closed."""
+        """Fail the waiting tasks, because the client was closed."""
         for future in (self._waiting() or {}).values():
             if not future.done():
                 reason = "Connection closed by its client."

@@ -1,4 +1,4 @@
-"""Tasks that queue for locks, with a queue for each lock, and are woken by its release."""
+"""Queues of tasks that wait for locks; each release of a lock wakes the first task in its queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Place:
         self._loop = loop
 
     async def woken(self, seconds: float) -> None:
-        """Wait until a release wakes this task or the time is up; an earlier release counts."""
+        """Wait until a release wakes this task or the time is up. Earlier releases count."""
         await woken(self._loop, self.future, seconds)
         self.future = self._loop.create_future()
 
@@ -27,8 +27,8 @@ class Place:
 class Lines:
     """The queues of one event loop's tasks for the locks of one store or server.
 
-    While tasks wait, they share one subscriber. A release wakes the first task in the queue. A task
-    that leaves without the lock wakes the next one.
+    Waiting tasks share one subscriber. A release wakes the first task in the queue. A task that
+    leaves the queue without the lock wakes the next task.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -39,11 +39,11 @@ class Lines:
 
     @property
     def usable(self) -> bool:
-        """Whether the object belongs to this process rather than to the parent of a fork."""
+        """Whether this process created the object, rather than the parent of a fork."""
         return os.getpid() == self._process
 
     async def enter(self, channel: bytes, seconds: float | None = None) -> Place:
-        """Join the queue; no later release is missed if the subscription succeeds in time."""
+        """Join the queue. If the subscription succeeds in time, no later release is missed."""
         place = Place(self._loop, channel)
         self._lines.setdefault(channel, {})[place] = None
         try:
@@ -54,8 +54,9 @@ class Lines:
         return place
 
     def leave(self, place: Place, taken: bool) -> None:
-        """Leave the queue, with or without the lock."""
-        # A forked child has a copy of the coroutine, but the place in the queue is the parent's.
+        """Leave the queue; ``taken`` is whether the task acquired the lock."""
+        # A forked child has a copy of the coroutine, but the place in the queue belongs to the
+        # parent.
         if not self.usable:
             return
         line = self._lines[place.channel]
@@ -100,7 +101,7 @@ class Lines:
 async def woken(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], seconds: float | None
 ) -> None:
-    """Wait until the future has a result or the time is up."""
+    """Wait until the future has a result, but not longer than ``seconds`` seconds."""
     if seconds is None:
         return await future
     late = loop.call_later(min(seconds, _LONGEST), wake, future)

@@ -1,4 +1,4 @@
-"""Locks of a store in this process, with waits in the event loop."""
+"""Locks of a store in this process, whose waits run in the event loop."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from undercroft.extensions.lock import EXTEND, REACQUIRE, RELEASE, channel
 
 
 class Lock(Woken):
-    """A lock of a store in this process, where each script is one native call."""
+    """A lock of a store in this process, whose scripts are single native calls."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND
     lua_reacquire: Any = REACQUIRE
 
     def register_scripts(self) -> None:
-        """Do nothing: the scripts are built into every store."""
+        """Do nothing, because every store has the scripts built in."""
 
     def _channel(self) -> bytes:
         return channel(self.redis.store, self.name)
@@ -33,5 +33,6 @@ class Lock(Woken):
         try:
             store.publish(*told)
         except Locked as refused:
-            # The lock is already released, so publish this even if the task is cancelled now.
+            # Publish the release even if the task is cancelled, because the lock is already
+            # released.
             await asyncio.shield(parked(store, refused, store.publish, *told))

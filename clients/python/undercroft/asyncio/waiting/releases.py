@@ -1,4 +1,4 @@
-"""Announces releases to the tasks that wait for locks of a store in this process."""
+"""Reports released locks to the tasks that wait for locks of a store in this process."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class Releases(Lines):
     """The tasks of one event loop that wait for locks of one store.
 
-    Only the loop and the tasks hold this object, so the tasks are destroyed when the loop is
-    closed.
+    Only the loop and the tasks reference this object, so closing the loop destroys the tasks.
     """
 
     def __init__(self, client: Client, loop: asyncio.AbstractEventLoop) -> None:
@@ -34,7 +33,7 @@ class Releases(Lines):
         self._heard: set[bytes] = set()
 
     async def _hear(self, channel: bytes, seconds: float | None) -> None:  # noqa: ARG002
-        """Subscribe to all channels in use; in a store this needs no waiting."""
+        """Subscribe to all channels in use, which never blocks for a store."""
         if channel in self._heard:
             return
         if self._receiver is None:
@@ -52,7 +51,7 @@ class Releases(Lines):
     def _ignore(self, channel: bytes) -> None:
         if self._receiver is None:
             return
-        # If the unsubscription fails, messages that no task waits for keep arriving.
+        # Ignore a failure: the receiver then merely gets messages for which no task waits.
         with suppress(RedisError):
             self._receiver.command(("UNSUBSCRIBE", channel))
             self._heard.discard(channel)
@@ -78,6 +77,6 @@ class Releases(Lines):
                 elif told[0] == b"lost":
                     self._wake_all()
         except RedisError:
-            # Woken tasks check the lock themselves, and report an error that persists.
+            # The woken tasks check their locks, and raise an error that persists.
             self._close()
             self._wake_all()

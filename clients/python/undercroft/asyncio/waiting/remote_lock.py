@@ -1,4 +1,4 @@
-"""Locks of a server, and the waiting logic of all asyncio locks."""
+"""Locks on a server, and the waiting logic of all asyncio locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from undercroft.asyncio.waiting.lines import Lines, Place
 
-# Maximum seconds that a cancelled task waits for the release of its lock.
+# The maximum number of seconds that a cancelled task waits while it releases its lock.
 _GIVEN_BACK = 5.0
 _TASKS: set[asyncio.Task[Any]] = set()
 
@@ -24,8 +24,8 @@ _TASKS: set[asyncio.Task[Any]] = set()
 class Woken(RedisLock):
     """redis-py's lock, whose release wakes the first waiter in the queue.
 
-    A message announces the release, and waiters check by themselves when the lock expires. If the
-    key is removed without a lock's ``release()``, waiters notice after at most ``sleep`` seconds.
+    A message announces the release, and waiters track the lock's expiry themselves. If the key is
+    removed without a lock's ``release()``, waiters notice after at most ``sleep`` seconds.
     """
 
     # The lock's client: an EmbeddedRedis or a RemoteRedis.
@@ -38,7 +38,7 @@ class Woken(RedisLock):
         blocking_timeout: float | None = None,
         token: Any = None,
     ) -> bool:
-        """Acquire the lock, waiting for it if ``blocking``. Returns whether it was acquired."""
+        """Acquire the lock, waiting for it if ``blocking``. Return whether it was acquired."""
         token, blocking, blocking_timeout = terms(self, token, blocking, blocking_timeout)
         loop = asyncio.get_running_loop()
         until = None if blocking_timeout is None else loop.time() + blocking_timeout
@@ -61,9 +61,10 @@ class Woken(RedisLock):
             self.local.token = token
             return True
         except BaseException as error:
-            # The task may be cancelled, or a signal handler may raise, after the lock was acquired.
+            # The task may have been cancelled, or a signal handler may have raised, after the lock
+            # was acquired.
             taken = False
-            # A coroutine that is being closed cannot await anything.
+            # A coroutine that is being closed cannot await the release.
             if may_be_taken and not isinstance(error, GeneratorExit):
                 await self._give_back(token)
             raise
@@ -76,7 +77,7 @@ class Woken(RedisLock):
         return channel(self.redis, self.name)
 
     async def _give_back(self, token: bytes) -> None:
-        """Release the lock if this token holds it, even if the task is cancelled again."""
+        """Release the lock if this token owns it, even if the task is cancelled again."""
 
         async def give_back() -> None:
             with suppress(RedisError):
@@ -86,11 +87,11 @@ class Woken(RedisLock):
 
 
 class RemoteLock(Woken):
-    """A lock of a server."""
+    """A lock on a server."""
 
     async def do_release(self, expected_token: Any) -> None:
         """Release the lock, and wake its waiters if the user is permitted to publish."""
-        # Both steps complete even if this task is cancelled.
+        # Complete both steps even if this task is cancelled.
         await asyncio.shield(_begin(self._released(expected_token)))
 
     async def _released(self, token: Any) -> None:
@@ -102,7 +103,7 @@ class RemoteLock(Woken):
 
 def _begin(step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     task = asyncio.create_task(step)
-    # An event loop holds only weak references to its tasks.
+    # Keep a reference, because an event loop has only weak references to its tasks.
     _TASKS.add(task)
     task.add_done_callback(_TASKS.discard)
     return task

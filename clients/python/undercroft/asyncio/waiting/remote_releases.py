@@ -1,4 +1,4 @@
-"""Announces releases to the tasks that wait for locks of a server."""
+"""Reports released locks to the tasks that wait for locks on a server."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from undercroft.asyncio.waiting.lines import Lines
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-# Seconds to wait for a server to confirm a subscription.
+# The maximum number of seconds to wait for a server to confirm a subscription.
 _CONFIRMED = 5.0
 _TASKS: set[asyncio.Task[None]] = set()
 
 
 class RemoteReleases(Lines):
-    """The tasks of one event loop that wait for locks of one server.
+    """The tasks of one event loop that wait for locks on one server.
 
-    While tasks wait, they share one connection of redis-py's pool. Without a connection, or without
-    permission to subscribe, they check at intervals of ``sleep`` seconds.
+    Waiting tasks share one connection of redis-py's pool. Without a connection, or without
+    permission to subscribe, they check their locks every ``sleep`` seconds.
     """
 
     def __init__(self, client: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -35,7 +35,7 @@ class RemoteReleases(Lines):
         if self._receiver is None:
             self._receiver = _Receiver(self, self._client.pubsub())
         most = _CONFIRMED if seconds is None else min(seconds, _CONFIRMED)
-        # After the confirmation no release can be missed.
+        # Wait for the confirmation, after which no release can be missed.
         with suppress(RedisError, OSError):
             async with asyncio.timeout(most):
                 await self._receiver.subscribe(channel)
@@ -50,11 +50,11 @@ class RemoteReleases(Lines):
             receiver.close()
 
     def heard(self, channel: bytes) -> None:
-        """Wake the first waiter for a lock that was released, or may have been."""
+        """Wake the first waiter for a lock that was, or may have been, released."""
         self._wake(channel)
 
     def ended(self, receiver: _Receiver) -> None:
-        """Wake all tasks, since they must check their locks without the receiver."""
+        """Wake all tasks, because they must check their locks without the receiver."""
         if receiver is self._receiver:
             self._receiver = None
             self._wake_all()
@@ -67,9 +67,9 @@ class _Receiver:
         self._releases = releases
         self._messages = messages
         self._encode = messages.encoder.encode
-        # The requested subscriptions, each with an event for its confirmation.
+        # The requested subscriptions, each with an event that is set by its confirmation.
         self._confirmed: dict[bytes, asyncio.Event] = {}
-        # Only one task at a time may open the connection or send commands.
+        # Serializes the tasks that open the connection or send commands.
         self._turn = asyncio.Lock()
         self._is_closed = False
         self._reading: asyncio.Task[None] | None = None
@@ -88,7 +88,7 @@ class _Receiver:
         await confirmed.wait()
 
     def forget(self, channel: bytes) -> None:
-        """Unsubscribe from a channel, unless a task subscribes to it again first."""
+        """Unsubscribe from a channel, unless a task has subscribed to it again by then."""
         if self._confirmed.pop(channel, None) is not None:
             self._begin(self._unsubscribe(channel))
 
@@ -96,20 +96,20 @@ class _Receiver:
         """Close the connection."""
         self._is_closed = True
         if self._reading is None:
-            # The task that was about to subscribe was cancelled.
+            # The task that was about to subscribe was cancelled, so no task reads.
             self._begin(self._messages.aclose())
         else:
             self._reading.cancel()
 
     def _begin(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(step)
-        # An event loop holds only weak references to its tasks.
+        # Keep a reference, because an event loop has only weak references to its tasks.
         _TASKS.add(task)
         task.add_done_callback(_TASKS.discard)
         return task
 
     async def _unsubscribe(self, channel: bytes) -> None:
-        # If the unsubscription fails, the reading task gets the error as well.
+        # Ignore a failure here: the reading task gets the error as well.
         with suppress(RedisError, OSError):
             async with self._turn:
                 if not self._is_closed and channel not in self._confirmed:
@@ -125,10 +125,11 @@ class _Receiver:
                 channel = self._encode(told["channel"])
                 if channel in self._confirmed:
                     self._confirmed[channel].set()
-                # A reopened connection resubscribes, and releases may have been missed meanwhile.
+                # A reopened connection subscribes again, and releases may have been missed in
+                # between.
                 self._releases.heard(channel)
         except (RedisError, OSError, UnicodeError):
-            # Woken tasks check the lock themselves, and report an error that persists.
+            # The woken tasks check their locks, and raise an error that persists.
             pass
         finally:
             self._is_closed = True

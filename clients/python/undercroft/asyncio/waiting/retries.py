@@ -1,9 +1,9 @@
-"""Retries of calls that met a store's lock: their tasks wait in the event loop.
+"""Retries calls that found a store's lock held, with the waits in the event loop.
 
-An asyncio client's call waits for locks for at most one millisecond. While other calls of the
-process are parked for a retry, only the first try of each round waits. A call that does not get the
-lock raises ``Locked`` and has changed nothing. Work that a call leaves undone after its commit is
-retried in the same way.
+A call of an asyncio client waits for a lock for at most one millisecond. While other calls of the
+process are parked for a retry, only the first try of each round waits. A call that does not acquire
+the lock raises ``Locked`` and has changed nothing. Work that a call leaves unfinished after its
+commit is retried in the same way.
 
 A call whose script takes longer than 5 milliseconds raises ``TakesLong`` and has changed nothing
 either. It is then repeated in a thread.
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     from undercroft._native import Backlog, Client
 
-# Seconds between two rounds of retries: at first, and at most.
+# The initial and the maximum number of seconds between two rounds of retries.
 _FIRST = 0.001
 _LAST = 0.016
-# Maximum seconds for the retries of one round, not counting the first.
+# The maximum total seconds for the retries of one round after the first.
 _ROUND = 0.001
 
 
 async def patiently(client: Client, call: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
-    """Return a call's result, retrying the call while it meets locks."""
+    """Return a call's result, retrying the call as long as it finds locks held."""
     try:
         return call(*args, **options)
     except Locked as refused:
@@ -40,7 +40,7 @@ async def patiently(client: Client, call: Callable[..., Any], /, *args: Any, **o
 async def parked(
     client: Client, refused: Locked, call: Callable[..., Any], /, *args: Any, **options: Any
 ) -> Any:
-    """Return the result of a call that met a lock, retrying it until it meets none."""
+    """Return the result of a call that found a lock held, retrying until it finds none."""
     if not isinstance(refused, TakesLong):
         try:
             return await _lot().run(client, refused.args, call, args, options)
@@ -52,8 +52,8 @@ async def parked(
 async def _beside(call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Return the result of a long call, which runs in a thread.
 
-    On cancellation, a script that has changed nothing is aborted, and one that has changed
-    something is awaited.
+    On cancellation, a script that has changed nothing is aborted. A script that has changed data is
+    awaited.
     """
     beside = Beside()
     made = asyncio.get_running_loop().run_in_executor(None, beside.make, call, args, options)
@@ -63,13 +63,13 @@ async def _beside(call: Callable[..., Any], args: tuple[Any, ...], options: dict
         beside.stop()
         await asyncio.wait([made])
         if not made.cancelled():
-            # Mark the exception as retrieved, since the task is cancelled.
+            # Mark the exception as retrieved, because the task is cancelled.
             made.exception()
         raise
 
 
 def left(backlog: Backlog) -> None:
-    """Schedule a call's unfinished work in the loop; without a loop the next call does it."""
+    """Schedule a call's unfinished work in the loop. Without a loop, the next call does it."""
     try:
         lot = _lot()
     except RuntimeError:
@@ -78,7 +78,7 @@ def left(backlog: Backlog) -> None:
 
 
 async def settled(client: Client) -> None:
-    """Wait until all unfinished work of calls is done, or the client's timeout ends."""
+    """Wait until all unfinished work is done, but not longer than the client's timeout."""
     backlog = client._backlog()
     if backlog is None:
         return
@@ -92,9 +92,9 @@ async def settled(client: Client) -> None:
 class Lot:
     """The parked calls of one event loop.
 
-    Only the tasks and the loop hold this object, so the tasks are destroyed when the loop is
-    closed. The task that has waited longest retries first. A task that meets the lock again goes to
-    the end of the queue. Other tasks of the loop run between two retries.
+    Only the tasks and the loop reference this object, so closing the loop destroys the tasks. The
+    task that has waited longest retries first. A task that finds the lock held again goes to the
+    end of the queue. Other tasks of the loop run between two retries.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -104,8 +104,8 @@ class Lot:
         self._backlog: dict[int, Backlog] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._delay = _FIRST
-        # The state of a round: whether its first try is still to come, the tries left, their total
-        # time, and whether any succeeded.
+        # The state of a round: whether the round is in progress, whether its first try is pending,
+        # the number of tries left, their total time, and whether any try succeeded.
         self._in_round = False
         self._is_first = False
         self._to_try = 0
@@ -120,10 +120,10 @@ class Lot:
         args: tuple[Any, ...],
         options: dict[str, Any],
     ) -> Any:
-        """Retry a call that met a lock until it returns or the client's timeout ends."""
+        """Retry a call that found a lock held until it returns or the client's timeout ends."""
         until = self._loop.time() + client._patience()
         if not self._line and self._timer is not None:
-            # Unfinished work may have waited for long, and its retries then have long intervals.
+            # Reset the interval, which may have become long while unfinished work waited.
             self._timer.cancel()
             self._timer, self._delay = None, _FIRST
         # While a `Parked` object exists, other calls of this process do not wait for locks.
@@ -134,7 +134,7 @@ class Lot:
                 begun, refused = self._loop.time(), False
                 first, self._is_first = self._is_first, False
                 try:
-                    # No await follows before the return, so data that was taken reaches the caller.
+                    # Return without another await, so that removed items always reach the caller.
                     return mark.make(call, args, options) if first else call(*args, **options)
                 except TakesLong:
                     raise
@@ -147,7 +147,7 @@ class Lot:
         raise client._busy(*reason)
 
     def settle(self, backlog: Backlog) -> None:
-        """Do a call's unfinished work as soon as possible."""
+        """Finish a call's pending work as soon as possible."""
         if backlog.store not in self._backlog:
             self._backlog[backlog.store] = backlog
             self._wait()
@@ -162,12 +162,12 @@ class Lot:
         except BaseException:
             self._line.pop(future, None)
             if future.done() and not future.cancelled():
-                # The task is cancelled during its turn, so pass the turn to the next task.
+                # The task was cancelled during its turn, so pass the turn to the next task.
                 self._next()
             raise
 
     def _wait(self) -> None:
-        """Schedule the next round if there is work for it."""
+        """Schedule the next round if work remains for it."""
         waits = self._timer is not None or self._in_round or self._loop.is_closed()
         if not waits and (self._line or self._backlog):
             self._timer = self._loop.call_later(self._delay, self._begin)
@@ -203,7 +203,7 @@ class Lot:
         self._next()
 
 
-# Weak references, because a lot refers to its loop and would keep it alive.
+# References are weak because a lot refers to its loop and would keep the loop alive.
 _lots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Lot]]
 _lots = weakref.WeakKeyDictionary()
 
