@@ -37,7 +37,7 @@ pub(crate) struct Work {
 
 /// The process that runs next to the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beside {
+enum Neighbor {
     Nothing,
     Computing,
     Copying,
@@ -73,13 +73,13 @@ impl Work {
         let mut writes = [const { Vec::new() }; 3];
         let (mut seconds, mut until_first) = (Vec::new(), Vec::new());
         for _ in 0..self.rounds {
-            for beside in [Beside::Nothing, Beside::Computing, Beside::Copying] {
+            for beside in [Neighbor::Nothing, Neighbor::Computing, Neighbor::Copying] {
                 let writer = self.start(store.path(), keys);
                 let (start, long) = (microseconds(), Instant::now());
                 match beside {
-                    Beside::Nothing => std::thread::sleep(Duration::from_secs(1)),
-                    Beside::Computing => while long.elapsed() < Duration::from_secs(1) {},
-                    Beside::Copying => {
+                    Neighbor::Nothing => std::thread::sleep(Duration::from_secs(1)),
+                    Neighbor::Computing => while long.elapsed() < Duration::from_secs(1) {},
+                    Neighbor::Copying => {
                         let (mut shown, mut first) = (0, None);
                         let copied = store.snapshot(|item| {
                             first.get_or_insert_with(|| long.elapsed().as_secs_f64());

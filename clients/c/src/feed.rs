@@ -16,7 +16,7 @@ use undercroft_engine::{Error, ShardSet};
 
 use crate::border::{array, bytes, check_place, give, memory, numbers};
 use crate::feed_values::check_attributes;
-use crate::feed_words::{Heard, add_words};
+use crate::feed_words::{CommandReply, add_words};
 use crate::options::Growing;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
@@ -132,13 +132,13 @@ fn other_form(feed: Form, given: Form) -> Refused {
 }
 
 /// The caller's buffers for items.
-struct Room<'a> {
+struct ItemBuffers<'a> {
     values: &'a mut [MaybeUninit<u8>],
     attributes: &'a mut [MaybeUninit<u32>],
     form: Form,
 }
 
-impl Room<'_> {
+impl ItemBuffers<'_> {
     /// Copies items into the buffers, which must have the same layout. Returns the number of items.
     fn take(&mut self, items: &FoundItems) -> usize {
         write(self.values, items.values());
@@ -195,7 +195,7 @@ impl Items {
         // pointer is null or valid for its length.
         let mut room = unsafe {
             self.found.write(0);
-            Room {
+            ItemBuffers {
                 values: memory(self.values, self.count.saturating_mul(self.value_size))?,
                 attributes: numbers(self.count.saturating_mul(columns), self.attributes)?,
                 form: given,
@@ -483,7 +483,7 @@ unsafe extern "C" fn uc_feed_pop(
             found.write(0);
             (
                 bytes(key, key_length)?,
-                Room {
+                ItemBuffers {
                     values: memory(values, count.saturating_mul(value_size))?,
                     attributes: &mut [],
                     form: (value_size, 0),
@@ -525,7 +525,7 @@ unsafe extern "C" fn uc_feed_pop(
     unsafe { call_on(store, body) }
 }
 
-impl Heard {
+impl CommandReply {
     /// Returns the integer reply of a command, which is never negative.
     pub(crate) fn number(&self) -> u64 {
         self.integer.unwrap_or(0).unsigned_abs()

@@ -73,7 +73,7 @@ impl Words {
 
 /// The reply to a command.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct CommandReply {
     pub(crate) integer: Option<i64>,
     /// The strings of the reply, and the numbers in its maps, in their original order.
     pub(crate) items: Ranges,
@@ -81,7 +81,7 @@ pub(crate) struct Heard {
     error: Option<String>,
 }
 
-impl Reply for Heard {
+impl Reply for CommandReply {
     fn simple(&mut self, text: &str) {
         self.items.push(text.as_bytes());
     }
@@ -141,20 +141,20 @@ impl Reply for Heard {
     }
 }
 
-/// Runs a command on the database of a `uc_store`. An error reply is returned in [`Heard`] and does
+/// Runs a command on the database of a `uc_store`. An error reply is returned in [`CommandReply`] and does
 /// not fail the call.
-fn hear(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
+fn hear(on: &Database<'_>, words: &Words) -> Outcome<CommandReply> {
     let words: Vec<&[u8]> = words.0.iter().map(Vec::as_slice).collect();
     let mut session = on.shared.session();
     session.database = on.number as u32;
-    let mut heard = Heard::default();
+    let mut heard = CommandReply::default();
     let ran = on.shared.execute(&mut session, &words, &mut heard);
     ran.map_err(|blocked| Refused::blocked(&blocked))?;
     Ok(heard)
 }
 
 /// Runs a command on the database of a `uc_store`. An error reply fails the call.
-pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
+pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<CommandReply> {
     let heard = hear(on, words)?;
     match &heard.error {
         Some(text) => Err(Refused::reply(&on.shared.store, text)),
@@ -163,7 +163,7 @@ pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<Heard> {
 }
 
 /// Runs a command and returns its reply, or `None` if the key does not exist.
-fn ask_there(on: &Database<'_>, words: &Words) -> Outcome<Option<Heard>> {
+fn ask_there(on: &Database<'_>, words: &Words) -> Outcome<Option<CommandReply>> {
     let heard = hear(on, words)?;
     match heard.error.as_deref() {
         Some(NO_SUCH_KEY) => Ok(None),

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use undercroft_commands::protocol::Protocol;
-use undercroft_commands::reply::{Recorder, Reply, Tree as Whole};
+use undercroft_commands::reply::{Recorder, Reply, Tree as StringInPlace};
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
 use undercroft_embedded::{OpenStore, SessionByName, Taken, run_on};
@@ -56,10 +56,10 @@ impl Kept {
         None
     }
 
-    fn end(&mut self, tickets: Tickets, whole: &Whole) {
+    fn end(&mut self, tickets: Tickets, whole: &StringInPlace) {
         match (tickets, whole) {
             (Tickets::One(taken), whole) => self.last.push(taken.with_reply(whole.clone())),
-            (Tickets::Many(all), Whole::Array(replies)) => {
+            (Tickets::Many(all), StringInPlace::Array(replies)) => {
                 let with_reply = |(place, taken): (usize, Taken)| {
                     Some(taken.with_reply(replies.get(place)?.clone()))
                 };
@@ -89,7 +89,7 @@ fn run_keeping<E>(
         return Err(error);
     }
     let whole = recorder.finish().ok().and_then(|mut all| all.pop());
-    let whole = whole.unwrap_or(Whole::Null);
+    let whole = whole.unwrap_or(StringInPlace::Null);
     kept.end(tickets, &whole);
     whole.write(reply);
     Ok(())

@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use smallvec::SmallVec;
 use undercroft_embedded::{OpenStore, object_letter};
-use undercroft_engine::strings::{Condition, STRING_MAX, SetOptions, Whole};
-use undercroft_engine::{Error, Expiry, PutDown, Store, defer_signals, unlimited_patience};
+use undercroft_engine::strings::{Condition, STRING_MAX, SetOptions, StringInPlace};
+use undercroft_engine::{Error, Expiry, Store, SuspendedBlock, defer_signals, unlimited_patience};
 
 use crate::client::{Client, Use};
 use crate::conversion::known;
@@ -240,12 +240,14 @@ fn put_long(
 /// Returns the stored bytes as a Python object: `bytes` for a copy, otherwise a [`Block`].
 fn give<'py>(
     py: Python<'py>,
-    (shared, found): (&Use<'_, '_>, Option<Whole>),
+    (shared, found): (&Use<'_, '_>, Option<StringInPlace>),
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     match found {
         None => Ok(None),
-        Some(Whole::Refused(first)) => Ok(Some(PyBytes::new(py, &first.to_le_bytes()).into_any())),
-        Some(Whole::Copied(bytes)) => Ok(Some(PyBytes::new(py, &bytes).into_any())),
+        Some(StringInPlace::Refused(first)) => {
+            Ok(Some(PyBytes::new(py, &first.to_le_bytes()).into_any()))
+        }
+        Some(StringInPlace::Copied(bytes)) => Ok(Some(PyBytes::new(py, &bytes).into_any())),
         Some(whole) => {
             let shared = shared.to_shared();
             let (start, length) = shared.store.place_of(&whole);
@@ -335,7 +337,7 @@ pub(crate) fn read_object<'py>(
         let found = found.map_err(|error| raise(py, client, store, 0, error))?;
         Ok((shared, expires, found))
     })?;
-    let is_taken = kinds.is_some() && !matches!(found, Some(Whole::Refused(_)));
+    let is_taken = kinds.is_some() && !matches!(found, Some(StringInPlace::Refused(_)));
     let Some(whole) = give(py, (&shared, found))? else {
         return Err(PyKeyError::new_err(id.clone().unbind()));
     };
@@ -463,7 +465,7 @@ pub(crate) struct Block {
     length: usize,
     shared: Arc<OpenStore>,
     /// Owns the value's memory; None after the memory is released.
-    whole: GilCell<Option<Whole>>,
+    whole: GilCell<Option<StringInPlace>>,
 }
 
 impl Block {
@@ -528,7 +530,7 @@ pub(crate) struct Draft {
 
 struct Filling {
     /// The memory, or None after sealing.
-    memory: Option<PutDown>,
+    memory: Option<SuspendedBlock>,
     /// The number of views of the memory.
     views: usize,
 }

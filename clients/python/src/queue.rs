@@ -95,7 +95,7 @@ struct Run {
 /// The outcome of a run, with an optional index. The outcome is the list of results, None if a
 /// watched key changed, or an error. The index is that of the command with the error, or of the
 /// first error among the results.
-type Ran<'py> = (Bound<'py, PyAny>, Option<usize>);
+type RunOutcome<'py> = (Bound<'py, PyAny>, Option<usize>);
 
 impl Command {
     /// Fills `words` with the encoded words of the command.
@@ -217,7 +217,7 @@ impl Queue {
         run: &mut Run,
         whole: bool,
         taken: &Bound<'py, PyList>,
-    ) -> PyResult<Ran<'py>> {
+    ) -> PyResult<RunOutcome<'py>> {
         let link = self.link_for(py, commands, whole)?;
         let link = link.get();
         let is_locked = |error: &PyErr| error.is_instance_of::<Locked>(py);
@@ -280,7 +280,7 @@ impl Run {
         context: &mut Context<'_>,
         commands: &[Command],
         taken: &Bound<'py, PyList>,
-    ) -> PyResult<Option<Ran<'py>>> {
+    ) -> PyResult<Option<RunOutcome<'py>>> {
         let codec = &link.codec;
         let mut words = SmallVec::new();
         self.results.reserve(commands.len() - self.done);
@@ -333,7 +333,7 @@ impl Run {
         context: &mut Context<'_>,
         commands: &[Command],
         taken: &Bound<'py, PyList>,
-    ) -> PyResult<Option<Ran<'py>>> {
+    ) -> PyResult<Option<RunOutcome<'py>>> {
         let codec = &link.codec;
         let reply = || Objects::new(py, codec, true);
         if !self.is_begun {
@@ -487,7 +487,7 @@ impl Queue {
         py: Python<'py>,
         whole: bool,
         taken: &Bound<'py, PyList>,
-    ) -> PyResult<Option<Ran<'py>>> {
+    ) -> PyResult<Option<RunOutcome<'py>>> {
         if let Some((results, place)) = self.state.with(py, |state| state.ran.take()) {
             return Ok(Some((results.into_bound(py), place)));
         }

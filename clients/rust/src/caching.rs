@@ -137,7 +137,7 @@ impl Caching {
     /// Returns a random factor that determines how early a call refreshes a value (see
     /// [`Cached::is_due`]).
     #[inline]
-    pub(crate) fn haste(&self) -> f64 {
+    pub(crate) fn reply_polling(&self) -> f64 {
         match self.early > 0.0 {
             true => self.early * -(1.0 - fastrand::f64()).ln(),
             false => 0.0,
@@ -146,13 +146,13 @@ impl Caching {
 
     /// Removes the header that precedes a value. Returns whether the value is due for a refresh.
     #[inline]
-    pub(crate) fn open(stored: &mut Vec<u8>, haste: f64) -> bool {
+    pub(crate) fn open(stored: &mut Vec<u8>, reply_polling: f64) -> bool {
         let cached = Cached::of(stored);
         if cached.start == 0 {
             return false;
         }
         stored.drain(..cached.start);
-        cached.due != 0 && cached.is_due(now(), haste)
+        cached.due != 0 && cached.is_due(now(), reply_polling)
     }
 
     /// Returns the bytes to store for a value, and the options to set them with. `took` is the

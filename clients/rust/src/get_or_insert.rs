@@ -86,11 +86,11 @@ impl Wait {
 pub(crate) fn computed<E>(
     keys: u64,
     mut lease: Lease,
-    (caching, haste): (&Caching, f64),
+    (caching, reply_polling): (&Caching, f64),
     compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     store: impl FnOnce(Lease, &[u8], SetOptions) -> Result<bool>,
 ) -> std::result::Result<Vec<u8>, Failed<E>> {
-    if let Some(value) = came_first(&mut lease, haste) {
+    if let Some(value) = came_first(&mut lease, reply_polling) {
         return Ok(value);
     }
     let begun = Instant::now();
@@ -102,9 +102,9 @@ pub(crate) fn computed<E>(
 
 /// Returns the value that another caller stored just before the lease was taken, unless that value
 /// is also due for a refresh.
-fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
+fn came_first(lease: &mut Lease, reply_polling: f64) -> Option<Vec<u8>> {
     let mut value = lease.value.take()?;
-    (!Caching::open(&mut value, haste)).then_some(value)
+    (!Caching::open(&mut value, reply_polling)).then_some(value)
 }
 
 impl Store {
@@ -186,12 +186,18 @@ impl Store {
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, Failed<E>> {
         let mut stored = Vec::new();
-        let haste = caching.haste();
+        let reply_polling = caching.reply_polling();
         let found = self.get_into(key, &mut stored)?;
-        if found && !Caching::open(&mut stored, haste) {
+        if found && !Caching::open(&mut stored, reply_polling) {
             return Ok(stored);
         }
-        self.made(key, caching, haste, found.then_some(stored), compute)
+        self.made(
+            key,
+            caching,
+            reply_polling,
+            found.then_some(stored),
+            compute,
+        )
     }
 
     #[cold]
@@ -199,7 +205,7 @@ impl Store {
         &self,
         key: &[u8],
         caching: &Caching,
-        haste: f64,
+        reply_polling: f64,
         mut stale: Option<Vec<u8>>,
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, Failed<E>> {
@@ -215,7 +221,7 @@ impl Store {
             self.wait_for_lease(key, wait.left()?)?;
             stale = self.get(key)?;
             if let Some(value) = &mut stale
-                && !Caching::open(value, haste)
+                && !Caching::open(value, reply_polling)
             {
                 return Ok(stale.unwrap_or_default());
             }
@@ -224,7 +230,7 @@ impl Store {
         computed(
             keys,
             lease,
-            (caching, haste),
+            (caching, reply_polling),
             compute,
             |lease, value, options| self.set_leased(lease, value, options),
         )
@@ -346,12 +352,12 @@ where
     F: FnOnce() -> M,
     M: Future<Output = std::result::Result<Vec<u8>, E>>,
 {
-    let haste = caching.haste();
+    let reply_polling = caching.reply_polling();
     let mut wait = Wait::new(caching);
     let mut lease = loop {
         let mut stale = cache.get(key).await?;
         if let Some(value) = &mut stale
-            && !Caching::open(value, haste)
+            && !Caching::open(value, reply_polling)
         {
             return Ok(stale.unwrap_or_default());
         }
@@ -364,7 +370,7 @@ where
         expect_other(cache.place(), key)?;
         sleep(wait.pause()?).await;
     };
-    if let Some(value) = came_first(&mut lease, haste) {
+    if let Some(value) = came_first(&mut lease, reply_polling) {
         return Ok(value);
     }
     let begun = Instant::now();

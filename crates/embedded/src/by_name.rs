@@ -45,11 +45,11 @@ pub fn removed_text<'t>(store: &Store, text: &'t str) -> Option<Cow<'t, str>> {
 #[derive(Clone)]
 pub struct StoreByName {
     first: Arc<OpenStore>,
-    rest: Arc<Rest>,
+    rest: Arc<SlowPathState>,
 }
 
 /// State that only the slow path uses.
-struct Rest {
+struct SlowPathState {
     place: Place,
     hook: Hook,
     /// The current store, if the file of the first store has been removed.
@@ -67,7 +67,7 @@ impl StoreByName {
     pub fn open(place: Place, hook: Hook) -> Result<StoreByName, Error> {
         Ok(StoreByName {
             first: place.open(hook)?,
-            rest: Arc::new(Rest {
+            rest: Arc::new(SlowPathState {
                 place,
                 hook,
                 later: ArcSwapOption::empty(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::strings::{Condition, SetOptions, Whole};
+use undercroft_engine::strings::{Condition, SetOptions, StringInPlace};
 use undercroft_engine::{Error, Expiry};
 
 use crate::open_store::OpenStore;
@@ -207,7 +207,7 @@ fn next_id() -> Vec<u8> {
 pub struct Object {
     shared: Arc<OpenStore>,
     /// The pinned string, or `None` while the object is being dropped.
-    whole: Option<Whole>,
+    whole: Option<StringInPlace>,
     /// The offset in the string at which the description ends. `start` is the offset at which the
     /// bytes start.
     described: usize,
@@ -215,7 +215,7 @@ pub struct Object {
 }
 
 impl Object {
-    fn of(shared: &Arc<OpenStore>, found: Option<Whole>) -> FoundObject {
+    fn of(shared: &Arc<OpenStore>, found: Option<StringInPlace>) -> FoundObject {
         let Some(whole) = found else {
             return FoundObject::Nothing;
         };

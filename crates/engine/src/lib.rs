@@ -76,7 +76,7 @@ pub use types::value_type::{Encoding, ValueType};
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
     ForkGuard, ForkMutex, HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited,
-    Pinned, PinnedBlock, PutDown, Removing, Report, Scratch, ShardSet, Staged, Statistics,
+    Pinned, PinnedBlock, Removing, Report, Scratch, ShardSet, Staged, Statistics, SuspendedBlock,
     ThreadCached, User, View, WaitHook, coarse_milliseconds, defer_signals, is_patience_limited,
     limit_patience, remove_sockets, removing, thread_time, unlimited_patience,
 };
@@ -152,7 +152,7 @@ pub mod streams {
 pub mod strings {
     pub use crate::types::string::bits::{BitOperation, BitString};
     pub use crate::types::string::hot::{Condition, SetOptions, TextBuffer};
-    pub use crate::types::string::in_place::Whole;
+    pub use crate::types::string::in_place::StringInPlace;
     pub use crate::types::string::mget::{Held, Values};
     pub use crate::types::string::text::Text;
     pub use crate::types::string::write::STRING_MAX;

@@ -62,7 +62,7 @@ mod undo;
 mod views;
 mod writing;
 
-pub use allocator::block_stock::Stock;
+pub use allocator::block_stock::BlockStock;
 pub use copying::image::Image;
 pub use error::{Error, Fault, Holder};
 pub use heap::pool::Pool;
@@ -90,7 +90,7 @@ pub use messages::ring_writer::RingCounts;
 pub use messages::seat::{Seat, SeatName};
 pub use messages::waiters::Patience;
 pub use objects::pinned::{Pinned, PinnedBlock};
-pub use objects::staged::{PutDown, Staged};
+pub use objects::staged::{Staged, SuspendedBlock};
 pub use probes::{fault, race, work};
 pub use processes::patience::{
     PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use undercroft_memory::{
-    Error, Offset, Options, Pool, Segment, ShardSet, Stock, Transaction, fault,
+    BlockStock, Error, Offset, Options, Pool, Segment, ShardSet, Transaction, fault,
 };
 
 fn store() -> (tempfile::TempDir, Segment) {
@@ -109,7 +109,7 @@ proptest! {
             one_by_one(&sizes, transaction, pool)
         });
         let (pool, mut made) = make(&together, in_arena, &sizes, |transaction, pool| {
-            let mut stock = Stock::new(pool);
+            let mut stock = BlockStock::new(pool);
             for &size in sizes.iter().skip(unexpected) {
                 stock.expect(size);
             }
@@ -145,7 +145,7 @@ fn many_blocks_take_few_steps() {
         // Count only the steps of the last run, which did not run out of memory.
         make(&segment, in_arena, &[], |transaction, pool| {
             let started = fault::steps_taken();
-            let mut stock = Stock::new(pool);
+            let mut stock = BlockStock::new(pool);
             stock.expect_many(40, 20_000);
             for &size in &sizes {
                 stock.take(transaction, size)?;

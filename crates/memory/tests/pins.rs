@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use undercroft_memory::fault::die_after;
-use undercroft_memory::{Error, Offset, Options, Pinned, PutDown, Segment, ShardSet};
+use undercroft_memory::{Error, Offset, Options, Pinned, Segment, ShardSet, SuspendedBlock};
 
 const LENGTH: u64 = 100_000;
 
@@ -63,7 +63,7 @@ fn free(segment: &Segment) {
     done.expect("room for the log");
 }
 
-fn take_over(segment: &Segment) -> PutDown {
+fn take_over(segment: &Segment) -> SuspendedBlock {
     let taken = segment.write(ShardSet::one(1), |transaction| {
         let at = transaction.view().root(1, 0);
         transaction.set_root(1, 0, 0)?;

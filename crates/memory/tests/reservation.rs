@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use undercroft_memory::{
-    Error, LogSavepoint, Need, Options, Segment, ShardSet, Stock, Transaction, removing,
+    BlockStock, Error, LogSavepoint, Need, Options, Segment, ShardSet, Transaction, removing,
 };
 
 const SHARDS: usize = 8;
@@ -99,7 +99,7 @@ fn a_transaction_that_declares_its_demand_runs_two_or_three_times() {
         let runs = Cell::new(0);
         let result = segment.write(ShardSet::one(0), |transaction| {
             runs.set(runs.get() + 1);
-            let mut stock = Stock::new(0);
+            let mut stock = BlockStock::new(0);
             stock.expect_many(bytes, count);
             for _ in 0..count {
                 let at = stock.take(transaction, bytes)?;

@@ -110,7 +110,7 @@ const REASONS: &[(&str, &str)] = &[
         "the last schema, keyed by the words that determine it, so any run may set it",
     ),
     (
-        "crates/engine/src/store/dead.rs",
+        "crates/engine/src/store/dead_processes.rs",
         "the progress of a scan for dead processes: an old position only costs another look",
     ),
     (

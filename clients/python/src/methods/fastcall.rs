@@ -43,10 +43,10 @@ pub(crate) struct Call<'a, 'py, C = Client> {
 /// A `Miss` is one word, so an [`Outcome`] is two words and stays in registers. A larger `Miss`, of
 /// nine words, was copied through memory several times in each call. Its loads were wider than the
 /// preceding stores, which stalls the processor.
-pub(crate) struct Miss(Option<Box<Why>>);
+pub(crate) struct Miss(Option<Box<MissReason>>);
 
 /// The reason inside a [`Miss`]. A `Miss` without a reason leaves the arguments to redis-py.
-enum Why {
+enum MissReason {
     /// The exception to raise.
     Raised(PyErr),
     /// An exception is set in the interpreter.
@@ -67,14 +67,14 @@ impl Miss {
     /// Returns the miss for an exception that is already set.
     #[cold]
     pub(crate) fn set() -> Miss {
-        Miss(Some(Box::new(Why::Set)))
+        Miss(Some(Box::new(MissReason::Set)))
     }
 }
 
 impl From<PyErr> for Miss {
     #[cold]
     fn from(error: PyErr) -> Miss {
-        Miss(Some(Box::new(Why::Raised(error))))
+        Miss(Some(Box::new(MissReason::Raised(error))))
     }
 }
 
@@ -229,7 +229,7 @@ impl<'a, 'py> Call<'a, 'py> {
         let raises = self.client.codec.raises;
         let raised = error::raise(self.py, raises, &shared.store, error);
         match self.client.leaves(self.py, shared) {
-            true => Miss(Some(Box::new(Why::Again(raised)))),
+            true => Miss(Some(Box::new(MissReason::Again(raised)))),
             false => raised.into(),
         }
     }
@@ -505,7 +505,7 @@ where
     let why = match miss.0.map(|why| *why) {
         // Retry, because the call has changed nothing. The retry opens the store that now has the
         // name.
-        Some(Why::Again(_)) => match M::call(call) {
+        Some(MissReason::Again(_)) => match M::call(call) {
             Ok(object) => return Step::Done(object),
             Err(miss) => miss.0.map(|why| *why),
         },
@@ -513,8 +513,8 @@ where
     };
     match why {
         None => next_in_order::<C, M>(call).map_or_else(Step::from, Step::Next),
-        Some(Why::Set) => Step::Done(ptr::null_mut()),
-        Some(Why::Raised(error) | Why::Again(error)) => error.into(),
+        Some(MissReason::Set) => Step::Done(ptr::null_mut()),
+        Some(MissReason::Raised(error) | MissReason::Again(error)) => error.into(),
     }
 }
 

@@ -26,7 +26,7 @@ use super::replies::Replies;
 use super::{KEPT, feed, pack, socket};
 
 /// A reply, and the call that receives it.
-type Given<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+type CallAndReply<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
 /// A connection's queues of unsent commands and of calls that wait for replies.
 ///
@@ -42,7 +42,7 @@ pub(crate) struct Line {
     /// The class `asyncio.Task`.
     task: Py<PyAny>,
     sent: Mutex<Sent>,
-    came: Mutex<Came>,
+    came: Mutex<Received>,
 }
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Sent {
     socket: Option<OwnedFd>,
 }
 
-struct Came {
+struct Received {
     replies: Replies,
     /// The error from decoding a reply, if decoding failed.
     undecodable: Option<PyErr>,
@@ -109,7 +109,7 @@ impl Line {
             invalid_state: asyncio.getattr("InvalidStateError")?.unbind(),
             task: asyncio.getattr("Task")?.unbind(),
             sent: Mutex::default(),
-            came: Mutex::new(Came {
+            came: Mutex::new(Received {
                 replies: Replies::new(error.unbind(), sets),
                 undecodable: None,
             }),
@@ -211,7 +211,7 @@ impl Line {
         &self,
         data: &Bound<'py, PyAny>,
         woken: &Bound<'py, PyList>,
-    ) -> PyResult<Option<Given<'py>>> {
+    ) -> PyResult<Option<CallAndReply<'py>>> {
         feed(&mut used(&self.came)?.replies, data)?;
         self.answer(data.py(), woken)
     }
@@ -228,7 +228,7 @@ impl Line {
         &self,
         py: Python<'py>,
         woken: &Bound<'py, PyList>,
-    ) -> PyResult<Option<Given<'py>>> {
+    ) -> PyResult<Option<CallAndReply<'py>>> {
         self.leave(None)?;
         loop {
             let first = used(&self.sent)?.calls.front().map(|it| it.clone_ref(py));
@@ -331,7 +331,7 @@ impl Line {
 
     /// Returns the next reply or message, or the error of a reply that cannot be decoded.
     fn next<'py>(&self, py: Python<'py>, decode: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Came {
+        let Received {
             replies,
             undecodable,
         } = &mut *used(&self.came)?;

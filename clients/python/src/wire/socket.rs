@@ -182,19 +182,19 @@ impl Patience {
 }
 
 /// A destination for received bytes.
-pub(super) trait Room: Send {
+pub(super) trait ReceiveBuffer: Send {
     /// Receives the available bytes, waiting for data unless `DONTWAIT` is set. Returns the number
     /// of bytes.
     fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno>;
 }
 
-impl Room for Vec<u8> {
+impl ReceiveBuffer for Vec<u8> {
     fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno> {
         recv(socket, spare_capacity(self), flags).map(|(count, _)| count)
     }
 }
 
-impl Room for &mut [MaybeUninit<u8>] {
+impl ReceiveBuffer for &mut [MaybeUninit<u8>] {
     fn receive(&mut self, socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<usize, Errno> {
         recv(socket, &mut **self, flags).map(|(_, count)| count)
     }
@@ -234,7 +234,7 @@ pub(super) fn ask(
 pub(super) fn receive(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
-    room: &mut impl Room,
+    room: &mut impl ReceiveBuffer,
     timeout: Option<f64>,
     patience: &mut Patience,
 ) -> PyResult<usize> {
@@ -247,7 +247,7 @@ pub(super) fn receive(
 fn received(
     py: Python<'_>,
     socket: BorrowedFd<'_>,
-    room: &mut impl Room,
+    room: &mut impl ReceiveBuffer,
     (timeout, until): (Option<f64>, Option<Instant>),
     patience: &mut Patience,
     first: Result<usize, Errno>,

@@ -85,12 +85,12 @@ impl Pool {
         caching: &Caching,
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, Failed<E>> {
-        let (haste, keys) = (caching.haste(), self.server().keys());
+        let (reply_polling, keys) = (caching.reply_polling(), self.server().keys());
         let mut wait = Wait::new(caching);
         let lease = loop {
             let mut stale = self.get(key)?;
             if let Some(value) = &mut stale
-                && !Caching::open(value, haste)
+                && !Caching::open(value, reply_polling)
             {
                 return Ok(stale.unwrap_or_default());
             }
@@ -106,7 +106,7 @@ impl Pool {
         computed(
             keys,
             lease,
-            (caching, haste),
+            (caching, reply_polling),
             compute,
             |lease, value, options| self.set_leased(lease, value, options),
         )

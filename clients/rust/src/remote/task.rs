@@ -153,7 +153,7 @@ struct Line<'a> {
     /// pending.
     heard: Instant,
     silence: Duration,
-    haste: Haste,
+    reply_polling: ReplyPolling,
 }
 
 /// Decides whether to poll for the reply to a lone call instead of sleeping.
@@ -162,7 +162,7 @@ struct Line<'a> {
 /// task polls for a short time, and other tasks run between two polls. If polling brings no reply,
 /// because the server is remote or needs the same core, the task polls less and less often.
 #[derive(Default)]
-struct Haste {
+struct ReplyPolling {
     /// The time at which the current polling ends, or `None` if the task does not poll.
     until: Option<std::time::Instant>,
     /// The number of calls that are not polled between two attempts to poll, and how many of these
@@ -171,7 +171,7 @@ struct Haste {
     left: u32,
 }
 
-impl Haste {
+impl ReplyPolling {
     /// Records that a lone call was sent. Returns whether to poll for its reply.
     fn begin(&mut self) -> bool {
         if self.left > 0 {
@@ -183,7 +183,7 @@ impl Haste {
     }
 
     fn succeed(&mut self) {
-        *self = Haste::default();
+        *self = ReplyPolling::default();
     }
 
     fn fail(&mut self) {
@@ -216,7 +216,7 @@ impl<'a> Line<'a> {
             opened: Instant::now(),
             heard: Instant::now(),
             silence,
-            haste: Haste::default(),
+            reply_polling: ReplyPolling::default(),
         }
     }
 
@@ -226,23 +226,23 @@ impl<'a> Line<'a> {
         if let Some(count) = self.input.fill_now(&self.socket) {
             let has_replied = self.take_replies(count)?;
             if has_replied {
-                self.haste.succeed();
+                self.reply_polling.succeed();
             }
             return Ok(!has_replied);
         }
         if self.queue.has_output() {
             // Another command is pending, so the call is no longer the only one.
-            self.haste.until = None;
+            self.reply_polling.until = None;
         } else if std::time::Instant::now() >= until {
-            self.haste.fail();
+            self.reply_polling.fail();
         }
-        Ok(self.haste.until.is_some())
+        Ok(self.reply_polling.until.is_some())
     }
 
     /// Reads and writes the available data. Returns ready when the queue is closed, or with the
     /// error that ended the connection.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if let Some(until) = self.haste.until
+        if let Some(until) = self.reply_polling.until
             && self.look(until)?
         {
             cx.waker().wake_by_ref();
@@ -279,7 +279,7 @@ impl<'a> Line<'a> {
             }
             self.write(cx)?;
             let is_written = self.written == self.output.len();
-            if taken.is_lone && is_written && self.socket.is_plain() && self.haste.begin() {
+            if taken.is_lone && is_written && self.socket.is_plain() && self.reply_polling.begin() {
                 cx.waker().wake_by_ref();
             }
             if self.alarm.poll(cx, self.queue, taken.look_at).is_pending() {
@@ -358,16 +358,16 @@ mod tests {
 
     #[test]
     fn unsuccessful_polling_becomes_rarer() {
-        let mut haste = Haste::default();
+        let mut reply_polling = ReplyPolling::default();
         for expected in [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024] {
-            let slept = (0..).take_while(|_| !haste.begin()).count();
+            let slept = (0..).take_while(|_| !reply_polling.begin()).count();
             assert_eq!(slept, expected);
-            haste.fail();
-            assert!(haste.until.is_none());
+            reply_polling.fail();
+            assert!(reply_polling.until.is_none());
         }
-        haste.succeed();
+        reply_polling.succeed();
         assert!(
-            haste.begin(),
+            reply_polling.begin(),
             "a reply that came in time is looked for again"
         );
     }

@@ -2,7 +2,7 @@
 
 use undercroft_memory::{SeatName, removing};
 
-use super::{Channel, Received, Undone};
+use super::{Channel, Received, RollbackReason};
 use crate::error::Error;
 use crate::handle::store::Store;
 use crate::structures::ranges::Ranges;
@@ -75,7 +75,7 @@ impl Store {
         let received = self.write_into(shards, out, |writer, out| {
             writer.list_pop(database, &items, End::Left, count, out)?;
             if let Some(refused) = out.iter().position(|item| !accepts(item)) {
-                return Err(Undone::Refused(refused));
+                return Err(RollbackReason::Refused(refused));
             }
             if out.is_empty() {
                 return Ok(());
@@ -92,9 +92,9 @@ impl Store {
         let received = match received {
             Ok(()) if !out.is_empty() => Received::Some,
             Ok(()) => self.nothing_there(database, channel)?,
-            Err(Undone::Failed(error)) => return Err(error),
-            Err(Undone::Refused(refused)) => Received::Refused(refused),
-            Err(Undone::Full) => Received::Empty,
+            Err(RollbackReason::Failed(error)) => return Err(error),
+            Err(RollbackReason::Refused(refused)) => Received::Refused(refused),
+            Err(RollbackReason::Full) => Received::Empty,
         };
         Ok((received, consumer))
     }

@@ -66,15 +66,15 @@ pub enum Received {
 }
 
 /// The reason why a channel transaction is rolled back.
-enum Undone {
+enum RollbackReason {
     Full,
     Refused(usize),
     Failed(Error),
 }
 
-impl From<Error> for Undone {
-    fn from(error: Error) -> Undone {
-        Undone::Failed(error)
+impl From<Error> for RollbackReason {
+    fn from(error: Error) -> RollbackReason {
+        RollbackReason::Failed(error)
     }
 }
 
@@ -140,14 +140,14 @@ impl Store {
                 let length = writer.list_push(database, &items, End::Right, values, false)?;
                 return match length <= most {
                     true => Ok(Sent::Some(1)),
-                    false => Err(Undone::Full),
+                    false => Err(RollbackReason::Full),
                 };
             }
             let length = writer.list_length(database, &items)?;
             let room = usize::try_from(most.saturating_sub(length)).unwrap_or(usize::MAX);
             let count = values.len().min(room);
             if count == 0 {
-                return Err(Undone::Full);
+                return Err(RollbackReason::Full);
             }
             writer.list_push(database, &items, End::Right, &values[..count], false)?;
             Ok(Sent::Some(count))
@@ -157,7 +157,7 @@ impl Store {
                 self.touch_written(&items);
                 Ok(sent)
             }
-            Err(Undone::Failed(error)) => self.closed_or(database, channel, error),
+            Err(RollbackReason::Failed(error)) => self.closed_or(database, channel, error),
             Err(_) => Ok(Sent::Full),
         }
     }
@@ -191,7 +191,7 @@ impl Store {
         let received = self.write_into(ShardSet::one(items.shard), out, |writer, out| {
             writer.list_pop(database, &items, End::Left, count, out)?;
             match out.iter().position(|item| !accepts(item)) {
-                Some(refused) => Err(Undone::Refused(refused)),
+                Some(refused) => Err(RollbackReason::Refused(refused)),
                 None => Ok(()),
             }
         });
@@ -201,9 +201,9 @@ impl Store {
                 Ok(Received::Some)
             }
             Ok(()) => self.nothing_there(database, channel),
-            Err(Undone::Failed(error)) => Err(error),
-            Err(Undone::Refused(refused)) => Ok(Received::Refused(refused)),
-            Err(Undone::Full) => Ok(Received::Empty),
+            Err(RollbackReason::Failed(error)) => Err(error),
+            Err(RollbackReason::Refused(refused)) => Ok(Received::Refused(refused)),
+            Err(RollbackReason::Full) => Ok(Received::Empty),
         }
     }
 

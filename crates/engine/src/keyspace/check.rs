@@ -11,7 +11,7 @@ use crate::structures::entry::{Entry, Form};
 use crate::structures::key::hash;
 use crate::structures::roots::{DATABASES, EXPIRES, QUEUES, Root, WAITERS, hidden};
 use crate::transaction::message::Topic;
-use crate::upkeep::dying::{Dying, Left};
+use crate::upkeep::freed_structures::{FreedStructure, RemainingMemory};
 use crate::upkeep::graveyard;
 
 /// The context for checking the keys of one dictionary.
@@ -131,19 +131,19 @@ impl Keys<'_> {
 
     /// Checks the remaining blocks of a structure that is being freed. `record` is the block that
     /// refers to the structure.
-    fn left(&self, check: &mut Check<'_>, record: Offset, left: Left) {
+    fn left(&self, check: &mut Check<'_>, record: Offset, left: RemainingMemory) {
         (check.reach)(record);
         match left {
-            Left::Tables(kind, tables) => {
+            RemainingMemory::Tables(kind, tables) => {
                 for (table, first) in tables {
                     (check.reach)(table.at);
                     match kind {
-                        Dying::Elements => {
+                        FreedStructure::Elements => {
                             check.table(&mut element, table, first, false, &mut [0; 2]);
                         }
                         // Trees and collection parts have no tables, so this branch is reached only
                         // for the keys of a database.
-                        Dying::Keys | Dying::Tree(_) | Dying::Parts => {
+                        FreedStructure::Keys | FreedStructure::Tree(_) | FreedStructure::Parts => {
                             let item =
                                 &mut |check: &mut Check<'_>,
                                       at: Offset,
@@ -156,7 +156,7 @@ impl Keys<'_> {
                     }
                 }
             }
-            Left::Tree(kind, subtree, progress) => {
+            RemainingMemory::Tree(kind, subtree, progress) => {
                 let checked = kind.check_left(check.view, subtree, progress, check.reach);
                 if let Err(error) = checked {
                     check.problem(|| {
@@ -164,7 +164,7 @@ impl Keys<'_> {
                     });
                 }
             }
-            Left::Parts(parts) => {
+            RemainingMemory::Parts(parts) => {
                 for (part, left) in parts {
                     self.left(check, part, left);
                 }

@@ -18,8 +18,8 @@ use crate::structures::entry::Entry;
 use crate::structures::roots::{KEYS, PATTERN_CHANGES, Root};
 use crate::structures::walk::scan_bucket;
 use crate::transaction::access::Access;
-use crate::transaction::message::Letter;
 use crate::transaction::message::MessageKind;
+use crate::transaction::message::QueuedMessage;
 use crate::transaction::message::Topic;
 use crate::transaction::outbox::Post;
 
@@ -66,7 +66,7 @@ impl Outgoing<'_> {
     }
 
     /// Sends a message that the transaction published.
-    pub(crate) fn send_letter(&mut self, letter: &Letter) {
+    pub(crate) fn send_letter(&mut self, letter: &QueuedMessage) {
         self.send_as(letter.kind, &letter.name, &letter.body);
     }
 
@@ -77,7 +77,7 @@ impl Outgoing<'_> {
                 _ => return,
             }
         }
-        self.store.send_later(Letter {
+        self.store.send_later(QueuedMessage {
             kind,
             name: name.to_vec(),
             body: body.to_vec(),
@@ -259,7 +259,7 @@ impl Access<'_> {
         bodies: &[&[u8]],
     ) -> Result<(), Error> {
         let store = self.store;
-        let letter = |body: &&[u8]| Letter {
+        let letter = |body: &&[u8]| QueuedMessage {
             kind,
             name: name.to_vec(),
             body: body.to_vec(),
@@ -267,7 +267,7 @@ impl Access<'_> {
         if let Some(running) = self.running {
             if address.receivers > 0 {
                 for body in bodies {
-                    running.post(Post::Letter(letter(body)));
+                    running.post(Post::QueuedMessage(letter(body)));
                 }
             }
         } else if store.has_letters() && !store.send_unsent()? {

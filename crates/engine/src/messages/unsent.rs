@@ -13,7 +13,7 @@ use undercroft_memory::ForkMutex;
 use crate::error::Error;
 use crate::handle::store::{Backlog, Store};
 use crate::messages::seating::Seating;
-use crate::transaction::message::{Letter, Topic};
+use crate::transaction::message::{QueuedMessage, Topic};
 
 /// The maximum number of bytes of kept messages. Messages beyond this limit are lost.
 const LETTERS_MAX: usize = 16 << 20;
@@ -31,7 +31,7 @@ struct Content {
     process: u32,
     /// Dropped subscribers with subscriptions that have not been canceled yet.
     departures: VecDeque<Departure>,
-    letters: VecDeque<Letter>,
+    letters: VecDeque<QueuedMessage>,
     letters_bytes: usize,
     /// Whether a thread is currently sending the first message.
     sending: bool,
@@ -55,7 +55,7 @@ impl Content {
         self.sending || !self.letters.is_empty()
     }
 
-    fn keep(&mut self, letter: Letter) {
+    fn keep(&mut self, letter: QueuedMessage) {
         if self.letters_bytes + letter.bytes() <= LETTERS_MAX {
             self.letters_bytes += letter.bytes();
             self.letters.push_back(letter);
@@ -64,14 +64,14 @@ impl Content {
 
     /// Removes and returns the first message, for the caller to send. The caller must report the
     /// outcome with `end_sending`.
-    fn begin_to_send(&mut self) -> Option<Letter> {
+    fn begin_to_send(&mut self) -> Option<QueuedMessage> {
         let letter = self.letters.pop_front()?;
         self.letters_bytes -= letter.bytes();
         self.sending = true;
         Some(letter)
     }
 
-    fn end_sending(&mut self, unsent: Option<Letter>) {
+    fn end_sending(&mut self, unsent: Option<QueuedMessage>) {
         self.sending = false;
         if let Some(letter) = unsent {
             self.letters_bytes += letter.bytes();
@@ -104,7 +104,7 @@ impl Store {
     }
 
     /// Keeps a message, to send it after the messages that are already kept.
-    pub(crate) fn send_later(&self, letter: Letter) {
+    pub(crate) fn send_later(&self, letter: QueuedMessage) {
         self.unsent(|content| content.keep(letter));
     }
 
@@ -122,7 +122,7 @@ impl Store {
     /// kept.
     pub(crate) fn send_kept(
         &self,
-        publish: impl Fn(&Letter) -> Result<(), Error>,
+        publish: impl Fn(&QueuedMessage) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         loop {
             let first = self.unsent(|content| match content.sending {

@@ -9,7 +9,7 @@ use crate::handle::events::KeyEvent;
 use crate::handle::store::Store;
 use crate::structures::entry::Entry;
 use crate::structures::roots::{DATABASES, Root};
-use crate::transaction::above::{Above, Table};
+use crate::transaction::above::{Table, UpperFloors};
 use crate::transaction::outbox::{Content, Post};
 use crate::transaction::writer::Writer;
 use crate::types::value;
@@ -22,7 +22,7 @@ pub(crate) const ABOVE: Table = &Modules;
 
 struct Modules;
 
-impl Above for Modules {
+impl UpperFloors for Modules {
     fn discard_object(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -87,7 +87,7 @@ impl Above for Modules {
                         outgoing.tell(classes, KeyEvent::Expired, database, &key);
                     }
                 }
-                Post::Letter(letter) => outgoing
+                Post::QueuedMessage(letter) => outgoing
                     .get_or_insert_with(|| store.outgoing())
                     .send_letter(&letter),
             }

@@ -2,7 +2,7 @@
 //! `lib.rs` uses this module.
 //!
 //! - `above`: callbacks with which `transaction` calls modules that it does not depend on.
-//! - `dead`: cleanup of the waits and subscriptions of dead processes.
+//! - `dead_processes`: cleanup of the waits and subscriptions of dead processes.
 //! - `flush`: removing all keys of databases.
 //! - `name`: names of stores, and listing them.
 //! - `open`: opening and creating stores.
@@ -10,7 +10,7 @@
 //! - `upkeep`: the store's background work, one bounded step at a time.
 
 mod above;
-mod dead;
+mod dead_processes;
 mod flush;
 pub(crate) mod name;
 mod open;

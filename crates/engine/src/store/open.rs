@@ -10,7 +10,7 @@ use crate::handle::store::Store;
 use crate::messages::publish::Patterns;
 use crate::messages::unsent::Unsent;
 use crate::store::above::ABOVE;
-use crate::store::dead::Round;
+use crate::store::dead_processes::Round;
 use crate::store::terms::Terms;
 use crate::transaction::changed::Followed;
 use crate::upkeep::counters::Counters;

@@ -13,7 +13,7 @@ use crate::structures::dictionary_change;
 use crate::structures::graveyard::is_dying;
 use crate::structures::roots::{DATABASES, Root, expiring};
 use crate::transaction::access::Access;
-use crate::upkeep::expiry::Swept;
+use crate::upkeep::expiry::SweepResult;
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;
 
@@ -192,7 +192,7 @@ impl Store {
 /// otherwise fewer.
 fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     let mut pace = Pace::Idle;
-    let mut swept = Swept::default();
+    let mut swept = SweepResult::default();
     let first = store.segment.upkeep_place() as usize % store.shards();
     for shard in (first..store.shards()).chain(0..first) {
         let databases = store.expiry_is_due(shard)?;

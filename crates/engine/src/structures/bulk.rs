@@ -1,12 +1,12 @@
 //! Builds the complete dictionary of a collection in one step (W10). The sizes of all elements are
-//! known before the first element is created, so their blocks are allocated in batches ([`Stock`]),
+//! known before the first element is created, so their blocks are allocated in batches ([`BlockStock`]),
 //! and each bucket of the table is written once. Elements need neither individual undo log entries
 //! nor individual searches for free blocks.
 
 use std::convert::Infallible;
 
 use smallvec::SmallVec;
-use undercroft_memory::{Offset, Pool, Stock, Transaction, block_size, prefetch};
+use undercroft_memory::{BlockStock, Offset, Pool, Transaction, block_size, prefetch};
 
 use crate::error::Error;
 use crate::structures::dictionary::Dictionary;
@@ -231,7 +231,7 @@ pub(crate) fn make(
     pool: Pool,
     parts: &[Part<'_>],
 ) -> Result<([u64; ELEMENTS_WORDS], Vec<Placed>), Error> {
-    let mut stock = Stock::new(pool);
+    let mut stock = BlockStock::new(pool);
     for part in parts {
         let (element, block) = sizes(part.key.len(), part.value);
         stock.expect(element);
@@ -252,7 +252,7 @@ pub(crate) fn copy(
     pool: Pool,
     elements: &[Element],
 ) -> Result<([u64; ELEMENTS_WORDS], Vec<Placed>), Error> {
-    let mut stock = Stock::new(pool);
+    let mut stock = BlockStock::new(pool);
     for element in elements {
         stock.expect(element.size());
         if let Some((_, length)) = element.block(transaction.view())? {
@@ -272,7 +272,7 @@ pub(crate) fn copy(
 
 fn finish(
     transaction: &mut Transaction<'_>,
-    mut stock: Stock,
+    mut stock: BlockStock,
     placed: Vec<Placed>,
 ) -> Result<([u64; ELEMENTS_WORDS], Vec<Placed>), Error> {
     let mut words = [0; ELEMENTS_WORDS];
@@ -287,7 +287,7 @@ fn finish(
 /// Creates a table of 2^`bits` buckets that contains all elements. Returns the offset of the table.
 fn fill_table(
     transaction: &mut Transaction<'_>,
-    stock: &mut Stock,
+    stock: &mut BlockStock,
     bits: u64,
     placed: &[Placed],
 ) -> Result<Offset, Error> {
@@ -324,7 +324,7 @@ fn fill_table(
 /// Fills a home bucket and its overflow buckets.
 fn fill_chain(
     transaction: &mut Transaction<'_>,
-    stock: &mut Stock,
+    stock: &mut BlockStock,
     mut at: Offset,
     mut placed: &[Placed],
 ) -> Result<(), Error> {

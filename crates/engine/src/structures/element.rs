@@ -11,7 +11,7 @@
 //! have millions of elements.
 
 use smallvec::SmallVec;
-use undercroft_memory::{Fault, Offset, Pool, Stock, Transaction, View, block_size};
+use undercroft_memory::{BlockStock, Fault, Offset, Pool, Transaction, View, block_size};
 use undercroft_numbers::parse_integer;
 
 use crate::error::Error;
@@ -64,7 +64,7 @@ impl Blocks for Pool {
     }
 }
 
-impl Blocks for Stock {
+impl Blocks for BlockStock {
     #[inline(always)]
     fn block(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
         Ok(self.take(transaction, bytes)?)

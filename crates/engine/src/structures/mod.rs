@@ -15,7 +15,7 @@
 //! - `packed`: small collections, stored as consecutive items in one byte string.
 //! - `ranges`: items in flat buffers outside the store.
 //! - `roots`: the root words of a shard.
-//! - `taking`: removing many elements from the dictionary of a large collection.
+//! - `removal_method`: removing many elements from the dictionary of a large collection.
 //! - `tree`: the counted B+tree of lists, sorted sets and streams.
 //! - `walk`: a walk over a dictionary, bucket by bucket.
 
@@ -32,7 +32,7 @@ pub(crate) mod key;
 pub(crate) mod packed;
 pub(crate) mod prefetch;
 pub(crate) mod ranges;
+pub(crate) mod removal_method;
 pub(crate) mod roots;
-pub(crate) mod taking;
 pub(crate) mod tree;
 pub(crate) mod walk;

@@ -14,7 +14,7 @@ use crate::transaction::writer::Writer;
 
 /// The functions that higher modules provide to a transaction. These functions are not on a hot
 /// path.
-pub(crate) trait Above: Send + Sync {
+pub(crate) trait UpperFloors: Send + Sync {
     /// Queues the parts of an object to be freed later, in small steps (W8).
     fn discard_object(
         &self,
@@ -76,7 +76,7 @@ pub(crate) trait Above: Send + Sync {
 }
 
 /// The table of higher modules' functions that a store handle was created with.
-pub(crate) type Table = &'static dyn Above;
+pub(crate) type Table = &'static dyn UpperFloors;
 
 /// Returns the table of higher modules' functions of a store handle.
 pub(crate) fn above(store: &Store) -> Table {

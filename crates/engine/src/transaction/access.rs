@@ -24,7 +24,7 @@ use crate::transaction::writer::Writer;
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
     pub(crate) store: &'a Store,
-    pub(crate) running: Option<&'a dyn Within>,
+    pub(crate) running: Option<&'a dyn RunningAccess>,
     /// The announced size of the next write, if it is large.
     pub(crate) load: Load,
     /// Whether lookups leave the access times of keys unchanged (CLIENT NO-TOUCH).
@@ -32,7 +32,7 @@ pub struct Access<'a> {
 }
 
 /// A running transaction as a trait object, which hides its lifetimes.
-pub(crate) trait Within {
+pub(crate) trait RunningAccess {
     /// Returns whether the transaction has locked `shards`. If it has not, it will run again with
     /// all shards locked.
     fn holds(&self, shards: ShardSet) -> bool;
@@ -75,7 +75,7 @@ type Body<'b, S, R, E> = &'b dyn Fn(&Reader<'_, '_>, &mut S) -> Result<R, E>;
 #[inline(never)]
 fn read_within<S: Scratch, R, E: From<Error>>(
     store: &Store,
-    running: &dyn Within,
+    running: &dyn RunningAccess,
     shards: ShardSet,
     scratch: &mut S,
     body: Body<'_, S, R, E>,
@@ -97,7 +97,7 @@ type Change<'b, S, R, E> = &'b dyn Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, 
 
 #[inline(never)]
 fn write_within<S: Scratch, R, E: From<Error>>(
-    running: &dyn Within,
+    running: &dyn RunningAccess,
     shards: ShardSet,
     scratch: &mut S,
     body: Change<'_, S, R, E>,
@@ -194,7 +194,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Changes keys of several shards; see [`Store::write`]. Within a transaction, an error does
+    /// Changes keys of several shards; see [`Store::write`]. RunningAccess a transaction, an error does
     /// not undo the changes of `body`. The code that runs the transaction's commands must roll them
     /// back before the transaction can commit.
     #[inline(always)]
@@ -250,7 +250,7 @@ impl<'a> Access<'a> {
     /// Returns whether the surrounding transaction must start again; see
     /// [`Running::starts_again`](crate::Running::starts_again).
     pub fn starts_again(&self) -> bool {
-        self.running.is_some_and(Within::starts_again)
+        self.running.is_some_and(RunningAccess::starts_again)
     }
 
     /// Returns whether this access is within a transaction.
@@ -258,7 +258,7 @@ impl<'a> Access<'a> {
         self.running.is_some()
     }
 
-    /// Records a use of a key; see [`Store::note_use`]. Within a transaction, the use is counted
+    /// Records a use of a key; see [`Store::note_use`]. RunningAccess a transaction, the use is counted
     /// once after the commit, even if the transaction runs several times.
     #[inline(always)]
     pub fn note_use(&self, key: &Key<'_>) {

@@ -97,7 +97,7 @@ impl Access<'_> {
         }
     }
 
-    /// Removes the expired keys that this thread's reads found; see [`Store::remove_met`]. Within a
+    /// Removes the expired keys that this thread's reads found; see [`Store::remove_met`]. RunningAccess a
     /// transaction, removes only keys in the transaction's locked shards, and rolls back a failed
     /// removal.
     pub fn remove_met(&self) -> Result<u64, Error> {

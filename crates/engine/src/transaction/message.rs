@@ -64,15 +64,15 @@ impl MessageKind {
 
 /// A message to be sent after the commit.
 #[derive(Clone, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct QueuedMessage {
     pub(crate) kind: MessageKind,
     pub(crate) name: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Letter {
+impl QueuedMessage {
     /// Returns the number of bytes of memory that the message occupies.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Letter>() + self.name.len() + self.body.len()
+        size_of::<QueuedMessage>() + self.name.len() + self.body.len()
     }
 }

@@ -64,14 +64,14 @@ impl Queue {
 
 /// The queues whose keys a transaction changed. It stays empty if no clients are waiting.
 #[derive(Debug, Default)]
-pub(crate) struct Noticed {
+pub(crate) struct NoticedQueues {
     /// The queues in the order of the changes, without duplicates.
     pub(crate) queues: Vec<Queue>,
     /// Whether all queues must be served. If so, no further queues are added to `queues`.
     pub(crate) all: bool,
 }
 
-impl Noticed {
+impl NoticedQueues {
     /// Returns the current count of queues, to which [`cut`](Self::cut) can return.
     pub(crate) fn count(&self) -> usize {
         self.queues.len() + usize::from(self.all)

@@ -10,8 +10,8 @@ use crate::handle::events::{EventClasses, KeyEvent};
 use crate::handle::expired_seen;
 use crate::structures::roots::{DATABASES, Root};
 use crate::transaction::effect::{Change, Effect};
-use crate::transaction::message::Letter;
-use crate::transaction::notice::{Noticed, Queue};
+use crate::transaction::message::QueuedMessage;
+use crate::transaction::notice::{NoticedQueues, Queue};
 
 /// The work and the notifications for after the commit of a transaction.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Content {
     /// The classes of events that are published.
     pub(crate) classes: EventClasses,
     pub(crate) posts: Vec<Post>,
-    pub(crate) noticed: Noticed,
+    pub(crate) noticed: NoticedQueues,
 }
 
 /// One piece of work or one notification for after the commit.
@@ -49,7 +49,7 @@ pub(crate) enum Post {
     /// A key that was removed because it had expired.
     Expired(usize, Box<[u8]>),
     /// A message to be sent.
-    Letter(Letter),
+    QueuedMessage(QueuedMessage),
     /// A use of the key with this hash in this shard, to be counted.
     Use(usize, u64),
     /// The databases were flushed, so their memory must be freed.
@@ -101,7 +101,7 @@ impl Outbox {
             Box::new(Content {
                 classes: self.classes,
                 posts: Vec::new(),
-                noticed: Noticed::default(),
+                noticed: NoticedQueues::default(),
             })
         })
     }
@@ -201,10 +201,10 @@ impl Outbox {
 
 impl Mail {
     /// Removes and returns the queues to serve.
-    pub(crate) fn take_noticed(&mut self) -> Noticed {
+    pub(crate) fn take_noticed(&mut self) -> NoticedQueues {
         match &mut self.0 {
             Some(content) => std::mem::take(&mut content.noticed),
-            None => Noticed::default(),
+            None => NoticedQueues::default(),
         }
     }
 }

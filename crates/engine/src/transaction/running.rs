@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::handle::events::KeyEvent;
 use crate::handle::store::Store;
 use crate::transaction::above::above;
-use crate::transaction::access::{Access, Within};
+use crate::transaction::access::{Access, RunningAccess};
 use crate::transaction::load::Load;
 use crate::transaction::outbox::{Mail, Post};
 use crate::transaction::retry::FailedTry;
@@ -111,7 +111,7 @@ impl Running<'_, '_> {
     }
 }
 
-impl Within for Running<'_, '_> {
+impl RunningAccess for Running<'_, '_> {
     fn holds(&self, shards: ShardSet) -> bool {
         let holds = self.shards.includes(shards);
         if !holds {

@@ -7,7 +7,7 @@ use undercroft_memory::{Marks, Scratch, ShardSet, are_signals_deferred};
 use crate::error::Error;
 use crate::handle::store::Store;
 use crate::transaction::above::above;
-use crate::transaction::notice::Noticed;
+use crate::transaction::notice::NoticedQueues;
 use crate::transaction::outbox::Mail;
 use crate::transaction::retry::FailedTry;
 use crate::transaction::writer::Writer;
@@ -53,7 +53,7 @@ impl Store {
         &self,
         shards: ShardSet,
         body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
-    ) -> Result<(R, Noticed), Error> {
+    ) -> Result<(R, NoticedQueues), Error> {
         let body = |writer: &mut Writer<'_, '_>, (): &mut ()| body(writer);
         let (value, mut mail) = self.change(shards, Marks::Ignored, &mut (), body)?;
         let noticed = mail.take_noticed();

@@ -107,13 +107,13 @@ pub(crate) trait Object: Sync {
 
     /// Returns the operations for freeing this type's trees, or `None` if its objects contain no
     /// trees.
-    fn tree(&self) -> Option<&'static dyn DyingTree> {
+    fn tree(&self) -> Option<&'static dyn FreeableTree> {
         None
     }
 }
 
 /// The operations that a type implements for a tree that is being freed leaf by leaf.
-pub(crate) trait DyingTree: Sync {
+pub(crate) trait FreeableTree: Sync {
     /// Returns the number that identifies the tree's type in the graveyard, the queue of large
     /// values to free. The number is 2, 3, or at least 5, and never changes.
     fn number(&self) -> u64;

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::structures::elements::Elements;
 use crate::structures::entry::{Entry, Form};
 use crate::structures::roots::ELEMENTS_WORDS;
-use crate::types::contract::{Contract, Description, DyingTree};
+use crate::types::contract::{Contract, Description, FreeableTree};
 use crate::types::feed::Feeds;
 use crate::types::hash::Hashes;
 use crate::types::list::Lists;
@@ -30,7 +30,7 @@ impl ValueType {
 
     /// Returns the operations for freeing this type's trees, or `None` if its objects contain no
     /// trees.
-    pub(crate) fn tree(self) -> Option<&'static dyn DyingTree> {
+    pub(crate) fn tree(self) -> Option<&'static dyn FreeableTree> {
         self.contract().object()?.tree()
     }
 

@@ -18,15 +18,15 @@ use undercroft_memory::{Offset, Pool, Transaction, View};
 use crate::error::Error;
 use crate::structures::detached::{LIST, TREE, TYPE, fault};
 use crate::structures::graveyard::{CURSOR, MAIN};
-use crate::types::contract::DyingTree;
+use crate::types::contract::FreeableTree;
 use crate::types::value_type::ValueType;
-use crate::upkeep::dying::{Left, free_leaves, tree_of};
+use crate::upkeep::freed_structures::{RemainingMemory, free_leaves, tree_of};
 
 /// The maximum number of parts of one value that the structural check follows.
 const PARTS_MAX: usize = 1 << 20;
 
 /// Returns the tree implementation for the cut-off parts that a record refers to.
-fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn DyingTree, Error> {
+fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn FreeableTree, Error> {
     match view.word(record + TYPE)? {
         LIST => tree_of(ValueType::List),
         number => match ValueType::of_number(number) {
@@ -63,7 +63,10 @@ pub(crate) fn free_a_little(
 }
 
 /// Returns all cut-off parts that a record refers to, for the structural check.
-pub(crate) fn all(view: &View<'_>, record: Offset) -> Result<Vec<(Offset, Left)>, Error> {
+pub(crate) fn all(
+    view: &View<'_>,
+    record: Offset,
+) -> Result<Vec<(Offset, RemainingMemory)>, Error> {
     let [arena, _, mut part] = view.words::<3>(record + MAIN)?;
     let mut parts = Vec::new();
     if arena == 0 && part == 0 {
@@ -75,7 +78,7 @@ pub(crate) fn all(view: &View<'_>, record: Offset) -> Result<Vec<(Offset, Left)>
     }
     while part != 0 {
         let [next, root, height, progress] = view.words::<4>(part)?;
-        let left = Left::Tree(trees, (root, height as usize), progress);
+        let left = RemainingMemory::Tree(trees, (root, height as usize), progress);
         parts.push((part, left));
         if parts.len() > PARTS_MAX {
             return Err(fault(record));

@@ -28,7 +28,7 @@ const BITS_SHIFT: u32 = 48;
 
 /// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Swept {
+pub(crate) struct SweepResult {
     /// The number of buckets examined.
     pub(crate) buckets: u64,
     /// The number of visited keys with an expiry, including keys that had expired.
@@ -39,8 +39,8 @@ pub(crate) struct Swept {
     pub(crate) moving: bool,
 }
 
-impl Swept {
-    pub(crate) fn add(&mut self, other: Swept) {
+impl SweepResult {
+    pub(crate) fn add(&mut self, other: SweepResult) {
         self.buckets += other.buckets;
         self.seen += other.seen;
         self.removed += other.removed;
@@ -60,7 +60,7 @@ pub(crate) fn sweep_a_little(
 
 /// Removes the expired keys of the next few buckets. Examines no bucket if no key can have expired.
 /// Allocates no memory, so it works in a full store.
-pub(crate) fn sweep_buckets(writer: &mut Writer<'_, '_>, root: Root) -> Result<Swept, Error> {
+pub(crate) fn sweep_buckets(writer: &mut Writer<'_, '_>, root: Root) -> Result<SweepResult, Error> {
     sweep(writer, root, BUCKETS, 0)
 }
 
@@ -69,8 +69,8 @@ fn sweep(
     root: Root,
     count: u64,
     spared: Offset,
-) -> Result<Swept, Error> {
-    let mut swept = Swept::default();
+) -> Result<SweepResult, Error> {
+    let mut swept = SweepResult::default();
     let now = writer.now();
     let Some(tables) = root.tables(writer.view())? else {
         return Ok(swept);
@@ -139,7 +139,7 @@ fn sweep_bucket(
     root: Root,
     (tables, number): (&Tables, u64),
     spared: Offset,
-    (swept, soonest): (&mut Swept, &mut u64),
+    (swept, soonest): (&mut SweepResult, &mut u64),
 ) -> Result<(), Error> {
     match tables.other {
         Some((other, moved)) if number < moved => {
@@ -164,7 +164,7 @@ fn sweep_chain(
     root: Root,
     home: u64,
     spared: Offset,
-    (swept, soonest): (&mut Swept, &mut u64),
+    (swept, soonest): (&mut SweepResult, &mut u64),
 ) -> Result<(), Error> {
     let now = writer.now();
     let (mut at, mut parent) = (home, 0);
@@ -251,7 +251,7 @@ impl Store {
 
     /// Removes the expired keys of the next few buckets of a dictionary, in one transaction of
     /// bounded length (W9).
-    pub(crate) fn sweep_some(&self, root: Root) -> Result<Swept, Error> {
+    pub(crate) fn sweep_some(&self, root: Root) -> Result<SweepResult, Error> {
         self.write(ShardSet::one(root.shard), |writer| {
             sweep_buckets(writer, root)
         })

@@ -12,7 +12,7 @@ use crate::structures::graveyard::{self, CURSOR, MAIN, MAIN_BITS, NEXT, OTHER, i
 use crate::structures::roots::{DATABASE_WORDS, DYING, Root};
 use crate::transaction::writer::Writer;
 use crate::upkeep::detached;
-use crate::upkeep::dying::{Dying, Left, free_leaves, tree_of};
+use crate::upkeep::freed_structures::{FreedStructure, RemainingMemory, free_leaves, tree_of};
 
 /// The number of buckets or leaves that one transaction frees if a caller is waiting for the
 /// memory.
@@ -41,17 +41,17 @@ fn free_some_of_first(
 ) -> Result<(), Error> {
     let record = writer.view().root(shard, DYING);
     let [_, at, bits, cursor, other, other_bits, kind] = writer.view().words::<7>(record)?;
-    let kind = Dying::of(kind, record)?;
+    let kind = FreedStructure::of(kind, record)?;
     let pool = Pool::from(shard);
     let transaction = &mut *writer.transaction;
     let gone = match kind {
-        Dying::Keys | Dying::Elements => None,
-        Dying::Tree(value_type) => {
+        FreedStructure::Keys | FreedStructure::Elements => None,
+        FreedStructure::Tree(value_type) => {
             let kind = tree_of(value_type)?;
             let gone = free_leaves(transaction, pool, record + MAIN, kind, buckets)?;
             Some(gone)
         }
-        Dying::Parts => Some(detached::free_a_little(
+        FreedStructure::Parts => Some(detached::free_a_little(
             transaction,
             shard,
             record,
@@ -101,7 +101,7 @@ fn remove_first(writer: &mut Writer<'_, '_>, shard: usize, record: Offset) -> Re
 fn free_chain(
     writer: &mut Writer<'_, '_>,
     pool: Pool,
-    kind: Dying,
+    kind: FreedStructure,
     home: Offset,
 ) -> Result<(), Error> {
     let mut at = home;
@@ -109,17 +109,19 @@ fn free_chain(
         let bucket = load_bucket(writer.view(), at)?;
         for item in bucket.entries.into_iter().filter(|&item| item != 0) {
             match kind {
-                Dying::Keys => {
+                FreedStructure::Keys => {
                     let entry = Entry::load(writer.view(), item)?;
                     writer.discard_value(pool.shard(), &entry)?;
                     writer.transaction.free(pool, item);
                 }
-                Dying::Elements => {
+                FreedStructure::Elements => {
                     let element = Element::load(writer.view(), item)?;
                     element.free(writer.transaction, pool)?;
                 }
                 // Trees have no tables, so this state indicates damage.
-                Dying::Tree(_) | Dying::Parts => return Err(chain_fault(home).into()),
+                FreedStructure::Tree(_) | FreedStructure::Parts => {
+                    return Err(chain_fault(home).into());
+                }
             }
         }
         if at != home {
@@ -137,17 +139,17 @@ fn free_chain(
 pub(crate) fn for_each_dying(
     view: &View<'_>,
     shard: usize,
-    mut visit: impl FnMut(Offset, Left) -> Result<(), Error>,
+    mut visit: impl FnMut(Offset, RemainingMemory) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut record = view.root(shard, DYING);
     while record != 0 {
         let [next, at, bits, cursor, other, other_bits, kind] = view.words::<7>(record)?;
-        let left = match Dying::of(kind, record)? {
-            Dying::Tree(value_type) => {
-                Left::Tree(tree_of(value_type)?, (at, bits as usize), cursor)
+        let left = match FreedStructure::of(kind, record)? {
+            FreedStructure::Tree(value_type) => {
+                RemainingMemory::Tree(tree_of(value_type)?, (at, bits as usize), cursor)
             }
-            Dying::Parts => Left::Parts(detached::all(view, record)?),
-            kind @ (Dying::Keys | Dying::Elements) => {
+            FreedStructure::Parts => RemainingMemory::Parts(detached::all(view, record)?),
+            kind @ (FreedStructure::Keys | FreedStructure::Elements) => {
                 let table = |at, bits: u64| Table {
                     at,
                     bits: bits.min(40),
@@ -156,7 +158,7 @@ pub(crate) fn for_each_dying(
                 if other != 0 {
                     tables.push((table(other, other_bits), 0));
                 }
-                Left::Tables(kind, tables)
+                RemainingMemory::Tables(kind, tables)
             }
         };
         visit(record, left)?;

@@ -3,7 +3,7 @@
 //!
 //! - `counters`: counters of evicted and expired keys.
 //! - `detached`: freeing subtrees that were cut off a value that is still in use.
-//! - `dying`: the kinds of structures that are freed in steps.
+//! - `freed_structures`: the kinds of structures that are freed in steps.
 //! - `eviction`: making room when the store reaches `maxmemory`.
 //! - `expiry`: the sweep for expired keys that no client accesses.
 //! - `graveyard`: freeing the structures in a shard's graveyard, the queue of structures to free.
@@ -13,9 +13,9 @@
 
 pub(crate) mod counters;
 pub(crate) mod detached;
-pub(crate) mod dying;
 pub(crate) mod eviction;
 pub(crate) mod expiry;
+pub(crate) mod freed_structures;
 pub(crate) mod graveyard;
 pub(crate) mod reclaim;
 mod resizing;

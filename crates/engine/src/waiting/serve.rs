@@ -11,7 +11,7 @@ use super::{Answer, Look, Take, Wanted};
 use crate::error::Error;
 use crate::handle::store::Store;
 use crate::structures::roots::{QUEUES, WAITERS};
-use crate::transaction::notice::{Noticed, Queue};
+use crate::transaction::notice::{NoticedQueues, Queue};
 use crate::waiting::postponed::Task;
 
 /// The maximum number of tickets (ids of waits) that one read of a queue returns.
@@ -54,7 +54,7 @@ impl Store {
     /// Serves the queues of the keys that a transaction changed. The transaction has already
     /// committed, so failures are not reported to the writer.
     #[cold]
-    pub(crate) fn serve_noticed(&self, noticed: Noticed) {
+    pub(crate) fn serve_noticed(&self, noticed: NoticedQueues) {
         let _deferred = defer_signals();
         let mut queues: VecDeque<Queue> = noticed.queues.into();
         if noticed.all {
@@ -299,7 +299,7 @@ impl Store {
 
     /// Ends the wait of a dead process. If the items in its record cannot be returned to their key,
     /// keeps the record without an owner instead.
-    pub(super) fn end_dead(&self, ticket: Ticket) -> Result<Noticed, Error> {
+    pub(super) fn end_dead(&self, ticket: Ticket) -> Result<NoticedQueues, Error> {
         let (_, noticed) = self.end_noticing(ticket, Ending::GiveBack)?;
         Ok(noticed)
     }
@@ -317,12 +317,12 @@ impl Store {
         &self,
         ticket: Ticket,
         ending: Ending,
-    ) -> Result<(Option<Answer>, Noticed), Error> {
+    ) -> Result<(Option<Answer>, NoticedQueues), Error> {
         let Some(record) = self.waiter(ticket)? else {
-            return Ok((None, Noticed::default()));
+            return Ok((None, NoticedQueues::default()));
         };
         if record.waits() && ending == Ending::Collect {
-            return Ok((None, Noticed::default()));
+            return Ok((None, NoticedQueues::default()));
         }
         // When a record is answered, it gains no keys, so these shards suffice.
         let (answer, mut noticed) = self.write_marked(record.shards(self, ticket), |writer| {

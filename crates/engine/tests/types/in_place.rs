@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use undercroft_engine::lists::End;
-use undercroft_engine::strings::Whole;
+use undercroft_engine::strings::StringInPlace;
 use undercroft_engine::{Error, Key, Options, Store, Writer};
 
 const LONG: usize = 40_000;
@@ -17,7 +17,7 @@ fn create(path: &Path) -> Store {
     Store::create(path, &options).expect("a new store")
 }
 
-fn bytes(store: &Store, whole: &Whole) -> Vec<u8> {
+fn bytes(store: &Store, whole: &StringInPlace) -> Vec<u8> {
     let mut bytes = Vec::new();
     store.append_whole(whole, &mut bytes);
     bytes
@@ -51,7 +51,7 @@ fn string_read_in_place_survives_every_change_of_its_key() {
         store.set(0, b"key", &[7; LONG]).expect("room");
         let found = store.get_in_place(0, b"key").expect("a read");
         let found = found.expect("it exists");
-        assert!(matches!(found, Whole::Pinned(_)));
+        assert!(matches!(found, StringInPlace::Pinned(_)));
         act(&store);
         let others: Vec<String> = (0..40).map(|number| format!("other {number}")).collect();
         for other in &others {
@@ -75,12 +75,15 @@ fn string_is_taken_in_place_only_if_the_caller_accepts_it() {
             .take_in_place(0, b"key", |_, _| false)
             .expect("an answer");
         let first = value.first_chunk().copied().map_or(0, u64::from_le_bytes);
-        assert!(matches!(refused, Some(Whole::Refused(word)) if word == first));
+        assert!(matches!(refused, Some(StringInPlace::Refused(word)) if word == first));
         let taken = store.take_in_place(0, b"key", |word, length| {
             (word, length) == (first, value.len() as u64)
         });
         let taken = taken.expect("room").expect("it exists");
-        assert_eq!(matches!(taken, Whole::Taken(_)), value.len() == LONG);
+        assert_eq!(
+            matches!(taken, StringInPlace::Taken(_)),
+            value.len() == LONG
+        );
         assert_eq!(bytes(&store, &taken), value);
         assert!(
             store
@@ -109,7 +112,7 @@ fn read_only_handle_gets_a_copy() {
     store.set(0, b"key", &[7; LONG]).expect("room");
     let reader = Store::open(&path, false).expect("the same store");
     let found = reader.get_in_place(0, b"key").expect("a read");
-    assert!(matches!(found, Some(Whole::Copied(copy)) if copy == [7; LONG]));
+    assert!(matches!(found, Some(StringInPlace::Copied(copy)) if copy == [7; LONG]));
     assert!(
         reader
             .take_in_place(0, b"key", |_, _| true)

@@ -9,11 +9,11 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::Missing;
 
 /// A stock of blocks of one pool that a transaction is about to need. First
-/// [announce](Stock::expect) the size of every block, then [take](Stock::take) the blocks, and
-/// finally [close](Stock::close) the stock.
-pub struct Stock {
+/// [announce](BlockStock::expect) the size of every block, then [take](BlockStock::take) the blocks, and
+/// finally [close](BlockStock::close) the stock.
+pub struct BlockStock {
     pool: Pool,
-    shelves: [Shelf; classes::COUNT],
+    class_stocks: [ClassStock; classes::COUNT],
     /// The total size of the announced page-sized and larger blocks that have not been taken yet,
     /// in bytes.
     large: u64,
@@ -21,7 +21,7 @@ pub struct Stock {
 
 /// The blocks of one size class.
 #[derive(Clone, Copy, Default)]
-struct Shelf {
+struct ClassStock {
     /// The number of announced blocks that have not been allocated from slabs yet.
     wanted: u64,
     ready: TakenBlocks,
@@ -51,12 +51,12 @@ impl TakenBlocks {
     }
 }
 
-impl Stock {
+impl BlockStock {
     /// Creates an empty stock of blocks of a pool.
-    pub fn new(pool: impl Into<Pool>) -> Stock {
-        Stock {
+    pub fn new(pool: impl Into<Pool>) -> BlockStock {
+        BlockStock {
             pool: pool.into(),
-            shelves: [Shelf::default(); classes::COUNT],
+            class_stocks: [ClassStock::default(); classes::COUNT],
             large: 0,
         }
     }
@@ -75,7 +75,7 @@ impl Stock {
     /// Announces `blocks` blocks of at least `bytes` bytes each.
     pub fn expect_many(&mut self, bytes: u64, blocks: u64) {
         match classes::class_of(bytes) {
-            Some(class) => self.shelves[class].wanted += blocks,
+            Some(class) => self.class_stocks[class].wanted += blocks,
             None => self.large += bytes.next_multiple_of(PAGE) * blocks,
         }
     }
@@ -83,7 +83,7 @@ impl Stock {
     /// Returns the total size, in bytes, of all blocks that were announced but not yet taken.
     fn wanted(&self) -> u64 {
         let sizes = classes::SIZES.iter().map(|&size| u64::from(size));
-        let slabs = self.shelves.iter().zip(sizes);
+        let slabs = self.class_stocks.iter().zip(sizes);
         let slabs = slabs.map(|(shelf, size)| shelf.wanted * size);
         slabs.sum::<u64>() + self.large
     }
@@ -110,7 +110,7 @@ impl Stock {
             return Ok(block);
         };
         loop {
-            let shelf = &mut self.shelves[class];
+            let shelf = &mut self.class_stocks[class];
             if let Some(at) = shelf.ready.next() {
                 return Ok(at);
             }
@@ -122,7 +122,7 @@ impl Stock {
                 .allocate_some(self.pool, bytes, wanted)
                 .inspect_err(|_| self.say_what_is_missing(transaction))?;
             let taken = u64::from(ready.bits.count_ones());
-            self.shelves[class] = Shelf {
+            self.class_stocks[class] = ClassStock {
                 wanted: wanted.saturating_sub(taken),
                 ready,
             };
@@ -131,7 +131,7 @@ impl Stock {
 
     /// Frees the blocks that were allocated but not taken.
     pub fn close(mut self, transaction: &mut Transaction<'_>) {
-        for shelf in &mut self.shelves {
+        for shelf in &mut self.class_stocks {
             while let Some(at) = shelf.ready.next() {
                 transaction.free(self.pool, at);
             }

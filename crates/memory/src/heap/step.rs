@@ -14,7 +14,7 @@ use crate::mapped::futex;
 use crate::mapped::layout::{EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, control, shard};
 use crate::probes::fault;
 use crate::processes::lock;
-use crate::segment::waiting::{Waiter, Which};
+use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::segment::{Segment, durability};
 use crate::undo::log::Log;
 
@@ -39,7 +39,7 @@ pub(crate) fn run_within<R>(
     step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
 ) -> Result<R, Error> {
     let word = segment.mapping.lock(control::HEAP_LOCK);
-    let mut waiter = Waiter::new(segment, Which::Heap, patience);
+    let mut waiter = Waiter::new(segment, WaitedLock::Heap, patience);
     let me = segment.process.owner();
     if !lock::try_acquire(word, me) {
         lock::acquire(word, me, &mut waiter).map_err(|refusal| waiter.explain(refusal))?;

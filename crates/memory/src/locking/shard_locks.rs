@@ -15,7 +15,7 @@ use crate::processes::lock;
 use crate::segment::Segment;
 use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
-use crate::segment::waiting::{Waiter, Which};
+use crate::segment::waiting::{WaitedLock, Waiter};
 
 /// How long `lock_all_for_a_moment` retains the locks it has acquired while it waits for another.
 const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
@@ -85,7 +85,7 @@ fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(),
                 // makes no progress. On an overloaded machine all locks may make progress while
                 // this call makes none, so the brief waits grow until one is long enough.
                 let patience = segment.patience().min(moment);
-                let mut waiter = Waiter::new(segment, Which::Shard(index), patience);
+                let mut waiter = Waiter::new(segment, WaitedLock::Shard(index), patience);
                 if lock::acquire(word, me, &mut waiter).is_err() {
                     unlock_all(segment, held);
                     wait_for(segment, index)?;
@@ -139,7 +139,8 @@ pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<U
 #[cold]
 fn wait_for(segment: &Segment, index: usize) -> Result<(), Error> {
     let word = segment.mapping.shard_words(index).lock();
-    let mut waiter = Waiter::new(segment, Which::Shard(index), segment.patience()).free_of_locks();
+    let mut waiter =
+        Waiter::new(segment, WaitedLock::Shard(index), segment.patience()).free_of_locks();
     lock::acquire(word, segment.process.owner(), &mut waiter)
         .map_err(|refusal| waiter.explain(refusal))?;
     waiter

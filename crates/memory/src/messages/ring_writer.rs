@@ -12,7 +12,7 @@ use crate::messages::ring::{self, announce, counter, move_tail, padded};
 use crate::messages::ring_reader::{Look, RingReader};
 use crate::probes::fault;
 use crate::processes::lock;
-use crate::segment::waiting::{Waiter, Which};
+use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::segment::{Segment, durability, membership, place};
 
 /// The number of data bytes that are initially backed with memory.
@@ -248,7 +248,7 @@ fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
 #[cold]
 fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
     let word = segment.mapping.lock(ring::at(segment, field::LOCK));
-    let mut waiter = Waiter::new(segment, Which::Ring, segment.patience()).free_of_locks();
+    let mut waiter = Waiter::new(segment, WaitedLock::Ring, segment.patience()).free_of_locks();
     lock::acquire(word, segment.process.owner(), &mut waiter)
         .map_err(|refusal| waiter.explain(refusal))?;
     waiter.finish().inspect_err(|_| drop(RingGuard { segment }))

@@ -50,7 +50,7 @@ pub struct Staged<'a> {
 /// piece. A block that is never resumed stays allocated as long as the process lives.
 #[derive(Debug)]
 #[must_use]
-pub struct PutDown {
+pub struct SuspendedBlock {
     block: StagedBlock,
     length: u64,
 }
@@ -91,16 +91,16 @@ impl Segment {
     }
 
     /// Returns the address of a staged block of this process, for filling or reading it in place
-    /// until it is resumed. The block consists of [`PutDown::length`] bytes and stays mapped as
+    /// until it is resumed. The block consists of [`SuspendedBlock::length`] bytes and stays mapped as
     /// long as this segment exists.
-    pub fn address_of(&self, block: &PutDown) -> *mut u8 {
+    pub fn address_of(&self, block: &SuspendedBlock) -> *mut u8 {
         self.mapping
             .address(self.mapping.layout().page(block.block.page), block.length)
     }
 
     /// Returns the bytes of a staged block of this process that is not being filled. Returns an
     /// empty slice in a forked child, whose parent owns the block.
-    pub fn bytes_of<'a>(&'a self, block: &'a PutDown) -> &'a [u8] {
+    pub fn bytes_of<'a>(&'a self, block: &'a SuspendedBlock) -> &'a [u8] {
         if !self.is_own(block) {
             return &[];
         }
@@ -111,18 +111,18 @@ impl Segment {
     }
 
     /// Appends the bytes of a staged block of this process to `out`.
-    pub fn append_put_down(&self, block: &PutDown, out: &mut Vec<u8>) {
+    pub fn append_put_down(&self, block: &SuspendedBlock, out: &mut Vec<u8>) {
         let at = self.mapping.layout().page(block.block.page);
         self.mapping.append_to(at, block.length as usize, out);
     }
 
     /// Returns whether a staged block belongs to this process. A copy inherited by fork does not.
-    pub fn is_own(&self, block: &PutDown) -> bool {
+    pub fn is_own(&self, block: &SuspendedBlock) -> bool {
         self.process.claimed() && this_process(self) == block.block.owner
     }
 
     /// Resumes work on a staged block of this process.
-    pub fn take_up(&self, block: PutDown) -> Staged<'_> {
+    pub fn take_up(&self, block: SuspendedBlock) -> Staged<'_> {
         Staged {
             segment: self,
             block: block.block,
@@ -151,7 +151,7 @@ impl Segment {
     }
 }
 
-impl PutDown {
+impl SuspendedBlock {
     /// Returns the requested number of bytes.
     pub fn length(&self) -> u64 {
         self.length
@@ -215,9 +215,9 @@ impl Staged<'_> {
     }
 
     /// Suspends work on the block, to be resumed later.
-    pub fn put_down(mut self) -> PutDown {
+    pub fn put_down(mut self) -> SuspendedBlock {
         self.adopted = true;
-        PutDown {
+        SuspendedBlock {
             block: self.block,
             length: self.length,
         }
@@ -269,13 +269,13 @@ impl Transaction<'_> {
         index: usize,
         at: Offset,
         length: u64,
-    ) -> Result<Option<PutDown>, Error> {
+    ) -> Result<Option<SuspendedBlock>, Error> {
         let BlockPlace::Large(page, pages) = self.segment.mapping.place(index.into(), at)? else {
             return Ok(None);
         };
         let owner = this_process(self.segment);
         self.put_on_staging_list(index, page, owner)?;
-        Ok(Some(PutDown {
+        Ok(Some(SuspendedBlock {
             block: StagedBlock {
                 shard: index,
                 page,

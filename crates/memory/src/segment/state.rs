@@ -36,7 +36,7 @@ pub(crate) type RecoverSlot = fn(&Segment, u64) -> Result<(), Error>;
 /// - `writing/write.rs`: `write`, `write_where`, `prepare`, `gather_run`, `has_remains`,
 ///   `free_remains`.
 /// - `writing/reservation.rs`: `expect`.
-/// - `writing/give_back.rs`: `give_back`.
+/// - `writing/memory_return.rs`: `give_back`.
 /// - `objects/staged.rs`: `stage`, `address_of`, `bytes_of`, `append_put_down`, `is_own`,
 ///   `take_up`, `free_dead_staged`.
 /// - `objects/pinned.rs`: `pin`, `address_of_pinned`, `bytes_of_pinned`, `read_pinned`,

@@ -17,7 +17,7 @@ const SPINS: u32 = 200;
 
 /// The lock for which a thread waits.
 #[derive(Clone, Copy)]
-pub(crate) enum Which {
+pub(crate) enum WaitedLock {
     Shard(usize),
     Heap,
     Ring,
@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
 /// A thread's wait for a lock.
 pub(crate) struct Waiter<'a> {
     segment: &'a Segment,
-    which: Which,
+    which: WaitedLock,
     /// How long the wait lasts if the lock makes no progress.
     patience: Duration,
     /// Whether the thread holds no lock, so that the hook may be called.
@@ -47,7 +47,7 @@ pub(crate) struct Waiter<'a> {
 }
 
 impl<'a> Waiter<'a> {
-    pub(crate) fn new(segment: &'a Segment, which: Which, patience: Duration) -> Waiter<'a> {
+    pub(crate) fn new(segment: &'a Segment, which: WaitedLock, patience: Duration) -> Waiter<'a> {
         Waiter {
             segment,
             which,
@@ -84,18 +84,18 @@ impl<'a> Waiter<'a> {
     fn lock(&self) -> &'a Lock {
         let mapping = &self.segment.mapping;
         match self.which {
-            Which::Shard(index) => mapping.shard_words(index).lock(),
-            Which::Heap => mapping.lock(control::HEAP_LOCK),
-            Which::Ring => mapping.lock(mapping.layout().ring + ring::LOCK),
+            WaitedLock::Shard(index) => mapping.shard_words(index).lock(),
+            WaitedLock::Heap => mapping.lock(control::HEAP_LOCK),
+            WaitedLock::Ring => mapping.lock(mapping.layout().ring + ring::LOCK),
         }
     }
 
     fn suspicion(&self) -> &'a Suspicion {
         let shards = self.segment.shards();
         let index = match self.which {
-            Which::Shard(index) => index,
-            Which::Heap => shards,
-            Which::Ring => shards + 1,
+            WaitedLock::Shard(index) => index,
+            WaitedLock::Heap => shards,
+            WaitedLock::Ring => shards + 1,
         };
         &self.segment.suspicions[index]
     }
@@ -149,7 +149,7 @@ impl Surroundings<Lock> for Waiter<'_> {
             return Next::GiveUp(Refusal::Patience(owner));
         }
         // Do not wait for a long-running script, which is recorded in the store.
-        if matches!(self.which, Which::Shard(_))
+        if matches!(self.which, WaitedLock::Shard(_))
             && since.elapsed() >= FIRST_PROBE
             && !are_signals_deferred()
             && self.segment.script_seen().is_some()
@@ -215,7 +215,7 @@ mod tests {
         membership::join(&segment).expect("an entry of the process table");
         let holder = segment.process.owner();
         let patience = Duration::from_millis(2);
-        for which in [Which::Shard(0), Which::Heap, Which::Ring] {
+        for which in [WaitedLock::Shard(0), WaitedLock::Heap, WaitedLock::Ring] {
             let mut waiter = Waiter::new(&segment, which, patience);
             waiter.spins = SPINS;
             let lock = waiter.lock();

@@ -13,9 +13,9 @@ use crate::objects::{pinned, staged};
 use crate::processes::lock::{self, Owner};
 use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
-use crate::segment::waiting::{Waiter, Which};
+use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::segment::{Segment, place};
-use crate::writing::give_back;
+use crate::writing::memory_return;
 
 impl Segment {
     /// Recovers every shard and the heap immediately, instead of when the next writer needs them.
@@ -23,7 +23,7 @@ impl Segment {
         place::prepare_to_write(self)?;
         for index in 0..self.shards() {
             shard_locks::lock(self, ShardSet::one(index), Marks::Ignored)?;
-            give_back::drain_graveyards(self, ShardSet::one(index), 0);
+            memory_return::drain_graveyards(self, ShardSet::one(index), 0);
             shard_locks::unlock_all(self, ShardSet::one(index));
         }
         step::run(self, |_| Ok(()))?;
@@ -77,7 +77,7 @@ fn recover_named(segment: &Segment, shard_index: usize, slot_index: u64) -> Resu
     let start = Instant::now();
     loop {
         let mut waiter =
-            Waiter::new(segment, Which::Shard(shard_index), Duration::ZERO).probe_first();
+            Waiter::new(segment, WaitedLock::Shard(shard_index), Duration::ZERO).probe_first();
         match lock::acquire(word, me, &mut waiter) {
             Ok(()) => {
                 let settled = recovery::settle(segment, shard_index, Marks::Ignored);

@@ -14,9 +14,9 @@ use crate::probes::race::Moment;
 use crate::segment::marks::{self, Marks};
 use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, counter, place};
-use crate::views::retries::{self, READ_ATTEMPTS, Wasted};
+use crate::views::retries::{self, READ_ATTEMPTS, WastedWork};
 use crate::views::scratch::{Body, Closure, Scratch};
-use crate::views::through_log::LookBack;
+use crate::views::through_log::OldStateView;
 use crate::views::view::{Notes, View};
 
 impl Segment {
@@ -92,7 +92,7 @@ impl Segment {
         scratch: &mut S,
         body: &B,
     ) -> Option<B::Found> {
-        let first = first_try(self, index, scratch, body, &mut Wasted::default());
+        let first = first_try(self, index, scratch, body, &mut WastedWork::default());
         first.and_then(Result::ok)
     }
 
@@ -139,13 +139,13 @@ impl Segment {
     pub fn needs_look(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::COUNTER;
         let noted = counter::note(self.mapping.word(at));
-        let was_marked = |back: LookBack<'_>| {
+        let was_marked = |back: OldStateView<'_>| {
             let view = View::new(&back.before, Notes::Back(&back));
             view.mark(index) != 0
         };
         noted & counter::MARK != 0
             || noted & counter::ODD != 0
-                && LookBack::new(self, ShardSet::one(index), &[noted]).is_some_and(was_marked)
+                && OldStateView::new(self, ShardSet::one(index), &[noted]).is_some_and(was_marked)
     }
 
     /// Reads shards under their locks, so that `body` runs exactly once. For reads that take too
@@ -179,7 +179,7 @@ fn try_until_unchanged<S: Scratch, R, E: From<Error>>(
             None => retries::read_slowly(segment, shards, Marks::Respected, scratch, &body),
         };
     };
-    let mut wasted = Wasted::default();
+    let mut wasted = WastedWork::default();
     let first = first_try(segment, index, scratch, &Closure(&body), &mut wasted);
     first.unwrap_or_else(|| try_again(segment, index, scratch, &body, wasted))
 }
@@ -191,7 +191,7 @@ fn first_try<S: Scratch, B: Body<S>>(
     index: usize,
     scratch: &mut S,
     body: &B,
-    wasted: &mut Wasted,
+    wasted: &mut WastedWork,
 ) -> Option<Result<B::Found, B::Error>> {
     let at = segment.mapping.layout().shard(index) + shard::COUNTER;
     let noted = counter::note(segment.mapping.word(at));
@@ -219,7 +219,7 @@ fn try_again<S: Scratch, R, E: From<Error>>(
     index: usize,
     scratch: &mut S,
     body: &impl Fn(&View<'_>, &mut S) -> Result<R, E>,
-    mut wasted: Wasted,
+    mut wasted: WastedWork,
 ) -> Result<R, E> {
     let shards = ShardSet::one(index);
     let at = segment.mapping.layout().shard(index) + shard::COUNTER;

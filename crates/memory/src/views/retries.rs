@@ -14,10 +14,10 @@ use crate::processes::lock::{self, Owner};
 use crate::processes::patience::{self, limit_patience};
 use crate::segment::marks::{self, Marks};
 use crate::segment::shard_set::ShardSet;
-use crate::segment::waiting::{Waiter, Which};
+use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::segment::{Segment, counter, membership};
 use crate::views::scratch::Scratch;
-use crate::views::through_log::{Interference, LookBack};
+use crate::views::through_log::{Interference, OldStateView};
 use crate::views::view::{Notes, View};
 
 /// The number of attempts that an optimistic read makes before acquiring the lock (R1).
@@ -39,12 +39,12 @@ const WRITER_PROBE: u64 = 10;
 
 /// The amount of work wasted in discarded attempts (R10).
 #[derive(Default)]
-pub(crate) struct Wasted {
+pub(crate) struct WastedWork {
     bytes: u64,
     long: u32,
 }
 
-impl Wasted {
+impl WastedWork {
     /// Records a discarded attempt that read `bytes` bytes. Returns true if too much work has been
     /// wasted.
     #[cold]
@@ -124,7 +124,7 @@ fn has_recovered(segment: &Segment, index: usize) -> bool {
         return false;
     }
     let word = segment.mapping.shard_words(index).lock();
-    let mut waiter = Waiter::new(segment, Which::Shard(index), Duration::ZERO).probe_first();
+    let mut waiter = Waiter::new(segment, WaitedLock::Shard(index), Duration::ZERO).probe_first();
     if lock::acquire(word, segment.process.owner(), &mut waiter).is_err() {
         return false;
     }
@@ -154,8 +154,8 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
 ) -> Option<Result<R, E>> {
     let mut counters = [0; SHARDS_MAX];
     let counters = &mut counters[..shards.len()];
-    let mut back: Option<LookBack<'_>> = None;
-    let mut wasted = Wasted::default();
+    let mut back: Option<OldStateView<'_>> = None;
+    let mut wasted = WastedWork::default();
     for _ in 0..READ_ATTEMPTS {
         if back.is_none() {
             match note_all(segment, shards, marks, counters) {
@@ -167,7 +167,7 @@ pub(crate) fn read_many<S: Scratch, R, E: From<Error>>(
                     if has_recovered(segment, index) {
                         continue;
                     }
-                    back = LookBack::new(segment, shards, counters);
+                    back = OldStateView::new(segment, shards, counters);
                     if back.is_none() {
                         continue;
                     }

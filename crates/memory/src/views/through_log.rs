@@ -32,7 +32,7 @@ use crate::segment::{Segment, counter};
 const LONG_LOG: u64 = 2048;
 
 /// Shards that are being changed, shown as they were before the changes.
-pub(crate) struct LookBack<'m> {
+pub(crate) struct OldStateView<'m> {
     segment: &'m Segment,
     mapping: &'m Mapping,
     /// The mapping, overlaid with old content from the logs.
@@ -67,7 +67,7 @@ pub(crate) enum Interference {
     Ended,
 }
 
-impl<'m> LookBack<'m> {
+impl<'m> OldStateView<'m> {
     /// Prepares to read shards whose counters were recorded, at least one of which is odd. Returns
     /// `None` if a counter has changed or a log is invalid.
     #[cold]
@@ -75,7 +75,7 @@ impl<'m> LookBack<'m> {
         segment: &'m Segment,
         shards: ShardSet,
         noted: &[u64],
-    ) -> Option<LookBack<'m>> {
+    ) -> Option<OldStateView<'m>> {
         let mapping = &segment.mapping;
         let mut counters = [0; SHARDS_MAX];
         counters[..noted.len()].copy_from_slice(noted);
@@ -96,7 +96,7 @@ impl<'m> LookBack<'m> {
                 log.tail = kept.tail;
                 Some(kept.changed)
             });
-        let back = LookBack {
+        let back = OldStateView {
             segment,
             mapping,
             before: mapping.overlaid(Overlay::of(kept.unwrap_or_default())),
@@ -165,7 +165,7 @@ impl<'m> LookBack<'m> {
     }
 }
 
-impl Drop for LookBack<'_> {
+impl Drop for OldStateView<'_> {
     fn drop(&mut self) {
         let logs = self.logs.lock();
         if let (Some(index), Some(log)) = (self.shards.single(), logs.first())

@@ -14,7 +14,7 @@ use crate::mapped::mapping::Mapping;
 use crate::probes::race::ReadWatch;
 use crate::segment::counter;
 use crate::segment::shard_set::ShardSet;
-use crate::views::through_log::{Interference, LookBack};
+use crate::views::through_log::{Interference, OldStateView};
 
 /// Read access to a set of shards.
 pub struct View<'a> {
@@ -40,7 +40,7 @@ pub(crate) enum Notes<'a> {
     /// Several shards and the values of their counters.
     Many(ShardSet, &'a [u64]),
     /// Shards that are being changed, shown as they were before the changes (R9).
-    Back(&'a LookBack<'a>),
+    Back(&'a OldStateView<'a>),
 }
 
 /// A block of the heap that is being read. See [`View::block`].

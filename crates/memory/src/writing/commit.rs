@@ -11,7 +11,7 @@ use crate::mapped::layout::{shard, slot};
 use crate::probes::fault;
 use crate::transactions::Transaction;
 use crate::transactions::rare_state::Shortage;
-use crate::writing::give_back;
+use crate::writing::memory_return;
 
 /// The number of undo log bytes after which a part ends. The remaining space of the shortest log is
 /// enough for one more item.
@@ -46,7 +46,7 @@ fn drain_graveyards(transaction: &Transaction<'_>) {
         .rare
         .as_ref()
         .map_or(0, |rare| rare.granted.len());
-    give_back::drain_graveyards(transaction.segment, transaction.shards(), granted);
+    memory_return::drain_graveyards(transaction.segment, transaction.shards(), granted);
 }
 
 impl Transaction<'_> {
@@ -118,7 +118,7 @@ impl Transaction<'_> {
         });
         self.parted = true;
         removal::count_part();
-        give_back::drain_graveyards(self.segment, self.shards(), granted);
+        memory_return::drain_graveyards(self.segment, self.shards(), granted);
         Ok(())
     }
 }

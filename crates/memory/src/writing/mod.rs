@@ -3,7 +3,7 @@
 //!
 //! From the lowest-level file to the highest:
 //!
-//! - `give_back`: returns freed memory of a shard to the heap.
+//! - `memory_return`: returns freed memory of a shard to the heap.
 //! - `commit`: commits a transaction, or a part of it.
 //! - `run`: runs a body once.
 //! - `reservation`: reserves memory before a transaction's first lock, or after it ran out of
@@ -11,7 +11,7 @@
 //! - `write`: runs a body until it is committed.
 
 pub(crate) mod commit;
-pub(crate) mod give_back;
+pub(crate) mod memory_return;
 pub(crate) mod reservation;
 pub(crate) mod run;
 pub(crate) mod write;

@@ -16,7 +16,7 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, place};
 use crate::transactions::rare_state::{Missing, Shortage};
 use crate::undo::log_memory;
-use crate::writing::give_back;
+use crate::writing::memory_return;
 use crate::writing::run::{self, Outcome, Used};
 
 /// The maximum number of attempts without progress. Other processes may grab reserved memory, but
@@ -144,7 +144,7 @@ pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
         }
     }
     if any {
-        give_back::all(segment)?;
+        memory_return::all(segment)?;
     }
     Ok(any)
 }
@@ -214,7 +214,7 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
 /// Frees or backs a run of `pages` pages, for a transaction that was previously granted `granted`
 /// bytes. If no place exists for such a run, frees other memory, because shorter runs may suffice.
 fn make_room_for(segment: &Segment, pages: u64, granted: u64) -> Result<(), Error> {
-    let given = give_back::until(segment, || backing::has_run(segment, pages))?;
+    let given = memory_return::until(segment, || backing::has_run(segment, pages))?;
     if given.enough {
         return Ok(());
     }
@@ -227,7 +227,7 @@ fn make_room_for(segment: &Segment, pages: u64, granted: u64) -> Result<(), Erro
     };
     match reserved {
         Err(Error::OutOfMemory)
-            if given.any || give_back::all(segment)? || give_back_kept(segment)? =>
+            if given.any || memory_return::all(segment)? || give_back_kept(segment)? =>
         {
             Ok(())
         }
@@ -241,7 +241,7 @@ fn reserve_in_all(segment: &Segment, bytes: u64) -> Result<(), Error> {
     let mut most = RESERVED_AT_ONCE * EXTENT_PAGES;
     let free = || segment.mapping.load(control::HEAP_FREE_PAGES);
     if free() < wanted {
-        give_back::until(segment, || Ok(free() >= wanted))?;
+        memory_return::until(segment, || Ok(free() >= wanted))?;
     }
     let mut missing = wanted.saturating_sub(free());
     while missing > 0 {

@@ -13,7 +13,7 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, hints, place};
 use crate::transactions::Transaction;
 use crate::transactions::rare_state::Preparation;
-use crate::writing::give_back;
+use crate::writing::memory_return;
 use crate::writing::reservation::{self, Runs, make_room};
 use crate::writing::run::{self, Outcome};
 
@@ -82,7 +82,7 @@ impl Segment {
     /// Returns [`Error::Busy`] if a lock cannot be acquired.
     pub fn gather_run(&self, bytes: u64) -> Result<bool, Error> {
         let pages = bytes.div_ceil(PAGE);
-        give_back::all(self)?;
+        memory_return::all(self)?;
         Ok(backing::has_run(self, pages)?
             || reservation::give_back_kept(self)? && backing::has_run(self, pages)?)
     }

@@ -86,7 +86,7 @@ impl Batch {
 }
 
 /// The content of the input after a batch.
-enum Behind {
+enum InputRemainder {
     /// Possibly more complete commands.
     More,
     /// An inline command. Its arguments remain in the parser until it is executed.
@@ -149,18 +149,18 @@ impl Turn<'_> {
             }
             used += batch.length;
             match behind {
-                Behind::More => {}
-                Behind::Incomplete { wanted } => {
+                InputRemainder::More => {}
+                InputRemainder::Incomplete { wanted } => {
                     if wanted >= incoming::REST && self.receives(&input[used..]) {
                         used = input.len();
                     }
                     return (used, TurnEnd::Used { wanted });
                 }
-                Behind::Broken(error) => {
+                InputRemainder::Broken(error) => {
                     self.refuse(&error);
                     return (used, TurnEnd::Closing);
                 }
-                Behind::Inline => match self.inline(&input[used..]) {
+                InputRemainder::Inline => match self.inline(&input[used..]) {
                     (length, None) => used += length,
                     (length, Some(end)) => return (used + length, end),
                 },
@@ -262,7 +262,7 @@ impl Turn<'_> {
     /// Parses commands in the multibulk form until the batch is full. Before a login, a batch has
     /// only one command, because that command could be the login, which changes the limits.
     #[inline]
-    fn parse(&mut self, input: &[u8], batch: &mut Batch) -> Behind {
+    fn parse(&mut self, input: &[u8], batch: &mut Batch) -> InputRemainder {
         let most = if self.context.session.user.is_some() {
             BATCH
         } else {
@@ -271,7 +271,7 @@ impl Turn<'_> {
         while batch.commands.len() < most {
             let rest = &input[batch.length..];
             if rest.first().is_some_and(|first| *first != b'*') {
-                return Behind::Inline;
+                return InputRemainder::Inline;
             }
             match self.parser.parse(rest) {
                 Ok(Parsed::Command(length)) => {
@@ -285,11 +285,11 @@ impl Turn<'_> {
                     batch.commands.push((batch.length, batch.arguments.len()));
                 }
                 Ok(Parsed::Ignored(length)) => batch.length += length,
-                Ok(Parsed::Incomplete { wanted }) => return Behind::Incomplete { wanted },
-                Err(error) => return Behind::Broken(error),
+                Ok(Parsed::Incomplete { wanted }) => return InputRemainder::Incomplete { wanted },
+                Err(error) => return InputRemainder::Broken(error),
             }
         }
-        Behind::More
+        InputRemainder::More
     }
 
     /// Prefetches the first key of each command or script, and then the field or member that the

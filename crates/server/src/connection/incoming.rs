@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use undercroft_commands::arguments::is_keyword;
 use undercroft_commands::{Blocked, Context, execute, execute_staged_set, is_plain};
-use undercroft_engine::{PutDown, Store};
+use undercroft_engine::{Store, SuspendedBlock};
 use undercroft_resp::RequestParser;
 
 use crate::connection::writer::Writer;
@@ -37,7 +37,7 @@ pub(crate) struct Incoming {
     store: Arc<Store>,
     key: Vec<u8>,
     /// The memory of the value, or `None` after the value has been stored under its key or freed.
-    value: Option<PutDown>,
+    value: Option<SuspendedBlock>,
     length: usize,
     /// The number of received bytes of the value and its terminator.
     received: usize,

@@ -34,7 +34,7 @@ impl Output {
     /// Removes and returns the buffer, so that the caller can append to it. The caller must [put it
     /// back](Self::put).
     #[inline]
-    pub(crate) fn take(&mut self, spares: &mut Spares) -> Vec<u8> {
+    pub(crate) fn take(&mut self, spares: &mut SpareBuffers) -> Vec<u8> {
         if self.bytes.capacity() == 0 {
             return spares.take();
         }
@@ -54,7 +54,7 @@ impl Output {
     }
 
     /// Appends the bytes that `write` writes.
-    pub(crate) fn append(&mut self, spares: &mut Spares, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn append(&mut self, spares: &mut SpareBuffers, write: impl FnOnce(&mut Vec<u8>)) {
         let mut bytes = self.take(spares);
         write(&mut bytes);
         self.put(bytes);
@@ -65,7 +65,7 @@ impl Output {
     pub(crate) fn send(
         &mut self,
         socket: impl AsFd,
-        spares: &mut Spares,
+        spares: &mut SpareBuffers,
         traffic: &mut Traffic,
     ) -> Result<(), Errno> {
         while self.sent < self.bytes.len() {
@@ -94,7 +94,7 @@ impl Output {
 /// Spare output buffers that a thread's connections share. Writing a long reply into fresh memory
 /// costs more than copying it, and reused memory avoids this cost.
 #[derive(Default)]
-pub(crate) struct Spares {
+pub(crate) struct SpareBuffers {
     buffers: Vec<Vec<u8>>,
     /// The total capacity of the buffers in bytes.
     memory: usize,
@@ -102,7 +102,7 @@ pub(crate) struct Spares {
     fewest: usize,
 }
 
-impl Spares {
+impl SpareBuffers {
     /// Returns an empty buffer: the spare buffer that was used last, or a new one.
     #[inline]
     fn take(&mut self) -> Vec<u8> {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn output_beyond_the_socket_buffer_is_sent_later() {
         let (ours, mut theirs) = UnixStream::pair().expect("sockets");
-        let (mut output, mut spares) = (Output::default(), Spares::default());
+        let (mut output, mut spares) = (Output::default(), SpareBuffers::default());
         let mut traffic = Traffic::default();
         let (mut expected, mut received) = (Vec::new(), Vec::new());
         let mut piece = vec![0; 300_000];
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn buffers_are_reused_and_freed_when_unused() {
-        let mut spares = Spares::default();
+        let mut spares = SpareBuffers::default();
         let [mut one, two] = [spares.take(), spares.take()];
         one.extend_from_slice(&[1; 2 * NEW]);
         let memory = one.capacity() + two.capacity();

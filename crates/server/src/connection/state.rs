@@ -14,7 +14,7 @@ use undercroft_resp::{Parsed, RequestParser, encode};
 
 use crate::connection::commands::{Batch, Turn, TurnEnd};
 use crate::connection::incoming::Incoming;
-use crate::connection::output::{Output, Spares};
+use crate::connection::output::{Output, SpareBuffers};
 use crate::connection::writer::Writer;
 use crate::log::log;
 use crate::shared::hub;
@@ -67,12 +67,12 @@ pub(crate) struct Connection {
     over_limit_since: Option<i64>,
     /// The number of bytes that the client has received since the last periodic check.
     taken: usize,
-    shown: Shown,
+    shown: PublishedState,
 }
 
 /// The state that a connection's card publishes to other threads, in addition to the session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Shown {
+struct PublishedState {
     buffers: Buffers,
     parked: bool,
     waiting: bool,
@@ -100,7 +100,7 @@ pub(crate) enum Next {
 pub(crate) struct Workspace {
     input: Vec<u8>,
     batch: Batch,
-    pub(crate) spares: Spares,
+    pub(crate) spares: SpareBuffers,
     pub(crate) traffic: Traffic,
     /// Whether to hold back replies until those of other connections are ready, so that a client is
     /// woken once for all of its requests.
@@ -112,7 +112,7 @@ impl Workspace {
         Workspace {
             input: Vec::with_capacity(READ),
             batch: Batch::default(),
-            spares: Spares::default(),
+            spares: SpareBuffers::default(),
             traffic: Traffic::default(),
             holds: false,
         }
@@ -139,7 +139,7 @@ impl Connection {
             queued: false,
             over_limit_since: None,
             taken: 0,
-            shown: Shown::default(),
+            shown: PublishedState::default(),
         };
         connection.limit_parser(limits);
         connection
@@ -429,7 +429,7 @@ impl Connection {
             .buffers
             .output_peak
             .max(self.output.pending());
-        self.show(Shown {
+        self.show(PublishedState {
             buffers: Buffers {
                 output_peak,
                 ..self.shown.buffers
@@ -596,7 +596,7 @@ impl Connection {
     pub(crate) fn update_card(&mut self) {
         let incoming = self.incoming.as_ref();
         let (received, missing) = incoming.map_or((0, 0), Incoming::progress);
-        let now = Shown {
+        let now = PublishedState {
             buffers: Buffers {
                 input: self.input.len() - self.start + received,
                 input_free: self.input.capacity() - self.input.len() + missing,
@@ -613,7 +613,7 @@ impl Connection {
         }
     }
 
-    fn show(&mut self, shown: Shown) {
+    fn show(&mut self, shown: PublishedState) {
         self.shown = shown;
         self.session.activity.buffers = shown.buffers;
         self.card.update(&self.session, shown.parked);

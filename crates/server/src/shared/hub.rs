@@ -15,7 +15,7 @@ use undercroft_resp::encode;
 const MESSAGES_A_ROUND: usize = 4096;
 
 /// A message encoded in RESP2, with the token of the receiving connection.
-pub(crate) type Parcel = (u64, Arc<[u8]>);
+pub(crate) type EncodedMessage = (u64, Arc<[u8]>);
 
 /// The subscriptions of all connections of one thread.
 pub(crate) struct Hub {
@@ -23,9 +23,9 @@ pub(crate) struct Hub {
     /// The tokens of each topic's and name's subscribers, in the order of their subscriptions.
     routes: HashMap<(Topic, Vec<u8>), Vec<u64>>,
     /// Messages that have been read from the ring and not yet passed to connections.
-    outbox: Vec<Parcel>,
+    outbox: Vec<EncodedMessage>,
     /// Messages for connections that are currently on another thread, and their total size.
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, PendingMessages>,
     /// Subscriptions that could not be removed from the store because a lock was held. The removal
     /// is retried.
     leftovers: Vec<(Topic, Vec<u8>)>,
@@ -132,7 +132,7 @@ impl Hub {
     }
 
     /// Removes and returns all messages for connections that are on this thread.
-    pub(crate) fn take(&mut self) -> Vec<Parcel> {
+    pub(crate) fn take(&mut self) -> Vec<EncodedMessage> {
         let mut parcels = std::mem::take(&mut self.outbox);
         if !self.held.is_empty() {
             parcels.retain(|(token, parcel)| match self.held.get_mut(token) {
@@ -148,9 +148,9 @@ impl Hub {
 
     /// Starts to hold messages, up to `most` bytes, for a connection that moves to another thread.
     pub(crate) fn hold(&mut self, token: u64, most: usize) {
-        let held = Held {
+        let held = PendingMessages {
             most,
-            ..Held::default()
+            ..PendingMessages::default()
         };
         self.held.insert(token, held);
     }
@@ -164,7 +164,7 @@ impl Hub {
 
     /// Removes and returns the pending messages for one connection.
     pub(crate) fn take_for(&mut self, token: u64) -> Vec<Arc<[u8]>> {
-        let held = self.held.get_mut(&token).map(Held::take);
+        let held = self.held.get_mut(&token).map(PendingMessages::take);
         let mut mine = held.unwrap_or_default();
         self.outbox.retain(|(to, parcel)| {
             if *to == token {
@@ -192,7 +192,7 @@ impl Hub {
 
 /// Messages that are held for a connection on another thread.
 #[derive(Default)]
-struct Held {
+struct PendingMessages {
     parcels: Vec<Arc<[u8]>>,
     bytes: usize,
     most: usize,
@@ -200,7 +200,7 @@ struct Held {
     lost: bool,
 }
 
-impl Held {
+impl PendingMessages {
     fn keep(&mut self, parcel: &Arc<[u8]>) {
         if self.lost {
             return;
@@ -225,7 +225,7 @@ impl Held {
 
 fn post(
     routes: &HashMap<(Topic, Vec<u8>), Vec<u64>>,
-    outbox: &mut Vec<Parcel>,
+    outbox: &mut Vec<EncodedMessage>,
     message: Message<'_>,
 ) {
     let mut send = |topic: Topic, name: &[u8], parts: &[&[u8]]| {

@@ -19,7 +19,7 @@ use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{self, Subtree};
 use crate::transaction::writer::Writer;
-use crate::types::contract::{Contract, Description, DyingTree, Object};
+use crate::types::contract::{Contract, Description, FreeableTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
@@ -143,12 +143,12 @@ impl Object for Feeds {
         Feed::load(check.view, check.shard, entry)?.check(check.view, check.reach)
     }
 
-    fn tree(&self) -> Option<&'static dyn DyingTree> {
+    fn tree(&self) -> Option<&'static dyn FreeableTree> {
         Some(&Feeds)
     }
 }
 
-impl DyingTree for Feeds {
+impl FreeableTree for Feeds {
     fn number(&self) -> u64 {
         object::TREE
     }

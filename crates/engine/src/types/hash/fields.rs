@@ -19,7 +19,7 @@ use crate::structures::key::Key;
 use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
-use crate::structures::taking::{Taking, copy_without};
+use crate::structures::removal_method::{RemovalMethod, copy_without};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::limits::PackedLimits;
@@ -417,19 +417,19 @@ impl Writer<'_, '_> {
             bytes.is_empty()
         } else {
             let elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
-            match Taking::of(elements, self.transaction, fields)? {
-                Taking::All(all) => {
+            match RemovalMethod::of(elements, self.transaction, fields)? {
+                RemovalMethod::All(all) => {
                     removed = all;
                     true
                 }
-                Taking::Most(gone) => {
+                RemovalMethod::Most(gone) => {
                     let words = copy_without(self.transaction, elements, &gone)?;
                     self.put_object(database, key, Some(found), HASH, &words)?;
                     self.free_along(key.shard, 0)?;
                     removed = gone.count();
                     false
                 }
-                Taking::Each => {
+                RemovalMethod::Each => {
                     self.expect_parts(database, key);
                     for group in fields.chunks(TOGETHER) {
                         for field in &elements.group(self.transaction, group) {

@@ -13,7 +13,7 @@ use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{self, Subtree};
 use crate::transaction::writer::Writer;
-use crate::types::contract::{Contract, Description, DyingTree, Object};
+use crate::types::contract::{Contract, Description, FreeableTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
@@ -158,12 +158,12 @@ impl Object for Lists {
         object::check(check.view, entry, check.reach).map(drop)
     }
 
-    fn tree(&self) -> Option<&'static dyn DyingTree> {
+    fn tree(&self) -> Option<&'static dyn FreeableTree> {
         Some(&Lists)
     }
 }
 
-impl DyingTree for Lists {
+impl FreeableTree for Lists {
     fn number(&self) -> u64 {
         object::TREE
     }

@@ -1,6 +1,6 @@
 //! Places, copies, frees, checks and measures complete lists.
 
-use undercroft_memory::{Offset, Pool, Stock, Transaction, View, block_size};
+use undercroft_memory::{BlockStock, Offset, Pool, Transaction, View, block_size};
 
 use super::fill::write_part;
 use super::items::INLINE_ITEM_MAX;
@@ -73,7 +73,7 @@ pub(super) fn copy(
 ) -> Result<[u64; WORDS], Error> {
     let tree = Sequence::load(transaction.view(), entry.value_at())?;
     let mut builder: Builder<0> = Builder::new();
-    let mut stock = Stock::new(to);
+    let mut stock = BlockStock::new(to);
     let mut place = tree.find(transaction.view(), 0)?;
     loop {
         let leaf = Leaf::load(transaction.view(), place.leaf)?;
@@ -136,7 +136,7 @@ impl Writer<'_, '_> {
 fn copy_leaf(
     transaction: &mut Transaction<'_>,
     leaf: &Leaf,
-    stock: &mut Stock,
+    stock: &mut BlockStock,
 ) -> Result<Offset, Error> {
     let to = stock.pool();
     let at = transaction.allocate(to, leaf.size)?;

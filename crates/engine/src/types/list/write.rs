@@ -1,6 +1,6 @@
 //! Changes lists: pushes, sets, inserts and moves items.
 
-use undercroft_memory::{Pool, Stock, Transaction};
+use undercroft_memory::{BlockStock, Pool, Transaction};
 
 use super::fill::End;
 use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
@@ -147,7 +147,7 @@ impl Writer<'_, '_> {
         let kept = items.len();
         let pool = self.pool_for(key, values)?;
         if values.iter().any(|value| value.len() > INLINE_ITEM_MAX) {
-            let mut stock = Stock::new(pool);
+            let mut stock = BlockStock::new(pool);
             for value in values {
                 if value.len() > INLINE_ITEM_MAX {
                     stock.expect(value.len() as u64);

@@ -20,7 +20,7 @@ use crate::structures::key::Key;
 use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::ranges::Ranges;
-use crate::structures::taking::{Taking, copy_without};
+use crate::structures::removal_method::{RemovalMethod, copy_without};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::hash::PACKED_MAX;
@@ -597,19 +597,19 @@ impl Writer<'_, '_> {
             empty
         } else {
             let elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
-            match Taking::of(elements, self.transaction, members)? {
-                Taking::All(all) => {
+            match RemovalMethod::of(elements, self.transaction, members)? {
+                RemovalMethod::All(all) => {
                     removed = all;
                     true
                 }
-                Taking::Most(gone) => {
+                RemovalMethod::Most(gone) => {
                     let words = copy_without(self.transaction, elements, &gone)?;
                     self.put_object(database, key, Some(found), TEXTS, &words)?;
                     self.free_along(key.shard, 0)?;
                     removed = gone.count();
                     false
                 }
-                Taking::Each => {
+                RemovalMethod::Each => {
                     self.expect_parts(database, key);
                     for group in members.chunks(TOGETHER) {
                         for member in &elements.group(self.transaction, group) {

@@ -14,7 +14,7 @@ use crate::structures::key::Key;
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::{self, Subtree};
 use crate::transaction::writer::Writer;
-use crate::types::contract::{Contract, Description, DyingTree, Object};
+use crate::types::contract::{Contract, Description, FreeableTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
@@ -149,12 +149,12 @@ impl Object for SortedSets {
         object::check(check.view, check.secret, entry, check.reach)
     }
 
-    fn tree(&self) -> Option<&'static dyn DyingTree> {
+    fn tree(&self) -> Option<&'static dyn FreeableTree> {
         Some(&SortedSets)
     }
 }
 
-impl DyingTree for SortedSets {
+impl FreeableTree for SortedSets {
     fn number(&self) -> u64 {
         object::TREE
     }

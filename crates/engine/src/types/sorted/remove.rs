@@ -17,7 +17,7 @@ use crate::structures::elements::element_key;
 use crate::structures::key::Key;
 use crate::structures::packed;
 use crate::structures::prefetch::TOGETHER;
-use crate::structures::taking::{Gone, REBUILD_MIN, Taking};
+use crate::structures::removal_method::{REBUILD_MIN, RemovalMethod, RemovedElements};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::value_type::ValueType;
@@ -47,18 +47,18 @@ impl Writer<'_, '_> {
             bytes.is_empty()
         } else {
             let large = Large::to_change(self.view(), key.shard, &found.entry)?;
-            match Taking::of(large.elements, self.transaction, members)? {
-                Taking::All(all) => {
+            match RemovalMethod::of(large.elements, self.transaction, members)? {
+                RemovalMethod::All(all) => {
                     removed = all;
                     true
                 }
-                Taking::Most(gone) => {
+                RemovalMethod::Most(gone) => {
                     removed = gone.count();
                     let kept = large.members_without(self.view(), &gone)?;
                     self.keep_only(database, key, found, &kept)?;
                     false
                 }
-                Taking::Each => {
+                RemovalMethod::Each => {
                     self.expect_parts(database, key);
                     for group in members.chunks(TOGETHER) {
                         for member in &large.elements.group(self.transaction, group) {
@@ -228,7 +228,7 @@ impl Writer<'_, '_> {
 
 impl Large {
     /// Returns the members that are not in `gone`, in the order of the sorted set.
-    fn members_without(&self, view: &View<'_>, gone: &Gone) -> Result<Scored, Error> {
+    fn members_without(&self, view: &View<'_>, gone: &RemovedElements) -> Result<Scored, Error> {
         let ranks = self.ranks(view)?;
         let mut kept = Scored::new();
         ranks.for_each(view, (0, ranks.count()), false, |at| {

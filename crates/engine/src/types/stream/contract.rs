@@ -18,7 +18,7 @@ use crate::structures::ranges::Ranges;
 use crate::structures::tree::Subtree;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::Writer;
-use crate::types::contract::{Contract, Description, DyingTree, Object};
+use crate::types::contract::{Contract, Description, FreeableTree, Object};
 use crate::types::limits::Limits;
 use crate::types::value_type::Encoding;
 
@@ -202,12 +202,12 @@ impl Object for Streams {
         Stream::load(check.view, check.shard, entry)?.check(check.view, check.reach)
     }
 
-    fn tree(&self) -> Option<&'static dyn DyingTree> {
+    fn tree(&self) -> Option<&'static dyn FreeableTree> {
         Some(&Streams)
     }
 }
 
-impl DyingTree for Streams {
+impl FreeableTree for Streams {
     fn number(&self) -> u64 {
         free::TREE
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use undercroft_memory::{Offset, Pinned, PinnedBlock, PutDown, ShardSet, limit_patience};
+use undercroft_memory::{Offset, Pinned, PinnedBlock, ShardSet, SuspendedBlock, limit_patience};
 
 use crate::error::Error;
 use crate::handle::events::KeyEvent;
@@ -26,14 +26,14 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// The result of looking up a string in order to read it in place or to remove it from its key.
 #[derive(Debug)]
 #[must_use]
-pub enum Whole {
+pub enum StringInPlace {
     /// A copy of the string, made because the string is short or could not be pinned.
     Copied(Vec<u8>),
     /// A pinned string, which can be read in place until it is [released](Store::let_go).
     Pinned(Pinned),
     /// A string that was removed from its key and belongs to this process until it is
     /// [released](Store::let_go).
-    Taken(PutDown),
+    Taken(SuspendedBlock),
     /// The first word of a string that [`Store::take_in_place`] did not remove because `accepts`
     /// returned `false`. The word is 0 if the string is shorter than a word.
     Refused(u64),
@@ -54,7 +54,11 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::WrongType`] if the key holds a value of another type, or any error of a read.
-    pub fn get_in_place(&self, database: usize, key: &[u8]) -> Result<Option<Whole>, Error> {
+    pub fn get_in_place(
+        &self,
+        database: usize,
+        key: &[u8],
+    ) -> Result<Option<StringInPlace>, Error> {
         let key = self.key(key);
         let mut copy = Vec::new();
         let see = |in_place: bool, copy: &mut Vec<u8>| {
@@ -74,13 +78,13 @@ impl Store {
             let is_there = self.is_still_at(database, &key, (at, length));
             if is_there == Some(true) {
                 self.looked_up(database, &key, true);
-                return Ok(Some(Whole::Pinned(pinned)));
+                return Ok(Some(StringInPlace::Pinned(pinned)));
             }
             self.segment.unpin(pinned);
             seen = see(is_there.is_some(), &mut copy)?;
         };
         self.looked_up(database, &key, found);
-        Ok(found.then_some(Whole::Copied(copy)))
+        Ok(found.then_some(StringInPlace::Copied(copy)))
     }
 
     /// Pins the long string at a key so that it can be copied. Returns `None` if the value is not a
@@ -136,7 +140,7 @@ impl Store {
         database: usize,
         key: &[u8],
         accepts: impl Fn(u64, u64) -> bool + Sync,
-    ) -> Result<Option<Whole>, Error> {
+    ) -> Result<Option<StringInPlace>, Error> {
         let key = self.key(key);
         self.write(ShardSet::one(key.shard), |writer| {
             let Some(found) = writer.find_slot(database, &key)? else {
@@ -148,7 +152,7 @@ impl Store {
                 _ => 0,
             };
             if !accepts(first, text.length()) {
-                return Ok(Some(Whole::Refused(first)));
+                return Ok(Some(StringInPlace::Refused(first)));
             }
             let taken = match (text, found.entry.block(writer.view())?) {
                 (Text::Bytes(_, length @ IN_PLACE_MIN..), Some(block)) => {
@@ -159,13 +163,13 @@ impl Store {
             let whole = match taken {
                 Some(taken) => {
                     writer.detach(root(database, &key), found)?;
-                    Whole::Taken(taken)
+                    StringInPlace::Taken(taken)
                 }
                 None => {
                     let mut copy = Vec::new();
                     text.append_to(writer.view(), &mut copy)?;
                     writer.remove_found(root(database, &key), found)?;
-                    Whole::Copied(copy)
+                    StringInPlace::Copied(copy)
                 }
             };
             writer.changed(database, &key, Effect::Removed);
@@ -177,15 +181,15 @@ impl Store {
     /// Returns the address and the length of a string in this process' memory. Whenever the caller
     /// dereferences the address, this handle must still be open and the string must not have been
     /// released.
-    pub fn place_of(&self, whole: &Whole) -> (*const u8, usize) {
+    pub fn place_of(&self, whole: &StringInPlace) -> (*const u8, usize) {
         match whole {
-            Whole::Copied(bytes) => (bytes.as_ptr(), bytes.len()),
-            Whole::Refused(_) => (std::ptr::NonNull::dangling().as_ptr(), 0),
-            Whole::Pinned(pinned) => {
+            StringInPlace::Copied(bytes) => (bytes.as_ptr(), bytes.len()),
+            StringInPlace::Refused(_) => (std::ptr::NonNull::dangling().as_ptr(), 0),
+            StringInPlace::Pinned(pinned) => {
                 let at = self.segment.address_of_pinned(pinned);
                 (at, pinned.length() as usize)
             }
-            Whole::Taken(taken) => (
+            StringInPlace::Taken(taken) => (
                 self.place_of_staged(taken).cast_const(),
                 taken.length() as usize,
             ),
@@ -193,54 +197,54 @@ impl Store {
     }
 
     /// Appends the bytes of a string to `out`. O(length).
-    pub fn append_whole(&self, whole: &Whole, out: &mut Vec<u8>) {
+    pub fn append_whole(&self, whole: &StringInPlace, out: &mut Vec<u8>) {
         match whole {
-            Whole::Copied(bytes) => out.extend_from_slice(bytes),
-            Whole::Pinned(pinned) => self.segment.append_pinned(pinned, out),
-            Whole::Taken(taken) => self.segment.append_put_down(taken, out),
-            Whole::Refused(_) => {}
+            StringInPlace::Copied(bytes) => out.extend_from_slice(bytes),
+            StringInPlace::Pinned(pinned) => self.segment.append_pinned(pinned, out),
+            StringInPlace::Taken(taken) => self.segment.append_put_down(taken, out),
+            StringInPlace::Refused(_) => {}
         }
     }
 
     /// Returns the address in this process of memory that was [put
     /// down](undercroft_memory::Staged::put_down), that is, detached from the handle that staged
     /// it.
-    pub fn place_of_staged(&self, staged: &PutDown) -> *mut u8 {
+    pub fn place_of_staged(&self, staged: &SuspendedBlock) -> *mut u8 {
         self.segment.address_of(staged)
     }
 
     /// Returns whether memory that was [put down](undercroft_memory::Staged::put_down) belongs to
     /// this process. It does not belong to a forked child that inherited `staged`.
-    pub fn is_own(&self, staged: &PutDown) -> bool {
+    pub fn is_own(&self, staged: &SuspendedBlock) -> bool {
         self.segment.is_own(staged)
     }
 
     /// Returns the bytes of a string. The result is empty for a refused string, and also in a
     /// forked child for a string that its parent pinned or removed.
-    pub fn bytes_of<'a>(&'a self, whole: &'a Whole) -> &'a [u8] {
+    pub fn bytes_of<'a>(&'a self, whole: &'a StringInPlace) -> &'a [u8] {
         match whole {
-            Whole::Copied(bytes) => bytes,
-            Whole::Refused(_) => &[],
-            Whole::Pinned(pinned) => self.segment.bytes_of_pinned(pinned),
-            Whole::Taken(taken) => self.segment.bytes_of(taken),
+            StringInPlace::Copied(bytes) => bytes,
+            StringInPlace::Refused(_) => &[],
+            StringInPlace::Pinned(pinned) => self.segment.bytes_of_pinned(pinned),
+            StringInPlace::Taken(taken) => self.segment.bytes_of(taken),
         }
     }
 
     /// Releases a string. Its memory is freed when no other process reads it in place. If a stopped
     /// process holds the lock, upkeep frees the memory later. In a child that was forked while its
     /// parent held the string, does nothing, because the string belongs to the parent.
-    pub fn let_go(&self, whole: Whole) {
+    pub fn let_go(&self, whole: StringInPlace) {
         let _limited = limit_patience(MOMENT);
         match whole {
-            Whole::Copied(_) | Whole::Refused(_) => {}
-            Whole::Pinned(pinned) => self.segment.unpin(pinned),
-            Whole::Taken(taken) => self.give_up(taken),
+            StringInPlace::Copied(_) | StringInPlace::Refused(_) => {}
+            StringInPlace::Pinned(pinned) => self.segment.unpin(pinned),
+            StringInPlace::Taken(taken) => self.give_up(taken),
         }
     }
 
     /// Frees memory that was [put down](undercroft_memory::Staged::put_down) and is no longer
     /// needed, under the same conditions as [`let_go`](Self::let_go).
-    pub fn give_up(&self, staged: PutDown) {
+    pub fn give_up(&self, staged: SuspendedBlock) {
         let _limited = limit_patience(MOMENT);
         drop(self.segment.take_up(staged));
     }

@@ -1,6 +1,6 @@
 //! Implements write operations on strings: set, increment, append and change in place.
 
-use undercroft_memory::{Offset, PutDown, ShardSet, Staged};
+use undercroft_memory::{Offset, ShardSet, Staged, SuspendedBlock};
 use undercroft_numbers::parse_integer;
 
 use crate::error::Error;
@@ -91,7 +91,7 @@ impl Store {
     }
 
     /// Returns a handle for filling memory that was [put down](Staged::put_down) earlier.
-    pub fn take_up(&self, staged: PutDown) -> Staged<'_> {
+    pub fn take_up(&self, staged: SuspendedBlock) -> Staged<'_> {
         self.segment.take_up(staged)
     }
 

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::structures::dictionary::Table;
 use crate::structures::graveyard::{CURSOR, ELEMENTS, KEYS, MAIN, PARTS};
 use crate::structures::tree::Subtree;
-use crate::types::contract::DyingTree;
+use crate::types::contract::FreeableTree;
 use crate::types::value_type::ValueType;
 
 /// The number of freed blocks of long items that count as much work as one leaf or bucket.
@@ -14,7 +14,7 @@ const LIKE_A_LEAF: u64 = 8;
 
 /// The kind of a structure that is being freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dying {
+pub(crate) enum FreedStructure {
     /// The dictionary of a database, whose tables refer to entries.
     Keys,
     /// The dictionary of a large collection, whose tables refer to elements.
@@ -25,18 +25,18 @@ pub(crate) enum Dying {
     Tree(ValueType),
 }
 
-impl Dying {
-    pub(crate) fn of(word: u64, record: Offset) -> Result<Dying, Error> {
+impl FreedStructure {
+    pub(crate) fn of(word: u64, record: Offset) -> Result<FreedStructure, Error> {
         let is_its = |value_type: &ValueType| {
             let tree = value_type.tree();
             tree.is_some_and(|tree| tree.number() == word)
         };
         match word {
-            KEYS => Ok(Dying::Keys),
-            ELEMENTS => Ok(Dying::Elements),
-            PARTS => Ok(Dying::Parts),
+            KEYS => Ok(FreedStructure::Keys),
+            ELEMENTS => Ok(FreedStructure::Elements),
+            PARTS => Ok(FreedStructure::Parts),
             _ => match ValueType::ALL.into_iter().find(is_its) {
-                Some(value_type) => Ok(Dying::Tree(value_type)),
+                Some(value_type) => Ok(FreedStructure::Tree(value_type)),
                 None => Err(Fault {
                     at: record,
                     what: "a known kind of structure to free",
@@ -48,7 +48,7 @@ impl Dying {
 }
 
 /// Returns the tree implementation of a type, or an error if values of the type have no tree.
-pub(crate) fn tree_of(value_type: ValueType) -> Result<&'static dyn DyingTree, Error> {
+pub(crate) fn tree_of(value_type: ValueType) -> Result<&'static dyn FreeableTree, Error> {
     value_type.tree().ok_or(Error::WrongType)
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn free_leaves(
     transaction: &mut Transaction<'_>,
     pool: Pool,
     tree: Offset,
-    kind: &dyn DyingTree,
+    kind: &dyn FreeableTree,
     leaves: &mut u64,
 ) -> Result<bool, Error> {
     let [root, height, mut progress] = transaction.view().words::<3>(tree)?;
@@ -77,12 +77,12 @@ pub(crate) fn free_leaves(
 }
 
 /// The remaining memory of a structure that is being freed.
-pub(crate) enum Left {
+pub(crate) enum RemainingMemory {
     /// Tables, the kind of data that they refer to, and for each table its first bucket that has
     /// not been freed yet.
-    Tables(Dying, Vec<(Table, u64)>),
+    Tables(FreedStructure, Vec<(Table, u64)>),
     /// A tree, and how much of it has been freed.
-    Tree(&'static dyn DyingTree, Subtree, u64),
+    Tree(&'static dyn FreeableTree, Subtree, u64),
     /// Blocks that refer to cut-off parts of the tree of a list or a stream, and these parts.
-    Parts(Vec<(Offset, Left)>),
+    Parts(Vec<(Offset, RemainingMemory)>),
 }

@@ -26,7 +26,7 @@ const BURIAL_PATIENCE: Duration = Duration::from_millis(1);
 
 /// How much memory a writer that ran out of memory has returned to the heap.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct GivenBack {
+pub(crate) struct ReturnedMemory {
     /// Whether any memory was returned.
     pub(crate) any: bool,
     /// Whether enough memory was returned.
@@ -99,8 +99,8 @@ pub(crate) fn all(segment: &Segment) -> Result<bool, Error> {
 pub(crate) fn until(
     segment: &Segment,
     enough: impl Fn() -> Result<bool, Error>,
-) -> Result<GivenBack, Error> {
-    let mut given = GivenBack::default();
+) -> Result<ReturnedMemory, Error> {
+    let mut given = ReturnedMemory::default();
     for index in 0..segment.shards() {
         // Skip a locked shard, because its owner returns memory as well.
         while has_buried(segment, index) && !segment.is_locked(index) {

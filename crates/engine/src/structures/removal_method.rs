@@ -13,20 +13,20 @@ use crate::structures::roots::ELEMENTS_WORDS;
 pub(crate) const REBUILD_MIN: usize = 256;
 
 /// The method of removing the elements.
-pub(crate) enum Taking {
+pub(crate) enum RemovalMethod {
     /// Remove all elements by freeing the entire dictionary. The field is the number of elements.
     All(u64),
     /// Remove more elements than remain: copy the remaining elements to a new dictionary, and free
     /// the old dictionary later (W8).
-    Most(Gone),
+    Most(RemovedElements),
     /// Remove the elements one by one.
     Each,
 }
 
 /// The elements to remove, sorted by offset.
-pub(crate) struct Gone(Vec<Offset>);
+pub(crate) struct RemovedElements(Vec<Offset>);
 
-impl Gone {
+impl RemovedElements {
     /// Returns the number of elements to remove.
     pub(crate) fn count(&self) -> u64 {
         self.0.len() as u64
@@ -38,21 +38,21 @@ impl Gone {
     }
 }
 
-impl Taking {
+impl RemovalMethod {
     /// Looks up the elements named by `texts` and chooses the method of removal. The names may
     /// contain duplicates, and names that are not in the collection. O(n log n).
     pub(crate) fn of(
         elements: Elements,
         transaction: &Transaction<'_>,
         texts: &[&[u8]],
-    ) -> Result<Taking, Error> {
+    ) -> Result<RemovalMethod, Error> {
         let view = transaction.view();
         let length = elements.length(view)?;
         // A removal that runs in parts must not commit an empty collection, so always check whether
         // it removes all elements.
         let is_small = !transaction.is_in_parts() && texts.len() < REBUILD_MIN;
         if is_small || texts.len() as u64 * 2 <= length {
-            return Ok(Taking::Each);
+            return Ok(RemovalMethod::Each);
         }
         let mut found = Vec::with_capacity(texts.len());
         for group in texts.chunks(TOGETHER) {
@@ -64,11 +64,11 @@ impl Taking {
         found.dedup();
         let gone = found.len() as u64;
         Ok(if gone == length {
-            Taking::All(gone)
+            RemovalMethod::All(gone)
         } else if gone * 2 > length && !transaction.is_in_parts() {
-            Taking::Most(Gone(found))
+            RemovalMethod::Most(RemovedElements(found))
         } else {
-            Taking::Each
+            RemovalMethod::Each
         })
     }
 }
@@ -78,7 +78,7 @@ impl Taking {
 pub(crate) fn copy_without(
     transaction: &mut Transaction<'_>,
     elements: Elements,
-    gone: &Gone,
+    gone: &RemovedElements,
 ) -> Result<[u64; ELEMENTS_WORDS], Error> {
     let mut kept = Vec::new();
     elements.for_each(transaction.view(), |element| {
