@@ -102,7 +102,7 @@ final class ClientTest extends EngineCase
                     $call();
                     self::fail('expected an error');
                 } catch (ArgumentException $error) {
-                    self::assertStringContainsString('expected no', $error->getMessage());
+                    self::assertStringContainsString('would end the watch', $error->getMessage());
                 }
             }
             $other->set('a', 'of another');
