@@ -194,10 +194,16 @@ impl Scene {
         self.run(&["CONFIG", "SET", "maxmemory-samples", "5"]);
         self.look(&mut seen);
         // Some figures count full seconds, so the scenario is long enough for each to change. The
-        // kernel may attribute a short run to user time alone, so continue until it has counted
-        // some system time.
+        // kernel counts processor time in ticks of 10 ms, so continue until each kind has one.
+        let ticks = [
+            "used_cpu_sys",
+            "used_cpu_user",
+            "used_cpu_sys_main_thread",
+            "used_cpu_user_main_thread",
+        ];
         let is_over = |seen: &Seen| {
-            start.elapsed() > LEAST && seen["used_cpu_sys"].len() > 1 || start.elapsed() > MOST
+            let all_ticked = ticks.iter().all(|&name| seen[name].len() > 1);
+            start.elapsed() > LEAST && all_ticked || start.elapsed() > MOST
         };
         while !is_over(&seen) {
             self.look(&mut seen);
