@@ -1,9 +1,9 @@
-"""Write the measured figures into the pages that show them, or check them.
+"""Write the measured figures into the pages that show them, or check these pages.
 
 The pages are README.md, docs/benchmarks.md, docs/c.md, docs/performance.md, docs/rust.md and
-clients/php/README.md. Each table stands between two comments and is made from the newest
-complete result of its table in ``bench/results/``, so no figure is typed by hand. ``--check``
-changes nothing and fails if a page differs from the result files.
+clients/php/README.md. Each table is between two comments and is generated from the newest complete
+result of its table in ``bench/results/``, so no figure is typed by hand. ``--check`` changes no
+file and fails if a page differs from the result files.
 """
 
 import argparse
@@ -23,7 +23,7 @@ END = "<!-- bench: end -->"
 
 
 class Compared(NamedTuple):
-    """A line of a page: a row of a result, and how the page names its work and its peer."""
+    """A row of a page: a row of a result, and the names of its work and its peer on the page."""
 
     table: str
     row: str
@@ -128,7 +128,7 @@ def newest(table: str) -> tuple[Path, Result] | None:
 
 
 def comparison(row: Row) -> str:
-    """Return in words how ours compares with the peer's; "a loss" if the peer's is better."""
+    """Describe the ratio of Undercroft's figure to the peer's; "a loss" if the peer's is better."""
     if not row.ours or not row.peer:
         return "-"
     more = row.ours.median / row.peer.median
@@ -152,10 +152,10 @@ def value(figure: Figure | None) -> str:
 
 
 def comparisons(rows: Sequence[Compared], head: str, up: str, *, verdict: bool = False) -> str:
-    """Return a page's own table of these rows, with its source; ``up`` leads to the root.
+    """Return a page's own table of these rows, with its source; ``up`` is the path to the root.
 
-    A verdict is a further column that says how ours compares with the peer's, and the README's
-    table alone has it.
+    With ``verdict``, a further column compares Undercroft's figure with the peer's. Only the
+    README's table has it.
     """
     results: dict[str, tuple[Path, Result]] = {}
     lines = [head, "|" + " --- |" * (head.count("|") - 1)]
@@ -187,7 +187,7 @@ def comparisons(rows: Sequence[Compared], head: str, up: str, *, verdict: bool =
 
 
 def grids(table: str, words: str, up: str) -> str:
-    """Return the grids of a table whose titles contain these words; ``up`` leads to the root."""
+    """Return the grids whose titles contain these words; ``up`` is the path to the root."""
     result = newest(table)
     if result is None:
         return NOT_YET.format(table)
@@ -217,11 +217,11 @@ def whole_table(table: str) -> str:
 
 
 def filled(page: str, table: str, text: str, where: Path) -> str:
-    """Return the page with the text put between the table's two comments, if it has them."""
+    """Return the page with the text between the table's two comments, if the page has them."""
     begin = f"<!-- bench: {table} -->"
     before, found, rest = page.partition(begin)
     if not found:
-        # A result may exist before the page has a place for it.
+        # A result can exist before the page has comments for its table.
         print(f"{where.relative_to(ROOT)}: no line {begin}; table {table} is left out")
         return page
     _, ended, after = rest.partition(END)

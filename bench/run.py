@@ -50,7 +50,7 @@ def main() -> int:
     if unknown := set(chosen) - set(groups):
         parser.error(f"expected groups from {', '.join(groups)}, got {', '.join(sorted(unknown))}")
 
-    # Stores of all kinds live in shared memory, so that no peer waits for a disk.
+    # All stores are in shared memory, so that no peer waits for a disk.
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="undercroft-bench-", dir="/dev/shm") as scratch:
         bench = tables.Bench(
@@ -70,7 +70,7 @@ def main() -> int:
             try:
                 result.add(groups[name](bench))
             except Exception:
-                # The figures of the other groups are worth minutes: keep them.
+                # The figures of the other groups took minutes to measure, so keep them.
                 failed.append(name)
                 traceback.print_exc()
             print(f"{time.monotonic() - since:.0f} s", file=sys.stderr)

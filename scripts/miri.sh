@@ -8,7 +8,8 @@ source "$(dirname "$0")/lib.sh"
 if ! cargo +nightly miri --version >/dev/null 2>&1; then
     fail "miri is not installed; type: rustup toolchain install nightly --component miri --component rust-src"
 fi
-long=(many_strings hostile_nesting errors no_byte_is_searched_twice the_short_way the_steady_state wanted_counts)
+long=(bulks_equal_separate hostile_nesting malformed_requests malformed_replies fast_path_parses_lengths steady_state
+    no_byte_is_searched_twice wanted_counts)
 skipped=()
 for name in "${long[@]}"; do
     skipped+=(--skip "$name")

@@ -1,4 +1,4 @@
-"""Count instructions with callgrind: the count does not depend on how busy the machine is."""
+"""Count instructions with callgrind; the count does not depend on the machine's load."""
 
 import os
 import re

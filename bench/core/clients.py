@@ -58,7 +58,7 @@ class Side:
 
 
 class Clients:
-    """The running clients, their server, and the clients that are left out."""
+    """The running clients, their server, and the excluded clients with the reasons."""
 
     def __init__(self, bench: Bench, server: peers.Server) -> None:
         """Start with no running clients."""
@@ -87,7 +87,7 @@ class Clients:
     def measure(
         self, sides: Iterable[Side], work: str, count: int, rounds: int
     ) -> dict[Side, list[float]]:
-        """Return each side's nanoseconds per round; a side that fails once is left out."""
+        """Return each side's nanoseconds per round; a side that fails once is excluded."""
         able = [side for side in sides if self._run(side, work, 1) is not None]
         found = interleaved(
             rounds, {side: lambda side=side: self._run(side, work, count) for side in able}
@@ -109,7 +109,7 @@ class Clients:
             return None
 
     def remarks(self) -> str:
-        """Return a note that lists the clients that are left out, with the reasons."""
+        """Return a note that lists the excluded clients with the reasons."""
         return " ".join(f"Left out: {name}: {why}." for name, why in self.left_out.items())
 
 

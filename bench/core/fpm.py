@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SITE = Path(__file__).parents[1] / "loops/fpm.php"
-# The types of FastCGI records, and the role that every request asks for.
+# The types of FastCGI records, and the role that every request names.
 BEGIN, END, PARAMETERS, INPUT, OUTPUT = 1, 3, 4, 5, 6
 RESPONDER = 1
-# The timeout in seconds of PHP-FPM's start and of each request.
+# The timeout for the start of PHP-FPM and for each request, in seconds.
 PATIENCE = 30.0
 
 
@@ -36,7 +36,7 @@ class Pool:
     """A running PHP-FPM whose workers execute loops/fpm.php."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", path: Path, store: str) -> None:
-        """Take the master process, its socket and the path of the store that the script opens."""
+        """Store the master process, its socket and the path of the store that the script opens."""
         self.process = process
         self.path = path
         self.store = store
@@ -91,7 +91,7 @@ class Pool:
 def serving(
     directory: Path, extension: Path, store: str, children: int, requests: int = 0
 ) -> Iterator[Pool]:
-    """Run PHP-FPM; each worker ends after this many requests, where 0 means never."""
+    """Run PHP-FPM; each worker exits after this number of requests, or never if it is 0."""
     found = program()
     assert found is not None
     path = directory / "fpm.sock"

@@ -31,7 +31,7 @@ class MariaDB:
     """A running MariaDB server and its unix socket."""
 
     def __init__(self, socket: Path, process: subprocess.Popen[bytes]) -> None:
-        """Take over a server process that was started on this socket."""
+        """Store a server process that was started on this socket."""
         self.socket = socket
         self.process = process
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The load runs on the first core and the server on the last, which may be the same core.
+# Clients and the load tool run on the first core, servers on the last; with one core, both share
+# it.
 CORES = sorted(os.sched_getaffinity(0))
 CLIENT_CORE, SERVER_CORE = CORES[0], CORES[-1]
 
@@ -24,7 +25,7 @@ class Server:
     def __init__(
         self, name: str, path: Path, process: subprocess.Popen[bytes], port: int = 0
     ) -> None:
-        """Take over a server process that was started; ``port`` is 0 without TCP."""
+        """Store a running server process; ``port`` is 0 without TCP."""
         self.name = name
         self.path = path
         self.port = port
@@ -33,8 +34,8 @@ class Server:
     def cpu(self) -> tuple[float, float]:
         """Return the CPU seconds that the server has used, in user mode and in the kernel.
 
-        Their sum is the run time of the server's threads as the scheduler counts it. The split
-        comes from clock ticks, which are 10 ms on most machines.
+        Their sum is the run time of the server's threads as measured by the scheduler. The split
+        into user and kernel time comes from clock ticks, which are 10 ms on most machines.
         """
         process = Path(f"/proc/{self.process.pid}")
         times = [path.read_text(encoding="ascii") for path in process.glob("task/*/schedstat")]
@@ -137,11 +138,11 @@ def wait_for(server: Server, log: Path) -> None:
 
 
 def redis_server(directory: Path, tcp: bool = False) -> contextlib.AbstractContextManager[Server]:
-    """Run Debian's redis-server without persistence, because our server has none either."""
+    """Run Debian's redis-server without persistence, because Undercroft's server has none."""
     path = directory / "redis.sock"
     port = free_port() if tcp else 0
     options = ["--port", str(port), "--unixsocket", str(path), "--dir", str(directory)]
-    # Some clients open a thousand connections at once.
+    # Some clients open a thousand connections simultaneously.
     options += ["--tcp-backlog", "4096"]
     command = ["redis-server", *options, "--save", "", "--appendonly", "no"]
     return serving("redis-server", command, path, port)
@@ -155,7 +156,7 @@ def free_port() -> int:
 
 
 def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractContextManager[Server]:
-    """Run our server with one thread, like redis-server, on the store ``directory/served``."""
+    """Run ``undercroft serve`` with one thread, like redis-server, on ``directory/served``."""
     path = directory / "undercroft.sock"
     command = [str(binaries / "undercroft"), "serve", "--store", str(directory / "served")]
     options = ["--port", "0", "--unixsocket", str(path), "--threads", "1", "--maxmemory", "0"]
@@ -163,7 +164,7 @@ def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractCon
 
 
 def has(*commands: str) -> str | None:
-    """Return None if all commands are installed, otherwise a note that names the missing ones."""
+    """Return None if all commands are installed, otherwise a note that names missing commands."""
     missing = [command for command in commands if not shutil.which(command)]
     return f"not measured: {', '.join(missing)} is not installed" if missing else None
 

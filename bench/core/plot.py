@@ -1,4 +1,4 @@
-"""Draw pictures: time by number of queries for each client, and the slowest calls over time."""
+"""Draw plots: time by number of queries for each client, and the slowest calls over time."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from core.report import Course, Grid
 
 OURS, THEIRS = "#c0392b", "#5d6d7e"
 STYLE = {"linewidth": 1.4, "marker": "."}
-# The smallest distance between two names, as a fraction of the axis' height.
+# The minimum distance between two names, as a fraction of the axis' height.
 APART = 0.034
 
 
@@ -35,7 +35,7 @@ def _queries(pyplot: Any, grid: Grid) -> Any:
     """Draw a grid with a line for each client: seconds by number of queries."""
     queries = [int(label.replace(",", "")) for label, _ in grid.rows]
     figure, axes = pyplot.subplots(figsize=(11, 7))
-    # The height and name at the end of each line; `_name` places the names without overlap.
+    # Collect the height and name of each line's end; `_name` places the names without overlap.
     ends: list[tuple[float, str]] = []
     for at, name in enumerate(grid.columns):
         points = [
@@ -66,7 +66,7 @@ def _course(pyplot: Any, course: Course) -> Any:
         1, len(course.panels), figsize=(13, 6), sharey=True, squeeze=False
     )
     for axes, panel in zip(row[0], course.panels, strict=True):
-        # Draw our line last, so that it lies on top of the peers' lines.
+        # Draw Undercroft's line last, so that it is on top of the other lines.
         for name, points in sorted(panel.lines.items(), key=lambda line: _is_ours(line[0])):
             style = {"linewidth": 0.8, "linestyle": ":"} if name in panel.thin else STYLE
             axes.plot(*zip(*points, strict=True), color=_colour(name), label=name, **style)
@@ -79,7 +79,7 @@ def _course(pyplot: Any, course: Course) -> Any:
     first.yaxis.set_major_formatter("{x:g}")
     first.set_ylabel("slowest call, milliseconds")
     lines, names = first.get_legend_handles_labels()
-    # The legend goes below the title, which may be as wide as the picture.
+    # Put the legend below the title, which can be as wide as the plot.
     place = {"loc": "upper left", "bbox_to_anchor": (0.045, 0.95)}
     figure.legend(lines, names, fontsize=9, frameon=False, ncols=len(names), **place)
     figure.suptitle(course.title, x=0.05, ha="left", fontsize=12)

@@ -33,11 +33,11 @@ class Figure:
 
 @dataclasses.dataclass
 class Row:
-    """One line of the table: our figure, the peer's, their ratio, and the target.
+    """A row of the table: Undercroft's figure, the peer's, their ratio, and the target.
 
     ``target`` applies to ``ratio``; a row without a target is only printed. A row that could not be
-    measured has no figures, and its ``note`` has the reason. ``failed`` marks a row whose operation
-    failed or was killed on our side: the row misses its target and has no ratio.
+    measured has no figures, and its ``note`` gives the reason. ``failed`` marks a row whose
+    operation failed or was killed for Undercroft: the row misses its target and has no ratio.
     """
 
     id: str
@@ -75,9 +75,9 @@ class Row:
 
 @dataclasses.dataclass
 class Grid:
-    """Figures of many clients: a line for each kind of work, a column for each client.
+    """Figures of many clients: a row for each kind of work, a column for each client.
 
-    ``plot`` marks a grid whose lines are counts of queries, to be drawn as a picture.
+    ``plot`` marks a grid whose rows are numbers of queries, to be drawn as a plot.
     """
 
     title: str
@@ -100,9 +100,9 @@ class Grid:
 
 @dataclasses.dataclass
 class Panel:
-    """One panel of a picture, with our lines and the peers'.
+    """One panel of a plot, with the lines of Undercroft and of its peers.
 
-    ``thin`` names the lines that only explain another line.
+    ``thin`` names auxiliary lines that only explain another line.
     """
 
     title: str
@@ -113,7 +113,7 @@ class Panel:
 
 @dataclasses.dataclass
 class Course:
-    """A picture without a table: the milliseconds of the slowest call over time."""
+    """A plot without a table: the duration of the slowest call over time, in milliseconds."""
 
     title: str
     panels: list[Panel]

@@ -1,4 +1,4 @@
-"""Run timed loops in separate processes that take turns."""
+"""Run timed loops in separate processes that alternate."""
 
 import contextlib
 import os
@@ -11,18 +11,18 @@ from typing import TypeVar
 from core.peers import CLIENT_CORE
 
 LOOPS = Path(__file__).parents[1] / "loops"
-# The timeout in seconds of one operation, so that no table runs forever.
+# The timeout of one operation in seconds, so that every table ends.
 LIMIT = 600.0
 Name = TypeVar("Name")
 Found = TypeVar("Found")
 
 
 class CutOffError(RuntimeError):
-    """The error of a loop that did not answer in time and was killed."""
+    """The error for a loop that did not answer in time and was killed."""
 
 
 class Loop:
-    """A process that runs timed loops with one client, on the client's core."""
+    """A process that runs timed loops of one client, pinned to the core for clients."""
 
     def __init__(
         self,
@@ -123,10 +123,10 @@ def loop(
 
 
 class Renewable:
-    """A loop with its store or server, which are started again after a failure."""
+    """A loop with its store or server, which is restarted after a failure."""
 
     def __init__(self, make: Callable[[], contextlib.AbstractContextManager[Loop]]) -> None:
-        """Take the function that starts the loop; nothing is started yet."""
+        """Store the function that starts the loop, without starting it."""
         self.make = make
         self.stack = contextlib.ExitStack()
         self.loop: Loop | None = None
@@ -161,7 +161,7 @@ class Renewable:
 
 
 def interleaved(rounds: int, sides: Mapping[Name, Callable[[], Found]]) -> dict[Name, list[Found]]:
-    """Run all sides in every round, in changing order; the first round is not counted."""
+    """Run all sides in every round, in varying order; the first round is not counted."""
     found: dict[Name, list[Found]] = {name: [] for name in sides}
     names = list(sides)
     for turn in range(rounds + 1):

@@ -23,7 +23,7 @@ class Calls:
     """A connected client: a GET, a KEYS of all keys, and a pipeline of GETs if supported."""
 
     def __init__(self, get: Call, keys: Call, pipeline: Call | None = None) -> None:
-        """Take the functions that make the client's calls."""
+        """Store the functions that make the client's calls."""
         self.get = get
         self.keys = keys
         self.pipeline = pipeline

@@ -2,9 +2,9 @@
 
 The arguments are the client (``embedded`` or ``redis``), ``bytes`` or ``text`` for the type of
 arguments and replies, and a store or a unix socket. The answer to a line ``OPERATION COUNT`` is the
-nanoseconds that a call took; ``names 0`` lists all operations. No call changes the result of the
-next call. Where a command does change it, a second call undoes the change, and the figure is half
-of the time of both.
+number of nanoseconds per call; ``names 0`` lists all operations. No call changes the result of the
+next call. If a command does change it, a second call undoes the change, and the figure is half of
+the time of both calls.
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Any
 VALUE = "v" * 64
 FIELDS = {"name": "Ada", "mail": "ada@example.org", "city": "London", "born": "1815", "n": "1"}
 FIVE = ["one", "two", "three", "four", "five"]
-# A time to live in seconds, and a Unix time, that no run reaches.
+# A time to live in seconds and a Unix time that no run reaches.
 LATER, AT = 10_000, 33_000_000_000
 # One call: the method, its positional arguments, and its keyword arguments.
 Words = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -189,7 +189,7 @@ def fill(client: Any) -> None:
 
 
 def timed(chosen: list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]]) -> Any:
-    """Return a loop over one call, or over two of which the second undoes the first."""
+    """Return a loop over one call, or over two calls of which the second undoes the first."""
     (first, one, named), *rest = chosen
     if not rest:
 
@@ -234,7 +234,8 @@ def main() -> None:
             for method, arguments, options in OPERATIONS[operation]
         ]
         try:
-            # Run each call once before the timing, so that no error is reported as a figure.
+            # Run each call once before the timing, so that a failing call is never reported as a
+            # figure.
             for call, arguments, options in chosen:
                 call(*arguments, **options)
             print(timed(chosen)(int(count)), flush=True)

@@ -1,7 +1,7 @@
 """Time messages between processes: ``channels.py WAY PLACE PRODUCERS CONSUMERS COUNT``.
 
-Prints the messages per second from all producers to all consumers. Each message has 64 bytes and is
-put and taken by a separate call.
+Prints the number of messages per second from all producers to all consumers. Each message has 64
+bytes; a separate call puts or takes each one.
 """
 
 import multiprocessing

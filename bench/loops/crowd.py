@@ -1,8 +1,8 @@
 """Time the slowest calls of eight processes that only write, on two cores.
 
 The arguments are the client (``embedded``, ``apart`` or ``redis``), a store or a unix socket, and
-the cores. With ``apart`` each process has a separate store, so its calls wait only for a core. For
-a line ``set MILLISECONDS`` or ``mset MILLISECONDS`` all processes write for this time; the answer
+the cores. With ``apart``, each process has a separate store, so its calls wait only for a core. On
+a line ``set MILLISECONDS`` or ``mset MILLISECONDS``, all processes write for this time; the answer
 is JSON with the number of calls, the slowest call and the 99.9th percentile.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 PROCESSES, AT_ONCE, KEYS = 8, 10, 100_000
 VALUE = b"v" * 64
-# The timeout in seconds for the processes to start, and again for their reports.
+# The timeout for starting the processes, and for receiving their reports, in seconds.
 PATIENCE = 60.0
 
 
@@ -40,7 +40,7 @@ def opened(kind: str, path: str) -> Any:
 def write(
     where: tuple[str, str], work: str, seconds: float, start: Barrier, told: Connection
 ) -> None:
-    """Write for some time and report the nanoseconds of each call."""
+    """Write for a given time and report the nanoseconds of each call."""
     client = opened(*where)
     order = [b"key:%012d" % number for number in range(KEYS)]
     random.Random(os.getpid()).shuffle(order)
@@ -69,7 +69,7 @@ def write(
 
 
 def crowd(where: tuple[str, str], work: str, seconds: float) -> str:
-    """Run all writing processes at once and return their combined report as JSON."""
+    """Run all writing processes concurrently and return their combined report as JSON."""
     context = multiprocessing.get_context("fork")
     start = context.Barrier(PROCESSES)
     running, pipes = [], []
@@ -78,7 +78,7 @@ def crowd(where: tuple[str, str], work: str, seconds: float) -> str:
         arguments = (where, work, seconds, start, sending)
         process = context.Process(target=write, args=arguments, daemon=True)
         process.start()
-        # Close this copy of the sending end; otherwise the end of the process goes unnoticed.
+        # Close this copy of the sending end; otherwise the exit of the process would go unnoticed.
         sending.close()
         running.append(process)
         pipes.append(receiving)

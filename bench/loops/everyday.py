@@ -1,7 +1,7 @@
-"""Time typical calls: large values, new keys, pipelines, collections, awaiting.
+"""Time typical calls: large values, new keys, pipelines, collections, awaited calls.
 
 The arguments are the subject and client (see ``CLIENTS``), and a store, a unix socket or a
-directory. The answer to a line ``OPERATION COUNT`` is the nanoseconds that one operation took, or
+directory. The answer to a line ``OPERATION COUNT`` is the number of nanoseconds per operation, or
 ``error`` and the reason.
 """
 
@@ -22,11 +22,11 @@ from many import connected, fill_hash, fill_set, fill_sorted, walked
 Operation = Callable[[int], float]
 # The sizes of the large values in bytes.
 SIZES = (100 << 10, 1 << 20, 16 << 20, 64 << 20)
-# The number of items in each collection. Then a pattern that matches 1 % of the keys, the number of
-# matches, and the keys per SCAN step.
+# The number of items in each collection, a pattern that matches 1 % of the keys, the number of
+# matches, and the number of keys per SCAN step.
 ITEMS = 100_000
 PATTERN, MATCHING, PAGE = "key:*99", 1_000, 100
-# Key names are created in steps of this size, outside the measured time.
+# The number of key names that are created together, outside the measured time.
 STEP = 100_000
 # The number of commands in a pipeline.
 PIPELINE = 10
@@ -113,7 +113,7 @@ def insertion(path: str) -> dict[str, Operation]:
         return stepwise(iter(range(count)), VALUE)
 
     def overwrite(count: int) -> float:
-        # Visit every number once, with a large distance between successive numbers.
+        # Visit every number once, with large distances between successive numbers.
         return stepwise((at * 611_953 % count for at in range(count)), b"w" * len(VALUE))
 
     return {"insert": insert, "overwrite": overwrite}
@@ -162,7 +162,7 @@ def collections(kind: str) -> Callable[[str], dict[str, Operation]]:
         fill_hash(client, "hash", ITEMS)
         fill_set(client, "set", ITEMS)
         fill_sorted(client, "zset", ITEMS)
-        # The lower bound: `marshal.loads` creates the same objects and does nothing else.
+        # `marshal.loads` is the lower bound: it creates the same objects and does no other work.
         own = {
             "hgetall": marshal.dumps(client.hgetall("hash")),
             "smembers": marshal.dumps(client.smembers("set")),
@@ -184,7 +184,7 @@ def collections(kind: str) -> Callable[[str], dict[str, Operation]]:
 
 
 def awaiting(path: str) -> dict[str, Operation]:
-    """Return timed reads that are awaited one at a time, and the same calls without asyncio."""
+    """Return timed reads that are awaited one by one, and the same calls without asyncio."""
     import undercroft.asyncio
 
     client = connected("embedded", path)

@@ -4,7 +4,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-# Database 0 holds a single key, and database 1 holds the large values.
+# Database 0 contains a single key, and database 1 the large values.
 NEAR, FAR = 0, 1
 KEY = b"key:000000000001"
 VALUE = b"v" * 64
@@ -37,5 +37,5 @@ def repeated(call: Callable[[], object], count: int) -> float:
 
 
 def groups(count: int, many: int) -> int:
-    """Return how many groups of ``many`` calls make up about ``count`` calls."""
+    """Return how many groups of ``many`` calls add up to about ``count`` calls."""
     return max(1, count // many)

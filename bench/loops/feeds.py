@@ -24,7 +24,7 @@ def timed(call: Call, count: int) -> float:
 
 
 def place_of(name: str, items: int, length: int) -> int:
-    """Return the index of the first item of a range at the first, middle or last place."""
+    """Return the index of the first item of a range at the head, middle or tail."""
     return {"first": 0, "middle": items // 2, "last": -length}[name]
 
 
@@ -62,7 +62,7 @@ class Embedded:
         return timed(lambda: read(start, length), count)
 
     def insert(self, count: int, power: str, place: str) -> float:
-        """Time insertions of one item at a time, and remove the items again."""
+        """Time insertions of single items, and remove the items again."""
         feed = self._feed(power)
         at = {"head": 0, "middle": 10 ** int(power) // 2, "tail": -1}[place]
         taken = timed(lambda: feed.add(at, VALUE, attributes=(3, 1, 0)), count)

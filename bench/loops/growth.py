@@ -1,4 +1,4 @@
-"""Time the slowest calls while a store grows, expires, is copied and is flushed.
+"""Time the slowest calls while a store grows, expires keys, is copied and is flushed.
 
 The arguments are the client (``embedded`` or ``redis``), a store or a unix socket, and the command
 that copies the data, as JSON. The answer to each line ``OPERATION COUNT`` is JSON: the slowest call
@@ -20,15 +20,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 VALUE, OTHER = b"v" * 64, b"w" * 64
-# The number of intervals while the store grows, and the nanoseconds of an interval afterwards.
+# The number of intervals during growth, and the length of later intervals in nanoseconds.
 PARTS, INTERVAL = 100, 50_000_000
-# The nanoseconds from which a call is slow, and of watching after the other process has ended.
+# The duration in nanoseconds from which a call counts as slow, and how long calls are watched after
+# the other process has ended.
 SLOW, AFTERWARDS = 1_000_000, 500_000_000
-# Seconds until the keys expire together, and seconds of watching before and after that moment.
+# The seconds until the keys expire together, and the seconds of watching before and after that
+# moment.
 DEADLINE, BEFORE, BEHIND = 8.0, 0.5, 3.0
 # The number of keys that are overwritten.
 CHANGED = 1_000_000
-# The timeout in seconds of watching a phase.
+# The timeout for watching a phase, in seconds.
 PATIENCE = 120.0
 
 
@@ -90,7 +92,7 @@ class Watch:
     """Records the slowest calls, in total and in each interval."""
 
     def __init__(self) -> None:
-        """Start the clock, with no calls recorded."""
+        """Start the clock with no recorded calls."""
         self.calls = self.slow = self.clock = self.processor = 0
         # For each interval: its end, and the milliseconds of its slowest call by clock and by CPU
         # time.
@@ -100,7 +102,7 @@ class Watch:
     def over(
         self, call: Callable[[bytes, bytes], object], keys: Iterable[bytes], value: bytes, end: int
     ) -> tuple[float, float]:
-        """Call until the keys or the time run out; return the slowest call's clock and CPU time.
+        """Call until the keys or the time are used up; return the maximum clock and CPU time.
 
         Both maxima are in milliseconds and can come from different calls.
         """
@@ -150,10 +152,10 @@ def keys_of(numbers: Iterable[int]) -> list[bytes]:
 
 
 class Life:
-    """The phases in the life of a store: it grows, expires, is copied and is flushed."""
+    """The phases in the life of a store: it grows, expires keys, is copied and is flushed."""
 
     def __init__(self, place: Any, kind: str, path: str, copying: list[str]) -> None:
-        """Take an empty store or server, and the command that copies its data."""
+        """Store the empty store or server, and the command that copies its data."""
         self.place = place
         self.flushing = [sys.executable, __file__, "flush", kind, path]
         self.copying = copying

@@ -1,9 +1,9 @@
 """One side of a comparison: a process that runs timed loops on request.
 
-The process holds one client, which the first argument names. It answers each line ``OPERATION
-COUNT`` of standard input with the nanoseconds that an operation took, including the loop itself, so
-that the caller can run several processes in turns. The module imports only the client under test,
-because some environments hold nothing else.
+The process has one client, which the first argument names. It answers each line ``OPERATION COUNT``
+of standard input with the number of nanoseconds per operation, including the loop itself, so that
+the caller can alternate between several processes. The module imports only the client under test,
+because some environments contain no other packages.
 """
 
 import random
@@ -24,10 +24,10 @@ def keys() -> list[bytes]:
 
 
 def random_keys() -> list[bytes]:
-    """Return new key objects in a random order, the same in every process.
+    """Return new key objects in a random order that is the same in every process.
 
-    The objects lie in memory in that order, like keys that a program has just created or received.
-    Loops over them measure the look-up, not the distance between the caller's keys.
+    The objects are in memory in that order, like keys that a program has just created or received.
+    Loops over these keys measure the look-up, not the distance between the key objects.
     """
     order = keys()
     random.Random(1).shuffle(order)
@@ -43,7 +43,7 @@ def over(operation: Callable[[bytes], object], chosen: list[bytes]) -> float:
 
 
 def parts(order: list[bytes]) -> Callable[[int], list[bytes]]:
-    """Return a function that returns the next keys of ``order``, and starts again at its end."""
+    """Return a function that returns the next keys of ``order``, and restarts at its end."""
     position = 0
 
     def take(count: int) -> list[bytes]:
@@ -58,7 +58,7 @@ def parts(order: list[bytes]) -> Callable[[int], list[bytes]]:
 
 
 def values() -> Iterator[bytes]:
-    """Yield values of 64 bytes without end, each different from the one before."""
+    """Yield an endless sequence of 64-byte values, each different from the previous value."""
     while True:
         for letter in b"abcdefghijklmnopqrstuvwxyz":
             yield bytes([letter]) * 64
@@ -111,7 +111,7 @@ def embedded(path: str) -> dict[str, Operation]:
 
 
 def many(mget: Callable[[list[bytes]], list[object]], chosen: list[bytes]) -> float:
-    """Return the nanoseconds per key of MGET with 100 keys at a time."""
+    """Return the nanoseconds per key of MGET calls with 100 keys each."""
     groups = [chosen[at : at + 100] for at in range(0, len(chosen), 100)]
     start = time.perf_counter_ns()
     for group in groups:
@@ -219,7 +219,7 @@ def list_operations(client: Any) -> dict[str, Operation]:
     item = b"twelve bytes"
 
     def pushed(push: Operation, pop: Operation, first: bool) -> Operation:
-        """Return a loop that makes pushes and as many pops, and reports the time of either."""
+        """Return a loop of equally many pushes and pops that reports the time of one of them."""
 
         def run(count: int) -> float:
             pushing, popping = push(count), pop(count)
@@ -241,7 +241,7 @@ def list_operations(client: Any) -> dict[str, Operation]:
         return run
 
     def with_pivot(change: Callable[[int, bytes], float]) -> Operation:
-        """Return a loop whose changes happen next to a unique item in the middle of the list."""
+        """Return a loop that makes its changes next to a unique item in the middle of the list."""
 
         def run(count: int) -> float:
             at, pivot = middle(), b"pivot of all"

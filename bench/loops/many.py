@@ -1,11 +1,11 @@
-"""Time one command with many items, or one that makes a value from another, per item.
+"""Time one command with many items, or one that derives a value from another, per item.
 
 The arguments are the client (``embedded``, ``redis``, or ``python`` for Python's own objects) and a
 store or a unix socket. A line ``prepare:OPERATION COUNT`` empties the database, adds the data that
 the operation needs and creates its arguments. ``OPERATION COUNT`` then makes the one call, checks
 its result, and answers with its nanoseconds divided by the number of items. ``names 0`` lists all
-operations, ``names 1`` those that were once found slow, and ``names 2`` those of Python's own
-objects.
+operations, ``names 1`` the operations that were once found slow, and ``names 2`` the operations on
+Python's own objects.
 """
 
 import itertools
@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-# Items per command while a value is prepared.
+# The number of items per command while a value is prepared.
 STEP = 200
-# Bytes of a scanned string that count as one item.
+# The number of bytes of a scanned string that count as one item.
 WORD = 64
-# Items per step of SCAN, HSCAN, SSCAN and ZSCAN.
+# The number of items per step of SCAN, HSCAN, SSCAN and ZSCAN.
 PAGE = 1000
 Call = Callable[[], object]
 # An operation prepares a database with a number of items. It returns the call to time and the
@@ -118,7 +118,7 @@ def of_value(kind: str, make: Callable[[Any, int], Call], gives: object = ...) -
 def of_members(
     kind: str, make: Callable[[Any, list[bytes]], Call], gives: object = ...
 ) -> Operation:
-    """Return an operation on all members of a value, named from the last to the first."""
+    """Return an operation on all members of a value, in order from the last to the first."""
     return of_value(kind, lambda client, count: make(client, mixed(count)[::-1]), gives)
 
 
@@ -359,7 +359,8 @@ OTHERS: dict[str, Operation] = {
     "restore-set": restored("set"),
     "restore-zset": restored("zset"),
 }
-# Python's own objects with as many items: their slowdown is due to the machine's memory.
+# Operations on Python's own objects with the same number of items: their slowdown is due to the
+# machine's memory.
 BASELINES: dict[str, Operation] = {
     "dict.get": lambda _, n: (lambda d, keys: (lambda: len([d.get(key) for key in keys]), n))(
         fields(n), mixed(n)
@@ -371,7 +372,7 @@ OPERATIONS = MADE | OTHERS
 
 
 class Nobody:
-    """Stands in for a client when only Python's own objects are measured."""
+    """A stand-in for a client when only Python's own objects are measured."""
 
     def flushall(self) -> None:
         """Do nothing, because there is no database to empty."""

@@ -1,7 +1,7 @@
 """A mosec service of two stages that passes an image from the first to the second.
 
 ``BENCH_WAY`` and ``BENCH_PLACE`` select how the image is passed. mosec runs this file again in the
-process of each stage, which inherits both variables. The command line takes mosec's own options.
+process of each stage, which inherits both variables. The command line accepts mosec's own options.
 """
 
 import importlib
@@ -26,14 +26,14 @@ elif WAY == "redis":
 
 
 class Load(Base):
-    """The first stage: passes on the same image for every request."""
+    """The first stage: sends the same image for every request."""
 
     def deserialize(self, data):
         """Return the body of a request unchanged."""
         return data
 
     def forward(self, _):
-        """Return the image, whatever the request contains."""
+        """Return the image, regardless of the request's content."""
         return IMAGE
 
 

@@ -1,10 +1,10 @@
-"""Time one way of passing objects between processes, on request.
+"""Time one method of passing objects between processes, on request.
 
-The process answers each line ``OPERATION COUNT`` with one line of JSON: for every repetition the
+The process answers each line ``OPERATION COUNT`` with one line of JSON: for every repetition, the
 nanoseconds of put, of take, and of both including the release of the taken values. Operations are
 ``array-ELEMENTS-BATCH`` and ``mixed-NUMBER-BATCH``, and for Undercroft ``create-ELEMENTS-1`` and
-``copy-ELEMENTS-1``, which is a plain copy of the array. The arguments are the name of the way and
-the place of its store or server.
+``copy-ELEMENTS-1``, which is a plain copy of the array. The arguments are the name of the method
+and the path or address of its store or server.
 """
 
 import itertools
@@ -101,7 +101,7 @@ class Redis:
         self.load = np.frombuffer if raw else pickle.loads
 
     def put(self, values: Values) -> list[Any]:
-        """For each value in turn, get an id and set the value."""
+        """For each value in turn, request an id and set the value."""
         ids = []
         for value in values:
             ids.append(self.client.incr("last"))
@@ -109,7 +109,7 @@ class Redis:
         return ids
 
     def take(self, ids: list[Any]) -> Values:
-        """Get and delete one value after another."""
+        """Get and delete the values one by one."""
         return [self.load(self.client.getdel(each)) for each in ids]
 
 
@@ -173,7 +173,7 @@ class SharedMemory:
         return ids
 
     def take(self, ids: list[Any]) -> Values:
-        """Attach to the blocks, and unlink each block at once."""
+        """Attach to the blocks, and unlink each block immediately."""
         values = []
         for name, shape, dtype in ids:
             block = self.shared_memory.SharedMemory(name)
@@ -186,11 +186,11 @@ class View:
     """An array in a block of shared memory, which closes the block when it is released."""
 
     def __init__(self, block: Any, array: Any) -> None:
-        """Keep the block together with the array that lies in it."""
+        """Store the block together with the array that it contains."""
         self.block, self.array = block, array
 
     def __del__(self) -> None:
-        """Close the block after releasing the array, which holds its buffer."""
+        """Release the array, which holds the block's buffer, and close the block."""
         del self.array
         self.block.close()
 
@@ -279,7 +279,7 @@ def one_time(way: Any, values: Values) -> tuple[int, int, int]:
 
 
 def copy(array: Any, target: Any) -> tuple[int, int, int]:
-    """Time a copy of an array to memory that was written to before."""
+    """Time a copy of an array to memory that has been written before."""
     start = time.perf_counter_ns()
     np.copyto(target, array)
     taken = time.perf_counter_ns() - start
@@ -293,7 +293,7 @@ def run(way: Any, operation: str, count: int, kept: dict[str, Any]) -> list[tupl
         way.create(int(size))
         return [way.create(int(size)) for _ in range(count)]
     if operation not in kept:
-        # Release the last operation's values, which may fill most of the machine's memory.
+        # Release the values of the last operation, which may fill most of the machine's memory.
         kept.clear()
         if kind == "mixed":
             values: Values = [mixed(int(size)) for _ in range(int(batch))]

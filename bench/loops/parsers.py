@@ -1,6 +1,7 @@
-"""Time parsers alone, on replies in memory that arrive in pieces as from a socket.
+"""Time parsers without a connection, on replies in memory that arrive in pieces as from a socket.
 
-The answer to each line ``PARSER REPLY COUNT`` of standard input is the nanoseconds per reply.
+The answer to each line ``PARSER REPLY COUNT`` of standard input is the number of nanoseconds per
+reply.
 """
 
 import sys
@@ -9,7 +10,7 @@ from typing import Any
 
 from expected import MANY, repeated
 
-# The most bytes that clients request from a socket at once.
+# The maximum number of bytes that clients request from a socket in one call.
 PIECE = 65536
 
 
@@ -38,7 +39,7 @@ def pieces(reply: bytes) -> list[bytes]:
 
 
 def fed(reader: Any, missing: object) -> Callable[[list[bytes]], Any]:
-    """Return a parse function for a reader with ``feed``, such as our reader and hiredis."""
+    """Return a parse function for a reader with ``feed``, such as Undercroft's and hiredis."""
     feed, gets = reader.feed, reader.gets
 
     def parse(reply: list[bytes]) -> Any:
@@ -52,7 +53,7 @@ def fed(reader: Any, missing: object) -> Callable[[list[bytes]], Any]:
 
 
 def native() -> Callable[[list[bytes]], Any]:
-    """Return a parse function that uses our parser in Rust."""
+    """Return a parse function that uses Undercroft's parser in Rust."""
     from redis.exceptions import ResponseError
     from undercroft._native import Wire
     from undercroft.resp import MISSING
@@ -61,7 +62,7 @@ def native() -> Callable[[list[bytes]], Any]:
 
 
 def pure() -> Callable[[list[bytes]], Any]:
-    """Return a parse function that uses our parser in Python."""
+    """Return a parse function that uses Undercroft's parser in Python."""
     from redis.exceptions import ResponseError
     from undercroft.resp import MISSING, Reader
 

@@ -1,10 +1,10 @@
 """One client of a server, in a process that runs timed loops on request.
 
 The arguments are the client, a server's unix socket and its port (or ``embedded``, a store's path
-and 0). On each line ``OPERATION COUNT`` of standard input, the operation is three words: ``sync``
+and 0). In each line ``OPERATION COUNT`` of standard input, the operation has three words: ``sync``
 or the event loop ``asyncio`` or ``uvloop``; ``unix`` or ``tcp``; and the work. The answer is the
-nanoseconds per call, or ``error`` and the reason if the client cannot do the work. Every operation
-opens a new client, warms it up outside the measured time, and checks the replies.
+number of nanoseconds per call, or ``error`` and the reason if the client does not support the work.
+Every operation opens a new client, warms it up outside the measured time, and checks the replies.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ def sync_operations(make: Callable[..., Any], work: str, place: Place) -> Callab
 
 
 def undercroft_client() -> Callable[..., Any]:
-    """Return the constructor of our client."""
+    """Return the constructor of Undercroft's client."""
     import undercroft
     from undercroft.connection import NATIVE
 
@@ -132,7 +132,7 @@ def undercroft_client() -> Callable[..., Any]:
 
 
 def redis_client() -> Callable[..., Any]:
-    """Return the constructor of redis-py's client, whichever version this environment has."""
+    """Return the constructor of redis-py's client, in the version of this environment."""
     import redis
     import redis.utils
 

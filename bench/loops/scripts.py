@@ -12,7 +12,7 @@ from many import connected
 LUA = Path(__file__).parents[1] / "lua"
 # The number of commands in the long script.
 CALLS = 1000
-# The limiter's window in milliseconds, and the requests that it admits in a window.
+# The limiter's window in milliseconds, and the number of requests that it admits per window.
 WINDOW, MOST = 1000, 100
 
 
@@ -39,7 +39,7 @@ def loops(client: Any) -> dict[str, Operation]:
     def limit(count: int) -> float:
         call, admitted = client.evalsha, 0
         start = time.perf_counter_ns()
-        # Send one request every 5 ms, of which the limiter admits half.
+        # Send one request every 5 ms; the limiter admits half of them.
         for tick in itertools.islice(ticks, count):
             admitted += call(limiter, 1, "limiter", tick * 5, tick, WINDOW, MOST)
         taken = (time.perf_counter_ns() - start) / count

@@ -41,7 +41,7 @@ def loops(client: Any) -> dict[str, Operation]:
         return (time.perf_counter_ns() - start) / count
 
     def read(count: int, each: int) -> float:
-        # Read at places far apart, so that neighboring entries are not cached.
+        # Read at positions far apart, so that neighboring entries are not cached.
         places = [f"{at * 7919 % (ENTRIES - each)}-0" for at in range(count)]
         call, found = client.xread, None
         start = time.perf_counter_ns()
@@ -66,7 +66,7 @@ def readers(name: str, place: str, number: int, count: int, pause: float) -> Non
     found: Any = context.SimpleQueue()
 
     def read() -> None:
-        # Keep the version that the client prints out of the readers' output.
+        # Keep the version line that the client prints out of the readers' output.
         with contextlib.redirect_stdout(io.StringIO()):
             client = connected(name, place)
         last, took = "$", []

@@ -2,14 +2,14 @@
  * Timed loops over feeds through the C interface, driven by standard input like
  * bench/loops/loop.py.
  *
- * The program reads lines "OPERATION COUNT" and answers each with the nanoseconds that one
- * operation took. Feeds are named by the power of ten of their length: "feed7" has ten million
- * items. Operations are words joined by dashes:
+ * The program reads lines "OPERATION COUNT" and answers each with the number of nanoseconds per
+ * operation. Feeds are named by the power of ten of their length: "feed7" has ten million items.
+ * Operations are words joined by dashes:
  *
  *   fill-7             create and fill the feed if it is missing
- *   fill-7-INDEX       the same for "indexed7", whose values are found by an index
- *   range-7-100-middle ranges of 100 at first, middle, last, or any
- *   attrs-7-100-middle the same with attributes
+ *   fill-7-INDEX       create and fill "indexed7", whose values are found by an index
+ *   range-7-100-middle ranges of 100 items at first, middle, last, or any
+ *   attrs-7-100-middle the same ranges with attributes
  *   insert-7-head      single items at head, middle, tail, or any; removed again afterwards
  *   move-7             random items to the front of "indexed7", by value
  *   rare-7             a range of 50 from the start, with a filter that 1 item in 10,000 passes
@@ -18,7 +18,8 @@
  *   page-7-90000       a page of 25 of the items whose third attribute is 1
  *   visible-7-90000    the same page of all items that are not hidden
  *   short-7            open the store, read the first 100 items, close the store
- *   reads-7            ranges of 100 at any place for COUNT milliseconds: CPU time of one range
+ *   reads-7            ranges of 100 items at any place for COUNT milliseconds: CPU time of one
+ *   range
  *   writes-7           for COUNT milliseconds, insert some 10,000 items a second at the front and
  *   remove as many at the end
  */
@@ -230,7 +231,7 @@ static double writes(const char *key, uint64_t milliseconds)
     uint64_t done = 0, number = chance(1000000);
     size_t found;
     while (now(CLOCK_MONOTONIC) < start + (double)milliseconds * 1e6 && !failed) {
-        /* A sleep lasts longer than requested, so the writer catches up in small bursts. */
+        /* A sleep takes longer than requested, so the writer catches up in small bursts. */
         while ((double)done * each < now(CLOCK_MONOTONIC) - start && !failed) {
             char value[SIZE];
             make_value(value, number++);

@@ -33,7 +33,7 @@ SERVER = ROOT / "target" / "debug" / "undercroft"
 PAGE = ROOT / "docs" / "programs.md"
 BEGIN, END = "<!-- programs: begin -->", "<!-- programs: end -->"
 HEAD = [
-    "| program | what it does here | `undercroft serve` | in the process | how it is told |",
+    "| program | what the test does | `undercroft serve` | embedded store | passing the store |",
     "| --- | --- | --- | --- | --- |",
 ]
 # A container's /tmp is often an overlay file system, which stores do not support.

@@ -1,4 +1,5 @@
-//! The measured clients, ours and the peers, each used as its documentation recommends.
+//! The measured clients, from the undercroft crate and from its competitors, each used as its
+//! documentation recommends.
 
 use std::future::Future;
 use std::path::Path;
@@ -18,7 +19,7 @@ const POOLED: usize = 16;
 /// The number of connections in each fixed set.
 const FIXED: usize = 4;
 
-/// A measured client, which can request the benchmark's value.
+/// A measured client that can request the benchmark's value.
 pub trait Client: Send + Sync + 'static {
     /// Requests the value and returns its length.
     fn get(&self) -> impl Future<Output = Result<usize, Failure>> + Send;
@@ -79,7 +80,7 @@ fn length<T: AsRef<[u8]>>(value: Option<T>) -> usize {
     value.map_or(0, |value| value.as_ref().len())
 }
 
-/// A cache of the crate `undercroft`.
+/// A cache of the `undercroft` crate.
 pub struct Ours<C>(C);
 
 impl<C: Cache + 'static> Client for Ours<C> {
@@ -88,24 +89,24 @@ impl<C: Cache + 'static> Client for Ours<C> {
     }
 }
 
-/// Opens our pipelined cache with this number of shared connections.
+/// Opens Undercroft's pipelined cache with this number of shared connections.
 pub fn pipelined(server: &Server, connections: usize) -> Result<Ours<PipelinedCache>, Failure> {
     let options = CacheOptions::new().connections(connections);
     Ok(Ours(PipelinedCache::open(&server.url(), options)?))
 }
 
-/// Opens our pooled cache, whose connections each serve one caller at a time.
+/// Opens Undercroft's pooled cache, in which each connection serves one caller at a time.
 pub fn pooled(server: &Server) -> Result<Ours<PooledCache>, Failure> {
     let options = CacheOptions::new().connections(POOLED);
     Ok(Ours(PooledCache::open(&server.url(), options)?))
 }
 
-/// Opens our cache in shared memory.
+/// Opens Undercroft's cache in shared memory.
 pub fn store(path: &Path) -> Result<Ours<StoreCache>, Failure> {
     Ok(Ours(StoreCache::at(path)?))
 }
 
-/// redis-rs with one connection that all callers share.
+/// A redis-rs client with one connection that all callers share.
 pub struct Multiplexed(redis::aio::MultiplexedConnection);
 
 impl Client for Multiplexed {
@@ -115,14 +116,14 @@ impl Client for Multiplexed {
     }
 }
 
-/// Connects redis-rs.
+/// Connects redis-rs to the server.
 pub async fn multiplexed(server: &Server) -> Result<Multiplexed, Failure> {
     let client = redis::Client::open(server.url())?;
     let connection = client.get_multiplexed_async_connection().await?;
     Ok(Multiplexed(connection))
 }
 
-/// fred with one connection that all callers share.
+/// A fred client with one connection that all callers share.
 pub struct Fred(fred::clients::Client);
 
 impl Client for Fred {
@@ -132,7 +133,7 @@ impl Client for Fred {
     }
 }
 
-/// Connects fred.
+/// Connects fred to the server.
 pub async fn fred(server: &Server) -> Result<Fred, Failure> {
     let config = fred::types::config::Config::from_url(&server.fred_url())?;
     let client = fred::types::Builder::from_config(config).build()?;
@@ -140,7 +141,7 @@ pub async fn fred(server: &Server) -> Result<Fred, Failure> {
     Ok(Fred(client))
 }
 
-/// redis-async with one shared connection or a fixed set of them.
+/// A redis-async client with one shared connection or a fixed set of connections.
 pub struct RedisAsync {
     connections: Vec<redis_async::client::PairedConnection>,
     turn: AtomicUsize,
@@ -168,7 +169,7 @@ pub async fn redis_async(server: &Server, is_set: bool) -> Result<RedisAsync, Fa
     })
 }
 
-/// A pool of deadpool-redis.
+/// A deadpool-redis connection pool.
 pub struct Deadpool(deadpool_redis::Pool);
 
 impl Client for Deadpool {
@@ -179,7 +180,7 @@ impl Client for Deadpool {
     }
 }
 
-/// Creates a pool of deadpool-redis.
+/// Creates a deadpool-redis connection pool.
 pub fn deadpool(server: &Server) -> Result<Deadpool, Failure> {
     let mut config = deadpool_redis::Config::from_url(server.url());
     config.pool = Some(deadpool_redis::PoolConfig::new(POOLED));
@@ -187,7 +188,7 @@ pub fn deadpool(server: &Server) -> Result<Deadpool, Failure> {
     Ok(Deadpool(pool))
 }
 
-/// A pool of bb8-redis.
+/// A bb8-redis connection pool.
 pub struct Bb8(bb8_redis::bb8::Pool<bb8_redis::RedisConnectionManager>);
 
 impl Client for Bb8 {
@@ -198,14 +199,14 @@ impl Client for Bb8 {
     }
 }
 
-/// Creates a pool of bb8-redis.
+/// Creates a bb8-redis connection pool.
 pub async fn bb8(server: &Server) -> Result<Bb8, Failure> {
     let manager = bb8_redis::RedisConnectionManager::new(server.url())?;
     let pool = bb8_redis::bb8::Pool::builder().max_size(POOLED as u32);
     Ok(Bb8(pool.build(manager).await?))
 }
 
-/// r2d2 with redis-rs, whose calls run on the runtime's blocking threads.
+/// An r2d2 pool of redis-rs connections, whose calls run on the runtime's blocking threads.
 pub struct R2d2(r2d2::Pool<redis::Client>);
 
 impl Client for R2d2 {
@@ -219,7 +220,7 @@ impl Client for R2d2 {
     }
 }
 
-/// Creates a pool of r2d2.
+/// Creates an r2d2 connection pool.
 pub fn r2d2(server: &Server) -> Result<R2d2, Failure> {
     let client = redis::Client::open(server.url())?;
     let pool = r2d2::Pool::builder().max_size(POOLED as u32);

@@ -1,8 +1,8 @@
-//! Measures the caches of the crate `undercroft` and other clients of Redis under the same loads.
+//! Measures the caches of the `undercroft` crate and other Redis clients under the same loads.
 //!
-//! - `clients`: the measured clients, ours and the peers, each used as its documentation
-//!   recommends.
-//! - `load`: callers that send the next request as soon as they are answered.
+//! - `clients`: the measured clients, from the undercroft crate and from its competitors, each used
+//!   as its documentation recommends.
+//! - `load`: callers that send the next request as soon as the previous reply arrives.
 //! - `main`: the command line.
 //! - `messages`: subscribers, and the publisher that sends to them.
 
@@ -25,7 +25,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns the server's URL for our caches, redis-rs and its pools.
+    /// Returns the server's URL for Undercroft's caches, redis-rs and the pools of redis-rs
+    /// connections.
     pub fn url(&self) -> String {
         match self.port {
             Some(port) => format!("redis://127.0.0.1:{port}"),

@@ -1,4 +1,4 @@
-//! Callers that send the next request as soon as they are answered.
+//! Callers that send the next request as soon as the previous reply arrives.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ pub const PERCENTILES: [f64; 8] = [50.0, 75.0, 87.5, 93.75, 96.88, 98.44, 99.22,
 /// The result of one round.
 #[derive(Serialize)]
 pub struct Round {
-    /// Answered requests per second.
+    /// The number of replies per second.
     pub rate: f64,
-    /// Latency at each percentile, in microseconds.
+    /// The latency at each percentile, in microseconds.
     pub microseconds: [f64; 8],
-    /// The number of failed requests, for example by a timeout.
+    /// The number of requests that failed, for example because of a timeout.
     pub failed: u64,
 }
 

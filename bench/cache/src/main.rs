@@ -1,5 +1,5 @@
-//! Measures the caches of the crate `undercroft` and other clients of Redis. Each subcommand prints
-//! one JSON object with the rounds of each client; `bench/run.py` makes the table.
+//! Measures the caches of the `undercroft` crate and other Redis clients. Each subcommand prints
+//! one JSON object with the rounds of each client; `bench/run.py` creates the table.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,13 +35,13 @@ struct Get {
     /// The path of the store, which is created if missing.
     #[arg(long)]
     store: PathBuf,
-    /// The file that holds the value.
+    /// The path of the file that contains the value.
     #[arg(long)]
     value: PathBuf,
     /// The number of concurrent callers.
     #[arg(long)]
     callers: usize,
-    /// The number of rounds of each client, after one that is not counted.
+    /// The number of counted rounds per client; a warm-up round precedes them.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// The length of a round, in milliseconds.
@@ -59,13 +59,13 @@ struct Messages {
     /// The number of messages in a round.
     #[arg(long, default_value_t = 100_000)]
     messages: u64,
-    /// The number of messages in one write.
+    /// The number of messages per write.
     #[arg(long, default_value_t = 100)]
     together: u64,
-    /// Microseconds between writes.
+    /// The pause between writes, in microseconds.
     #[arg(long, default_value_t = 0)]
     pause: u64,
-    /// The number of rounds of each client, after one that is not counted.
+    /// The number of counted rounds per client; a warm-up round precedes them.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
 }

@@ -1,7 +1,7 @@
 //! Subscribers, and the publisher that sends to them.
 //!
-//! The publisher is a thread with its own connection. It writes prepared bytes and thus costs as
-//! little CPU time as possible. Each message carries its send time, and each write carries the
+//! The publisher is a thread with its own connection. It writes prepared bytes and thus uses as
+//! little CPU time as possible. Each message contains its send time, and each write contains the
 //! requested number of messages.
 
 use std::io::{Read, Write};
@@ -21,16 +21,16 @@ use crate::{Failure, Server};
 pub const NAMES: &[&str] = &["PipelinedCache", "redis-rs", "fred"];
 const CHANNEL: &str = "bench:news";
 /// The number of messages that fred buffers for a receiver. With fred's default of 32, most
-/// messages are lost at this rate.
+/// messages would be lost at this rate.
 const KEPT: usize = 1 << 16;
 const LENGTH: usize = 64;
 
 /// The result of one round.
 #[derive(Serialize)]
 pub struct Round {
-    /// Received messages per second.
+    /// The number of messages received per second.
     pub rate: f64,
-    /// The median latency from before the publisher's write until the receiver returns, in
+    /// The median time from before the publisher's write until the receiver returns, in
     /// microseconds.
     pub median: f64,
     /// The number of messages that were not received.
@@ -43,7 +43,7 @@ pub struct Round {
 pub struct Course {
     /// The total number of messages.
     pub messages: u64,
-    /// The number of messages in one write.
+    /// The number of messages per write.
     pub together: u64,
     /// The pause between writes.
     pub pause: Duration,
@@ -102,7 +102,7 @@ pub async fn round(name: &str, server: &Server, course: Course) -> Result<Round,
     Ok(counted.round())
 }
 
-/// The messages received so far, with their times.
+/// The number of messages received so far, with their arrival times.
 struct Counted {
     start: Instant,
     first: Option<Instant>,
@@ -167,7 +167,7 @@ fn publish(
                 write!(output, "{head}${LENGTH}\r\n{sent:020}{:x<44}\r\n", "")?;
             }
             socket.write_all(&output)?;
-            // The server answers each PUBLISH with `:1` and a line end.
+            // The server replies to each PUBLISH with `:1` and a line end.
             socket.read_exact(&mut replies)?;
         }
         Ok(())

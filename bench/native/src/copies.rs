@@ -1,6 +1,6 @@
 //! Measures a writer's longest write in three cases: while another process copies the store, while
-//! no other process runs, and while another process only computes. The last case shows what the
-//! machine's scheduler adds.
+//! no other process runs, and while another process only uses CPU time. The last case shows how
+//! much delay the machine's scheduler adds.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use crate::lists::Chance;
 
 #[derive(Args)]
 pub(crate) struct Work {
-    /// The data in the store, in MiB of used blocks.
+    /// The amount of data in the store, in MiB of used blocks.
     #[arg(long, default_value_t = 1024)]
     mib: u64,
     /// The largest size of a value in bytes; the smallest is half of it.
     #[arg(long, default_value_t = 1000)]
     value: usize,
-    /// The number of rounds with a copy, and of rounds without one.
+    /// The number of rounds with a copy, and the number of rounds without a copy.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Writes per second; 0 writes as fast as possible.
+    /// The number of writes per second; 0 writes without pauses.
     #[arg(long, default_value_t = 0)]
     writes: u64,
     /// Internal: the store of the child process.
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     keys: Option<usize>,
 }
 
-/// The process that runs next to the writer.
+/// The process that runs concurrently with the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbor {
     Nothing,
@@ -171,7 +171,7 @@ impl Work {
     }
 }
 
-/// Returns how often the system preempted this thread.
+/// Returns how many times the system has preempted this thread.
 fn preemptions() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("a thread's status");
     let line = status
@@ -181,8 +181,8 @@ fn preemptions() -> u64 {
         .expect("a count")
 }
 
-/// Returns the longest write between two moments in milliseconds, the longest write during which
-/// the system did not preempt the thread, and the number of all writes.
+/// Returns the longest write between two moments in milliseconds, the longest write without a
+/// preemption of the thread, and the number of all writes.
 fn figures(mut writer: Child, start: u64, end: u64) -> (f64, f64, u64) {
     drop(writer.stdin.take());
     let out = BufReader::new(writer.stdout.take().expect("a pipe"));

@@ -10,13 +10,13 @@ use undercroft_embedded::StoreOf;
 
 use crate::fresh_store;
 
-/// The bytes of a key and of a value.
+/// The sizes of a key and of a value in bytes.
 const KEY: usize = 16;
 const VALUE: usize = 64;
 
 #[derive(Args)]
 pub(crate) struct Work {
-    /// Number of keys.
+    /// The number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: usize,
     /// The number of interleaved rounds over all keys.
@@ -28,10 +28,10 @@ pub(crate) struct Work {
 pub(crate) struct Loop {
     /// The operation: get, set, or execute, which runs GET as a command.
     operation: String,
-    /// Number of keys.
+    /// The number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: usize,
-    /// Number of passes over all keys.
+    /// The number of passes over all keys.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
 }
@@ -66,7 +66,7 @@ fn filled(keys: &[[u8; KEY]]) -> (tempfile::TempDir, StoreOf) {
     (directory, store)
 }
 
-/// Prints the nanoseconds per operation in each round, for ours and for the HashMap.
+/// Prints the nanoseconds per operation in each round, for Undercroft and for the HashMap.
 fn report(ours: &[f64], theirs: &[f64], loop_cost: f64) {
     println!("{{\"ours_ns\": {ours:?}, \"theirs_ns\": {theirs:?}, \"loop_ns\": {loop_cost:?}}}");
 }
@@ -144,7 +144,7 @@ impl Loop {
         for round in 0..self.rounds {
             let value = value(round);
             for key in &keys {
-                // Without `black_box`, the compiler specializes the calls for these constant
+                // Without `black_box`, the compiler would specialize the calls for these constant
                 // lengths, an advantage that few programs have.
                 let (database, key, value) = black_box((0, &key[..], &value[..]));
                 match self.operation.as_str() {

@@ -1,4 +1,4 @@
-//! Measures a long list: memory, ranges, pushes and pops, and readers next to a writer.
+//! Measures a long list: memory, ranges, pushes and pops, and readers concurrent with a writer.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub(crate) struct Work {
     /// The kind of items in the list.
     #[arg(long, value_enum, default_value_t = Items::Texts)]
     kind: Items,
-    /// Number of items.
+    /// The number of items.
     #[arg(long, default_value_t = 10_000_000)]
     items: u64,
     /// The number of interleaved rounds of ranges, and of pushes and pops.

@@ -1,12 +1,13 @@
 //! The native rows of the benchmark. Each subcommand prints one JSON object with its raw figures;
-//! `bench/run.py` makes the table.
+//! `bench/run.py` creates the table.
 //!
 //! - `copies`: the longest write while another process copies the store.
 //! - `hot`: `get` and `set`, compared with the standard library's HashMap in the same run.
-//! - `lists`: the memory of a long list, ranges of it, and readers next to a writer.
+//! - `lists`: the memory of a long list, reads of its ranges, and readers concurrent with a writer.
 //! - `messages`: latency and throughput of messages to waiting subscribers, through a store or
 //!   through Redis on a unix socket.
-//! - `readers`: readers next to a writer, and how much a second reader slows down the first.
+//! - `readers`: readers concurrent with a writer, and how much a second reader slows down the
+//!   first.
 //! - `sizes`: memory per key, and the time to open a store.
 
 mod copies;
@@ -43,7 +44,7 @@ enum What {
     Loop(hot::Loop),
     /// Messages to waiting subscribers, through a store or through Redis on a unix socket.
     Messages(messages::Work),
-    /// One and two reading processes next to a writer.
+    /// One and two reading processes, concurrent with a writer.
     Readers(readers::Work),
     /// Total memory per key.
     Memory(sizes::Memory),

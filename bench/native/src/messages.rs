@@ -12,11 +12,11 @@ use clap::Args;
 use undercroft_engine::Store;
 use undercroft_engine::messages::{Event, Topic};
 
-/// Bytes of a message; the first sixteen are its send time, or zeros.
+/// The size of a message in bytes; the first sixteen bytes are its send time, or zeros.
 const PAYLOAD: usize = 64;
 const CHANNEL: &[u8] = b"channel";
-/// The most messages that a subscriber may lag before the sender waits, far fewer than the ring
-/// holds.
+/// The maximum number of messages that a subscriber may lag before the sender waits, far fewer than
+/// the ring can store.
 const BEHIND: u64 = 20_000;
 
 #[derive(Args)]
@@ -30,13 +30,14 @@ pub(crate) struct Work {
     /// The number of messages sent at full speed.
     #[arg(long, default_value_t = 200_000)]
     messages: u64,
-    /// Messages per call, or per write to a socket before the replies are read.
+    /// The number of messages per call, or per write to a socket before the replies are read.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     at_once: u64,
-    /// The most microseconds that a subscriber polls before it sleeps, if not the default.
+    /// The maximum time that a subscriber polls before it sleeps, in microseconds, if not the
+    /// default.
     #[arg(long)]
     spin: Option<u64>,
-    /// Microseconds between two single messages.
+    /// The pause between two single messages, in microseconds.
     #[arg(long, default_value_t = 300)]
     pause: u64,
     /// The socket of a Redis server to measure instead of a store.
@@ -60,7 +61,7 @@ struct Course {
     start: Instant,
     /// The number of messages that each subscriber has received.
     got: Vec<Count>,
-    /// The number of timed messages, and of all messages.
+    /// The number of timed messages, and the number of all messages.
     single: u64,
     all: u64,
     ready: Barrier,

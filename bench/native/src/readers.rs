@@ -1,4 +1,4 @@
-//! Measures readers next to a writer, and how much a second reader slows down the first.
+//! Measures readers concurrent with a writer, and how much a second reader slows down the first.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::lists::{self, Chance};
 
 #[derive(Args)]
 pub(crate) struct Work {
-    /// Number of keys.
+    /// The number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: usize,
     /// The number of interleaved rounds, of one reader and of two.
@@ -22,11 +22,11 @@ pub(crate) struct Work {
     /// The length of a round in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Writes per second; the writer sleeps between writes.
+    /// The number of writes per second; the writer sleeps between writes.
     #[arg(long, default_value_t = 10_000)]
     writes: u64,
-    /// The length of a list at whose tail the writer pushes, while the readers read ranges of it; 0
-    /// reads and writes keys instead.
+    /// The length of a list: the writer pushes at its tail while the readers read ranges of it.
+    /// With 0, writer and readers use keys instead.
     #[arg(long, default_value_t = 0)]
     list: u64,
     /// Internal: the role of the child process.
@@ -125,7 +125,7 @@ impl Work {
         let start = Instant::now();
         let mut writes = 0_u64;
         while start.elapsed() < Duration::from_secs_f64(self.seconds) {
-            // A sleep lasts longer than requested, so the writer catches up in small bursts.
+            // A sleep takes longer than requested, so the writer catches up in small bursts.
             let due = (start.elapsed().as_secs_f64() * self.writes as f64) as u64;
             while writes < due {
                 let number = chance.next();

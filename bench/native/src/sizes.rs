@@ -11,15 +11,15 @@ use crate::fresh_store;
 
 #[derive(Args)]
 pub(crate) struct Memory {
-    /// Number of keys of 16 bytes with values of 64 bytes.
+    /// The number of 16-byte keys with 64-byte values.
     #[arg(long, default_value_t = 1_000_000)]
     keys: usize,
 }
 
 #[derive(Args)]
 pub(crate) struct Open {
-    /// Opens this store once and prints the time; without it, creates stores of several sizes and
-    /// opens them from new processes.
+    /// Opens this store once and prints the time. Without a path, creates stores of several sizes
+    /// and opens them from new processes.
     #[arg(long)]
     store: Option<PathBuf>,
     /// The number of rounds for each size.

@@ -23,13 +23,13 @@ MULTIPLEXED, FRED = "redis-rs multiplexed", "fred"
 SEED = 23
 LARGE, SMALL = 23_000, 64
 SOCKETS = {"unix": "a unix socket", "tcp": "TCP"}
-# Microseconds between timed messages.
+# The pause between timed messages, in microseconds.
 PAUSE = 200
 Rounds = dict[str, list[dict[str, Any]]]
 
 
 def json_value(length: int) -> bytes:
-    """Return a JSON text of about this length, typical of a service's cache and always the same."""
+    """Return a fixed JSON text of about this length, as a service would cache it."""
     chance = random.Random(SEED)
     users: list[dict[str, Any]] = []
     while len(text := json.dumps({"users": users})) < length:
@@ -56,7 +56,7 @@ def _run(bench: Bench, program: str, *arguments: str | Path | int) -> Any:
 
 @contextlib.contextmanager
 def _server(bench: Bench) -> Iterator[dict[str, list[str | Path | int]]]:
-    """Run redis-server and yield the arguments that name it, for each kind of socket."""
+    """Run redis-server and yield its address as arguments, for each kind of socket."""
     with peers.redis_server(bench.directory(), tcp=True) as server:
         with server.connect() as connection:
             connection.sendall(b'CONFIG SET client-output-buffer-limit "pubsub 0 0 0"\r\n')
@@ -74,7 +74,7 @@ def _value(bench: Bench, length: int) -> list[str | Path | int]:
 
 
 def _figure(found: Rounds, name: str, at: int | None = None) -> Figure:
-    """Return a client's thousand requests per second, or its latency at the given percentile."""
+    """Return a client's thousands of requests per second, or its latency at a percentile."""
     if at is None:
         return Figure.of(name, [each["rate"] / 1e3 for each in found[name]], "k/s")
     return Figure.of(name, [each["microseconds"][at] for each in found[name]], "us")
@@ -227,7 +227,7 @@ def message_rows(bench: Bench) -> list[Row]:
 
 
 def waiting_rows(bench: Bench) -> list[Row]:
-    """Count the bytes that a connection with a thousand waiting callers holds."""
+    """Count the bytes that a connection with a thousand waiting callers uses."""
     row = Row(
         id="cache-waiting",
         work="memory of a connection with 1,000 callers waiting for 23 KB each",

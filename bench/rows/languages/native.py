@@ -10,7 +10,7 @@ from core.callgrind import instructions
 from core.report import Figure, Row
 
 PAGE = 4096
-# Bytes of the descriptor of a page, which the store keeps outside the heap.
+# The size in bytes of a page descriptor, which the store keeps outside the heap.
 PAGE_DESCRIPTOR = 64
 
 
@@ -34,7 +34,7 @@ def hot_rows(bench: Bench) -> list[Row]:
     ):
         rounds = str(bench.pick(7, 31))
         found = measure(bench, operation, "--rounds", rounds)
-        # Drop the first round, which warms up.
+        # Drop the first round, which is a warm-up.
         ours = Figure.of(operation, found["ours_ns"][1:], "ns")
         theirs = Figure.of("HashMap", found["theirs_ns"][1:], "ns")
         rows.append(

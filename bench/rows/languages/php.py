@@ -77,7 +77,7 @@ def _loop(name: str, place: str) -> Iterator[turns.Loop]:
 
 
 def _measured(bench: Bench, places: dict[str, str], operations: list[str]) -> Found:
-    """Run the clients in turns and return the microseconds of each round."""
+    """Run the clients alternately and return the microseconds of each round."""
     found: Found = {}
     with contextlib.ExitStack() as stack:
         loops = {each: stack.enter_context(_loop(each, at)) for each, at in places.items()}
@@ -85,8 +85,8 @@ def _measured(bench: Bench, places: dict[str, str], operations: list[str]) -> Fo
             _, quick, full = OPERATIONS[operation]
             count = bench.pick(quick, full)
             if "apcu" in places:
-                # Calls in shared memory take a fraction of a microsecond, so a round needs more of
-                # them.
+                # Calls in shared memory take a fraction of a microsecond, so a round needs more
+                # calls.
                 count *= 20
 
             def run(name: str, operation: str = operation, count: int = count) -> float:
@@ -100,7 +100,7 @@ def _measured(bench: Bench, places: dict[str, str], operations: list[str]) -> Fo
 def _beside(
     found: Found, operation: str, ours: str, theirs: str, place: str, target: float | None
 ) -> Row:
-    """Return a row of two clients whose ratio is our speedup."""
+    """Return a row of two clients whose ratio is the speedup of Undercroft's client."""
     rounds = found[operation]
     row = Row(
         id=f"php-{place}-{ours}-{operation}",
@@ -163,7 +163,8 @@ def embedded_rows(bench: Bench) -> list[Row | Grid]:
         for ours in ("store", "client"):
             row = _beside(found, operation, ours, "apcu", "embedded", None)
             assert row.ratio is not None
-            # Turn the speedup into our time relative to the peer's, which the target limits.
+            # Replace the speedup by Undercroft's time divided by the peer's, which the target
+            # limits.
             row.ratio = 1 / row.ratio
             row.at_most = 1.3 if ours == "store" else None
             rows.append(row)
@@ -219,7 +220,7 @@ READERS = 8
 
 
 def _first_calls(bench: Bench, store: str, by: str) -> list[Row]:
-    """Time the first call of a request, in a fresh worker and in one with earlier requests."""
+    """Time the first call of a request, in a new worker and in a worker with earlier requests."""
     rows = []
     # `fresh`: four workers that serve one request each. `open`: one worker that serves all
     # requests. The first requests fill opcache.
@@ -263,7 +264,7 @@ def _served(pool: fpm.Pool, askers: int, seconds: float) -> tuple[int, float]:
 
 
 def _waits(pool: fpm.Pool) -> str:
-    """Return a note on how often the workers waited for a lock, counted with strace."""
+    """Return a note with the number of lock waits of the workers, counted with strace."""
     if peers.has("strace"):
         return "waits for locks not counted: no strace"
     command = ["strace", "--follow-forks", "--trace=futex", "--quiet=all"]

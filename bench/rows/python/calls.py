@@ -10,7 +10,7 @@ from core.bench import Bench
 from core.report import Figure, Grid, Row
 from core.turns import Loop, interleaved, loop
 
-# The operations of loops/calls.py that have rows besides the grid, and their names.
+# The operations of loops/calls.py that have rows in addition to the grid, and their names.
 NAMED = {
     "get": "`get`",
     "hget": "`hget`",
@@ -23,7 +23,7 @@ NAMED = {
     "lpush+rpop": "`lpush` and `rpop`, per call",
 }
 KINDS = {"bytes": "bytes", "text": "text (`decode_responses`)"}
-# The most microseconds that a call may take.
+# The maximum microseconds per call.
 MOST = 1.0
 SECONDS = 0.02
 

@@ -1,4 +1,4 @@
-"""Rows of messages between processes, compared with Python's queues and Redis' lists."""
+"""Rows of messages between processes, compared with Python's queues and Redis lists."""
 
 import subprocess
 import sys
@@ -10,7 +10,8 @@ from core.report import Figure, Row
 from core.turns import interleaved
 
 LOOP = Path(__file__).parents[2] / "loops/channels.py"
-# Messages in a round of each way (quick, full), and the target speedups over the peers.
+# The number of messages per round for each method (quick, full), and the target speedups over the
+# peers.
 COUNTS = {
     "undercroft": (100_000, 400_000),
     "multiprocessing": (20_000, 80_000),

@@ -10,7 +10,7 @@ from core.report import Grid, Row
 from core.turns import loop
 
 QUERIES = (100, 1_000, 10_000, 100_000)
-# The number of queries in a turn, and the number of turns, of the longest rows.
+# For the longest rows, the number of queries in a run and the number of runs.
 TURN, TURNS = 10_000, 10
 
 
@@ -24,13 +24,13 @@ def rows(bench: Bench) -> list[Row | Grid]:
         clients(bench) as running,
         loop(sys.executable, "embedded", store, "0", script="remote.py") as embedded,
     ):
-        # Add a client with an embedded store, which takes turns with the other clients.
+        # Add a client with an embedded store, which alternates with the other clients.
         running.running["embedded"] = embedded
         sides = _sides(running)
         short = {count: running.measure(sides, "keys", count, 5) for count in QUERIES[:2]}
-        # One row is the median of turns of 10,000 queries, another is the sum of all turns.
+        # One row is the median of runs of 10,000 queries, another is the sum of all runs.
         turns = running.measure(sides, "keys", turn, TURNS)
-        # A client that failed gets no column; the note names it.
+        # Omit the column of a client that failed; the note names it.
         found = [side for side in turns if all(side in rounds for rounds in short.values())]
         grid = Grid(
             "The classic comparison: KEYS * on a near-empty database, over TCP and embedded",
@@ -50,7 +50,7 @@ def rows(bench: Bench) -> list[Row | Grid]:
 
 
 def _sides(running: Clients) -> list[Side]:
-    """Return the sides of the columns, including ours on asyncio and an embedded store."""
+    """Return the sides of the columns, including Undercroft's on asyncio and an embedded store."""
     ours = [side for side in running.sides(["asyncio"], "tcp") if side.client == "undercroft"]
     embedded = Side("embedded", "sync", "unix")
     return [*running.sides(["sync", "uvloop"], "tcp"), *ours, embedded]

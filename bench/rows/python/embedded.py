@@ -10,8 +10,8 @@ from core.report import Figure, Row
 from core.turns import Loop, interleaved, loop
 
 KEYS = 100_000
-# The orders of look-ups and the suffixes of their rows' ids. The targets are for the first order;
-# the second shows the cost of cold processor caches.
+# The orders of look-ups and the suffixes of their rows' ids. Targets apply to the first order; the
+# second order shows the cost of cold processor caches.
 ORDERS = (("", "in order of insertion"), ("-random", "in random order"))
 
 
@@ -22,7 +22,7 @@ def _side(running: Loop, operation: str, count: int) -> Callable[[], float]:
 def calls_beside_redis(bench: Bench, script: str, works: list[tuple[Row, int, int]]) -> list[Row]:
     """Measure rows with a script of loops/; the end of a row's id names its operation.
 
-    Each row comes with the numbers of our calls and of redis-py's calls in a round.
+    Each row comes with the number of Undercroft's calls and of redis-py's calls per round.
     """
     rows = [row for row, *_ in works]
     if missing := peers.has("redis-server"):

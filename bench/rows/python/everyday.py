@@ -14,8 +14,8 @@ from core.turns import CutOffError, Loop, interleaved, loop
 
 SCRIPT = "everyday.py"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
-# The large values: bytes, name, reads in a round, and target. The target is a multiple of the time
-# of a copy, or microseconds for the smallest value.
+# The large values: bytes, name, reads per round, and target. The target is a multiple of the time
+# of a copy, or, for the smallest value, a time in microseconds.
 LARGE = (
     (100 << 10, "100 KiB", 2_000, 4.0),
     (1 << 20, "1 MiB", 400, 1.2),
@@ -23,10 +23,10 @@ LARGE = (
     (64 << 20, "64 MiB", 5, 1.2),
 )
 SMALLEST = LARGE[0][0]
-# The timeout in seconds of one round of insertions or overwrites, for a store that slows down as it
-# grows.
+# The timeout of one round of insertions or overwrites in seconds, for a store that becomes slower
+# as it grows.
 PATIENCE = 180.0
-# Operations of loops/everyday.py, their names, and the milliseconds that each may take.
+# Operations of loops/everyday.py, their names, and their maximum milliseconds.
 WHOLE = (
     ("hgetall", "`hgetall` of 100,000 fields", 15.0),
     ("smembers", "`smembers` of 100,000", 8.0),
@@ -155,7 +155,7 @@ def _beside_redis(bench: Bench, kind: str) -> Iterator[tuple[Loop, Loop]]:
 def _turns(
     bench: Bench, ours: Loop, theirs: Loop, operation: str, seconds: float
 ) -> dict[str, list[float]]:
-    """Measure one operation on both sides, for about this many seconds a round on each."""
+    """Measure one operation on both sides, for about this many seconds per round and side."""
     counts = {side: max(3, int(seconds * 1e9 / side.run(operation, 3))) for side in (ours, theirs)}
     return interleaved(
         bench.pick(3, 9),
@@ -220,7 +220,7 @@ def collection_rows(bench: Bench) -> list[Row]:
 
 
 def awaiting_rows(bench: Bench) -> list[Row]:
-    """Measure calls awaited one at a time, compared with the same calls without asyncio."""
+    """Measure calls that are awaited one by one, compared with the same calls without asyncio."""
     row = Row(
         id="await-get",
         work="Python `await r.get(k)` one at a time, embedded, in microseconds, compared with "
@@ -242,7 +242,7 @@ def awaiting_rows(bench: Bench) -> list[Row]:
 
 
 def start_rows(bench: Bench) -> list[Row]:
-    """Measure fresh interpreters: one imports, opens a store and reads, the other does nothing."""
+    """Measure new interpreters: one opens a store and reads, the other does nothing."""
     store, lmdb = bench.directory() / "store", bench.directory() / "lmdb"
     redis = f"import undercroft; undercroft.Redis({str(store)!r}).get('k')"
     native = f"import undercroft; undercroft.Store({str(store)!r}).get(b'k')"

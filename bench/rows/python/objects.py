@@ -1,4 +1,4 @@
-"""Rows of arrays and mixed values passed between processes, compared with other ways."""
+"""Rows of arrays and mixed values passed between processes, compared with other methods."""
 
 import contextlib
 import dataclasses
@@ -16,7 +16,7 @@ from core.bench import Bench
 from core.report import Figure, Grid, Row
 from core.turns import Loop, interleaved, loop
 
-# The lengths of float64 arrays, each with the repetitions in a round (quick, full).
+# The lengths of float64 arrays, each with the number of repetitions per round (quick, full).
 SIZES = {1: (300, 1_000), 1_024: (300, 1_000), 65_536: (40, 100), 3_145_728: (3, 8)}
 LARGEST = 25_165_824
 
@@ -27,7 +27,7 @@ PLASMA_MEMORY = 2 << 30
 
 @dataclasses.dataclass
 class Times:
-    """The microseconds of all repetitions of one way of passing objects."""
+    """The microseconds of all repetitions of one method of passing objects."""
 
     put: list[float]
     take: list[float]
@@ -52,7 +52,7 @@ class Times:
 
 
 def rows(bench: Bench) -> list[Row | Grid]:
-    """Measure put and take of arrays and mixed dictionaries, one and ten at a time."""
+    """Measure put and take of arrays and mixed dictionaries, singly and in groups of ten."""
     if missing := peers.has("redis-server", "taskset"):
         return [Row(id="objects", work="objects", note=missing)]
     found: list[Row | Grid] = []
@@ -79,7 +79,7 @@ def rows(bench: Bench) -> list[Row | Grid]:
 
 @contextlib.contextmanager
 def _sides(bench: Bench) -> Iterator[dict[str, Loop]]:
-    """Start the servers, and a loop for every way of passing objects."""
+    """Start the servers, and a loop for every method of passing objects."""
     python = peers.environment("objects")
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(peers.redis_server(bench.directory(), tcp=True))
@@ -125,11 +125,11 @@ def plasma_store(bench: Bench, python: Path) -> Iterator[Path]:
 
 
 def _measure(bench: Bench, sides: dict[str, Loop], operation: str, count: int) -> dict[str, Times]:
-    """Run all ways that support an operation in turns and return their times."""
+    """Run all methods that support an operation alternately and return their times."""
     able = {
         name: side
         for name, side in sides.items()
-        # The ways with these names support only arrays.
+        # The methods with these names support only arrays.
         if operation.startswith("array") or not name.startswith(("redis-raw", "lmdb-raw", "shared"))
     }
     rounds = interleaved(
@@ -152,7 +152,7 @@ def _grid(title: str, times: dict[str, Times]) -> Grid:
 
 
 def _best(times: dict[str, Times], names: tuple[str, ...]) -> tuple[str, Figure]:
-    """Return which of these ways has the smallest median, and its figure."""
+    """Return the method with the smallest median, and its figure."""
     found = [Figure.of(name, times[name].whole, "us") for name in names if name in times]
     least = min(found, key=lambda figure: figure.median)
     return least.name, least
@@ -161,7 +161,7 @@ def _best(times: dict[str, Times], names: tuple[str, ...]) -> tuple[str, Figure]
 def _ratio(
     id: str, work: str, times: dict[str, Times], names: tuple[str, ...], least: float
 ) -> Row:
-    """Return a row of our speedup over the fastest of these ways."""
+    """Return a row of Undercroft's speedup over the fastest of these methods."""
     ours = Figure.of("undercroft", times["undercroft"].whole, "us")
     _, peer = _best(times, names)
     return Row(
@@ -193,7 +193,7 @@ def _middle(batch: int, times: dict[str, Times]) -> Row:
 
 
 def _large(bench: Bench, sides: dict[str, Loop], times: dict[str, Times]) -> list[Row]:
-    """Return the rows of an array of 24 MiB."""
+    """Return the rows for an array of 24 MiB."""
     size, count = 3_145_728, bench.pick(3, 8)
     ours = sides["undercroft"]
     more = interleaved(

@@ -1,4 +1,4 @@
-"""Rows of the table `python`: our client of a server, other clients, and a raw socket."""
+"""Rows of the table `python`: Undercroft's client of a server, other clients, and a raw socket."""
 
 import sys
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def _beside(
     at_most: float | None = None,
     suffix: str = "",
 ) -> Row:
-    """Return a row of two sides; ``at_most`` limits our time relative to the peer's."""
+    """Return a row of two sides; ``at_most`` limits Undercroft's time divided by the peer's."""
     ours, theirs = (_us(running, side, found[side]) for side in sides)
     of_time = at_most is not None
     name, text = work
@@ -54,7 +54,7 @@ def _beside(
 
 
 def _fastest(found: Rounds, sides: Iterable[Side]) -> Side:
-    """Return the fastest side that is not ours."""
+    """Return the fastest side that is not Undercroft's."""
     others = [side for side in sides if not side.client.startswith("undercroft")]
     return min(others, key=lambda side: Figure.of("", found[side], "").median)
 
@@ -65,7 +65,7 @@ def _missing(name: str) -> list[Row] | None:
 
 
 def counted(bench: Bench) -> list[Row]:
-    """Count the instructions of a GET by our client and by redis-py in the same environment."""
+    """Count the instructions of a GET by Undercroft and by redis-py in the same environment."""
     rows = [
         Row(
             id=f"instructions-{flavour}",
@@ -103,7 +103,7 @@ def counted(bench: Bench) -> list[Row]:
 
 
 def _grid(running: Clients, title: str, lines: dict[str, Rounds]) -> Grid:
-    """Return a grid of the medians of all clients, with a line for each kind of work."""
+    """Return a grid of the medians of all clients, with a row for each kind of work."""
     columns: dict[str, str] = {
         side.client: running.running[side.client].about
         for found in lines.values()
@@ -234,7 +234,7 @@ def pipelines(bench: Bench) -> list[Row | Grid]:
 
 
 def replies(bench: Bench) -> list[Row | Grid]:
-    """Measure large replies, by parsers alone and in complete calls."""
+    """Measure large replies, with parsers alone and in complete calls."""
     rows: list[Row | Grid] = [*_parsers(bench)]
     lines: dict[str, Rounds] = {}
     if peers.has("redis-server"):

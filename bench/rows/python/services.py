@@ -1,4 +1,4 @@
-"""Rows of a mosec service whose stages pass on images, through Undercroft and mosec's own ways."""
+"""Rows of a mosec service whose stages pass on images, by Undercroft's and mosec's own methods."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ WORK = f"mosec, two stages that pass on a 3.5 MiB image, {CALLERS} concurrent re
 
 
 def rows(bench: Bench) -> list[Row]:
-    """Measure a mosec service with each way of passing an image."""
+    """Measure a mosec service with each method of passing an image."""
     rate = Row(id="objects-mosec-rate", work=f"{WORK}: requests per second", at_least=1)
     tail = Row(id="objects-mosec-tail", work=f"{WORK}: 99th percentile", at_most=1)
     if missing := peers.has("redis-server", "taskset", "ab"):

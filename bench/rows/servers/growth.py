@@ -1,4 +1,4 @@
-"""Rows and a picture of the slowest calls over the life of a store, and of eight processes."""
+"""Rows and a plot of the slowest calls over the life of a store, and of eight processes."""
 
 import contextlib
 import json
@@ -12,13 +12,13 @@ from core.bench import Bench
 from core.report import Course, Figure, Panel, Row
 from core.turns import LOOPS, Loop, interleaved, loop
 
-# The names of the picture's lines.
+# The names of the plot's lines.
 OURS, THEIRS = "undercroft, embedded", "redis-server, over a socket"
 PROCESSOR = "undercroft, CPU time of its thread"
 CORES = {peers.CLIENT_CORE, peers.SERVER_CORE}
-# The timeout in seconds of a phase; ten million calls over a socket take several minutes.
+# The timeout of a phase in seconds; ten million calls over a socket take several minutes.
 LIMIT = 1800.0
-# The most milliseconds that one insertion may take.
+# The maximum milliseconds of one insertion.
 MOST = 1.0
 # The figures of the writing processes: their names in the output of loops/crowd.py, and in the
 # table.
@@ -27,7 +27,7 @@ WORKS = {"set": "SET", "mset": "MSET of 10"}
 
 
 def rows(bench: Bench) -> list[Row | Course]:
-    """Measure a store that grows, expires, is copied and is flushed, compared with Redis."""
+    """Measure a store that grows, expires keys, is copied and is flushed, compared with Redis."""
     if missing := peers.has("redis-server", "taskset"):
         return [Row(id="growth", work="slowest calls while a store grows", note=missing)]
     count = bench.pick(1_000_000, 10_000_000)
@@ -40,7 +40,7 @@ def rows(bench: Bench) -> list[Row | Course]:
     }
     with contextlib.ExitStack() as stack:
         sides = _sides(bench, stack)
-        # Each phase builds on the one before, so the sides take turns phase by phase.
+        # Each phase builds on the previous one, so the sides alternate phase by phase.
         found = {
             phase: {name: json.loads(side.ask(phase, much, LIMIT)) for name, side in sides.items()}
             for phase, (much, _, _) in phases.items()
@@ -62,7 +62,7 @@ def rows(bench: Bench) -> list[Row | Course]:
 
 
 def _sides(bench: Bench, stack: contextlib.ExitStack) -> dict[str, Loop]:
-    """Run a loop on a store and one with a server, each with the command that copies its data."""
+    """Run a loop on a store and a loop on a server, each with the command that copies its data."""
     directory = bench.directory()
     other = ["taskset", "--cpu-list", str(peers.SERVER_CORE)]
     export = [str(bench.binaries / "undercroft"), "export", str(directory / "store")]
@@ -79,7 +79,7 @@ def _sides(bench: Bench, stack: contextlib.ExitStack) -> dict[str, Loop]:
 
 
 def _lines(found: dict[str, dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
-    """Return the lines of a phase: both sides by the clock, and ours by CPU time as well."""
+    """Return the lines of a phase: both sides by the clock, and Undercroft also by CPU time."""
     lines = {name: [(at, clock) for at, clock, _ in side["points"]] for name, side in found.items()}
     lines[PROCESSOR] = [(at, processor) for at, _, processor in found[OURS]["points"]]
     return lines
@@ -177,7 +177,7 @@ def crowd_rows(bench: Bench) -> list[Row]:
 
 
 def _fill_in(bench: Bench, rows: dict[str, Row], work: str, sides: dict[str, Loop]) -> None:
-    """Run all sides in turns at one kind of work and fill in its rows."""
+    """Run all sides alternately with one kind of work and fill in its rows."""
     milliseconds = bench.pick(2_000, 3_000)
     found = interleaved(
         bench.pick(2, 5),
@@ -201,6 +201,6 @@ def _fill_in(bench: Bench, rows: dict[str, Row], work: str, sides: dict[str, Loo
 
 
 def _seen(side: Loop, work: str, milliseconds: int) -> dict[str, float]:
-    """Run one side's writers for this long and return their report."""
+    """Run one side's writers for this time and return their report."""
     seen: dict[str, float] = json.loads(side.ask(work, milliseconds))
     return seen

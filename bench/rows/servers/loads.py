@@ -1,4 +1,4 @@
-"""Rows of the server under other loads: large values, and a store that grows."""
+"""Rows of the server under two further loads: large values, and a store that grows."""
 
 from core import peers
 from core.bench import Bench
@@ -14,18 +14,17 @@ TARGETS: served.Targets = {
     16: (2.2, 0.5, 200_000, 800_000),
     64: (3.0, 0.4, 300_000, 1_500_000),
 }
-# The number of connections that request large values, and of keys that hold the values.
+# The number of connections that request large values, and the number of keys with such values.
 CLIENTS, KEYS = 8, 32
-# The large requests: command, bytes, name of the size, and requests in a round (quick, full).
+# The large requests: command, bytes, name of the size, and requests per round (quick, full).
 LARGE = (
     ("get", 100 << 10, "100 KiB", 10_000, 40_000),
     ("set", 1 << 20, "1 MiB", 800, 3_000),
     ("get", 1 << 20, "1 MiB", 800, 3_000),
 )
-# The number of connections that insert new keys, and the most milliseconds that one insertion may
-# take.
+# The number of connections that insert new keys, and the maximum milliseconds of one insertion.
 MANY, MOST = 50, 5.0
-# The range of random keys, so large that few are drawn twice.
+# The range of random keys, so large that few keys occur twice.
 RANGE = 2 * 10**9
 MISSING = ("redis-server", "redis-benchmark", "taskset")
 
@@ -72,7 +71,7 @@ def slowest_rows(bench: Bench) -> list[Row]:
         return [row]
     loads: list[list[Load]] = [[], []]
     for turn in range(2):
-        # Each round starts with empty servers, and the servers go first in turn.
+        # Each round starts with empty servers, and the servers alternate in going first.
         with served.both(bench) as servers:
             sides = list(zip(servers, loads, strict=True))
             for server, side in sides if turn % 2 else sides[::-1]:

@@ -10,10 +10,10 @@ from core.turns import interleaved
 
 from rows.languages.native import measure
 
-# Microseconds between two messages. Our subscribers poll longer than the first pause, and sleep
-# during the second.
+# The pauses between two messages, in microseconds. Undercroft's subscribers poll for longer than
+# the first pause, and sleep during the second.
 SOON, LATE = 300, 2000
-# Messages sent together, by one call or in one pipeline.
+# The number of messages sent together, by one call or in one pipeline.
 AT_ONCE = 100
 
 

@@ -1,4 +1,4 @@
-"""Rows of the server under redis-benchmark, compared with redis-server."""
+"""Rows of the server measured by redis-benchmark, compared with redis-server."""
 
 import contextlib
 import csv
@@ -17,10 +17,10 @@ from core.report import Figure, Row
 
 KEYS = 100_000
 CLIENTS = 50
-# After this many seconds and three rounds, an operation is not measured again.
+# After this number of seconds and three rounds, an operation is not measured again.
 SECONDS = 20
-# For each pipeline length: the targets for speedup and CPU share, and requests in a round (quick,
-# full).
+# For each pipeline length, the targets for speedup and CPU share, and the requests per round
+# (quick, full).
 Targets = dict[int, tuple[float, float, int, int]]
 TARGETS: Targets = {
     1: (1.0, 0.95, 30_000, 100_000),
@@ -83,7 +83,7 @@ def rows(bench: Bench, targets: Targets = TARGETS) -> list[Row]:
         for pipeline, (faster, share, quick, full) in targets.items():
             for operation in ("get", "set"):
                 loads: dict[str, list[Load]] = {server.name: [] for server in servers}
-                # Turn 0 warms up.
+                # Turn 0 is a warm-up.
                 started = time.monotonic()
                 for turn in range(bench.pick(2, 7) + 1):
                     # On a busy machine three rounds are enough; their range shows the noise.
@@ -123,7 +123,7 @@ def _rows(
 
 @contextlib.contextmanager
 def both(bench: Bench) -> Iterator[list[Server]]:
-    """Run our server and redis-server until the block ends."""
+    """Run Undercroft's server and redis-server until the block ends."""
     with contextlib.ExitStack() as stack:
         ours = peers.undercroft_server(bench.directory(), bench.binaries)
         theirs = peers.redis_server(bench.directory())
@@ -158,14 +158,14 @@ def send(
 def take_turns(
     servers: list[Server], rounds: int, requests: int, options: list[str]
 ) -> list[list[Load]]:
-    """Run redis-benchmark on the servers in turns; the first round is not counted."""
+    """Run redis-benchmark on the servers alternately; the first round is not counted."""
     return take_turns_with([(server, []) for server in servers], rounds, requests, options)
 
 
 def take_turns_with(
     servers: list[tuple[Server, list[str]]], rounds: int, requests: int, options: list[str]
 ) -> list[list[Load]]:
-    """Run redis-benchmark on the servers in turns, with different arguments for each server."""
+    """Run redis-benchmark on the servers alternately, with different arguments for each server."""
     loads: list[list[Load]] = [[] for _ in servers]
     for turn in range(rounds + 1):
         sides = list(zip(servers, loads, strict=True))

@@ -17,7 +17,7 @@ from rows.types import lists
 
 PLACES = ("first", "middle", "last")
 ENDS = ("head", "middle", "tail")
-# The most user CPU time of a range at each place, relative to Redis'.
+# The maximum user CPU time of a range at each position, relative to Redis.
 SHARES = {"first": 0.35, "middle": 0.1, "last": 0.35}
 RARE = 10_000
 
@@ -33,7 +33,7 @@ def powers(bench: Bench) -> list[int]:
 
 
 def start_of(place: str, power: int, length: int) -> int:
-    """Return the index of the first item of a range at the first, middle or last place."""
+    """Return the index of the first item of a range at the head, middle or tail."""
     return {"first": 0, "middle": 10**power // 2, "last": -length}[place]
 
 
@@ -208,7 +208,7 @@ def _filters(bench: Bench, c: Loop) -> list[Row]:
 
 
 def reader_rows(bench: Bench) -> list[Row]:
-    """Measure readers next to a writer, all in separate processes on any core."""
+    """Measure readers concurrent with a writer, all in separate processes on any core."""
     milliseconds, rates = bench.pick(400, 1_000), dict[int, list[float]]()
     power, writes = 6, list[float]()
     with filled(bench, [power]) as (c, store), contextlib.ExitStack() as stack:
@@ -242,7 +242,7 @@ def reader_rows(bench: Bench) -> list[Row]:
 
 
 def served_rows(bench: Bench) -> list[Row]:
-    """Measure ranges through the server, compared with ranges of Redis' lists."""
+    """Measure ranges through the server, compared with ranges of Redis lists."""
     power = longest(bench)
     found = [
         row
@@ -296,7 +296,7 @@ def served_rows(bench: Bench) -> list[Row]:
 
 
 def lrange(power: int, start: int, length: int) -> list[str]:
-    """Return the command for a range of one of Redis' lists."""
+    """Return the command that reads a range of a Redis list."""
     stop = -1 if start < 0 else start + length - 1
     return ["LRANGE", f"list{power}", str(start), str(stop)]
 

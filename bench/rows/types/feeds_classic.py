@@ -16,7 +16,7 @@ from rows.types import feeds
 LENGTHS = (100, 200, 1_000)
 COLUMNS = ("C", "Python, arrays", "Redis, C", "Redis, Python", "MariaDB, C")
 CLIENTS = 10
-# Seconds of measuring for a figure, and for a figure of MariaDB, whose first answer alone can take
+# The seconds of measuring for a figure, and for a MariaDB figure, whose first query alone can take
 # as long.
 SECONDS, PATIENCE = 0.25, 0.5
 # The length, as a power of ten, of the board on which clients and connections are compared.
@@ -64,8 +64,8 @@ class Sides:
     def of_redis(self, words: list[str]) -> float:
         """Return the microseconds of a Redis command on one connection."""
         options = ["-c", "1", *words]
-        # redis-benchmark's clock counts milliseconds: 20 fast commands can take none, which has no
-        # rate.
+        # redis-benchmark's clock has a resolution of a millisecond: 20 fast commands can take 0 ms,
+        # which has no rate.
         rate = load(self.redis, 20, *options).throughput or 10_000.0
         count = max(20, int(SECONDS / self.bench.pick(4, 1) * min(rate, 100_000.0)))
         return 1e6 / load(self.redis, count, *options).throughput
@@ -177,7 +177,7 @@ def _crowds(sides: Sides) -> Grid:
 
 
 def _together(sides: Sides, command: list[Path | str], clients: int, short: bool) -> float:
-    """Return the thousand ranges per second that several processes make together."""
+    """Return the ranges per second, in thousands, of several processes together."""
     operation = f"short-{POWER}" if short else f"range-{POWER}-100-first"
     script = "feeds.py" if command[0] != sides.program else None
     with contextlib.ExitStack() as stack:

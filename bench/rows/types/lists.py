@@ -19,7 +19,7 @@ ITEMS = 10_000_000
 # The number of items in the list whose middle is changed.
 MIDDLE = 1_000_000
 LIST = b"list"
-# The name and start of each range, and the most CPU time it may take, relative to Redis'.
+# The name and start of each range, and its maximum CPU time relative to Redis.
 PLACES = (("head", 0, 0.5), ("middle", ITEMS // 2, 0.12), ("tail", -100, 0.5))
 
 
@@ -43,7 +43,7 @@ def pushes(name: bytes, items: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def rows(bench: Bench) -> list[Row]:
-    """Measure memory and ranges of long lists from Rust, and readers next to a writer."""
+    """Measure memory and ranges of long lists from Rust, and readers concurrent with a writer."""
     found = []
     options = [f"--rounds={bench.pick(3, 9)}", f"--count={bench.pick(10_000, 50_000)}"]
     for kind, bytes_each, make in (("texts", 12.4, texts), ("integers", 6.5, integers)):
@@ -139,7 +139,7 @@ def _readers(bench: Bench) -> Row:
 
 @contextlib.contextmanager
 def _sides(bench: Bench, items: int) -> Iterator[tuple[Loop, Loop]]:
-    """Run loops of the embedded client and of redis-py on lists of this number of texts."""
+    """Run loops of the embedded client and of redis-py on lists with this number of texts."""
     with contextlib.ExitStack() as stack:
         store = bench.directory() / "store"
         ours = stack.enter_context(loop(sys.executable, "embedded-types", store))

@@ -12,11 +12,11 @@ from core.turns import Loop, Renewable, loop
 
 SIZES = (3_000, 30_000, 300_000)
 SMALL, MIDDLE, LARGE = SIZES
-# Prefixes of commands that sort, whose time per item may grow more than that of other commands.
+# The prefixes of sorting commands, whose time per item may grow more than that of other commands.
 SORTED = ("z", "geo", "sort", "multi-z", "pipeline-z")
 TOGETHER = ("multi-", "pipeline-")
 LINEAR, LINEAR_SORTED, FASTER, FASTER_TOGETHER = 1.5, 2.5, 2.0, 4.0
-# The timeouts in seconds of an operation, and of its preparation.
+# The timeout of an operation, and of its preparation, in seconds.
 LIMIT, PREPARING = 20.0, 60.0
 # Operations that take more than this many seconds are measured once, in quick and full runs.
 LONG_QUICK, LONG = 0.3, 2.0
@@ -32,7 +32,7 @@ def _ours(bench: Bench) -> Iterator[Loop]:
         with loop(sys.executable, "embedded", store, script=SCRIPT) as running:
             yield running
     finally:
-        # The store of a killed loop would otherwise take up memory for the rest of the run.
+        # Without this, the store of a killed loop would occupy memory for the rest of the run.
         store.unlink(missing_ok=True)
 
 
@@ -74,7 +74,7 @@ def rows(bench: Bench) -> list[Row | Grid]:
 
 
 def baseline_rows(bench: Bench) -> list[Row]:
-    """Measure how much slower Python's own objects get with more items on this machine."""
+    """Measure how much slower Python's own objects become with more items on this machine."""
     words = {
         "dict.get": "look-up of each key",
         "dict": "copy of a dictionary",
@@ -123,7 +123,7 @@ def _measured(
         except RuntimeError as error:
             notes[key] = f"{size:,} items: {bench.without_places(error)}"
             continue
-        # The first call warms up, unless it took so long that it is the only one.
+        # The first call is a warm-up, unless it took so long that it is the only call.
         if first[key] * size / 1e6 > long:
             times[key] = [first[key]]
         else:
@@ -185,7 +185,7 @@ def _rows(name: str, times: Times, notes: dict[tuple[str, int], str]) -> list[Ro
             row.ratio = row.ours.median / row.peer.median
             if row is beside:
                 row.ratio = 1 / row.ratio
-        # A row fails only if a figure of ours is missing, not if the peer's is.
+        # A row fails only if Undercroft's figure is missing, not if the peer's is.
         row.failed = row.ours is None or (row is growth and row.peer is None)
         row.note = "; ".join(notes[key] for key in (ours, theirs) if key in notes)
     return [beside, growth]

@@ -18,7 +18,7 @@ RELEASE: str = Lock.LUA_RELEASE_SCRIPT
 LUA = Path(__file__).parents[2] / "lua"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
 PIPELINE, CLIENTS = 16, 20
-# Each script: its id, its name, requests in a round, and the target speedup of embedded calls from
+# Each script: its id, its name, requests per round, and the target speedup of embedded calls from
 # Python.
 SCRIPTS = (
     ("compare", "compare-and-delete", 200_000, 15),

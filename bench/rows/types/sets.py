@@ -27,7 +27,7 @@ class Kind:
     each: str
     fill: Callable[[], Iterator[bytes]]
     memory: float
-    # For each name of a request: its command, and the requests in a round.
+    # For each name of a request, its command and the number of requests per round.
     work: dict[str, tuple[str, int]]
 
 

@@ -27,13 +27,13 @@ PIPELINE = 16
 CLIENTS = 20
 # redis-benchmark replaces this word with a number of 12 digits below ENTRIES.
 CHANCE = "__rand_int__"
-# Requests through the server: name, command, and requests in a round.
+# Requests through the server: name, command, and number of requests per round.
 SERVED = (
     ("XADD", f"XADD grown * sensor {CHANCE} temperature 21 place cellar", 200_000),
     ("XRANGE of 100", f"XRANGE stream {CHANCE} + COUNT 100", 20_000),
     ("XREAD of 100", f"XREAD COUNT 100 STREAMS stream {CHANCE}", 20_000),
 )
-# The number of blocked readers, and the microseconds between two entries.
+# The number of blocked readers, and the pause between two entries in microseconds.
 READERS, PAUSE = 10, 3000
 
 

@@ -67,7 +67,7 @@ pub fn interpreter() -> &'static dyn Interpreter {
 ///
 /// ```
 /// let rows = undercroft_scripts::functions();
-/// assert!(rows.iter().any(|row| row.name == "string.rep" && row.ends == "the host is asked"));
+/// assert!(rows.iter().any(|row| row.name == "string.rep" && row.ends == "interruptible"));
 /// ```
 pub fn functions() -> Vec<FunctionRow> {
     catalog::rows()

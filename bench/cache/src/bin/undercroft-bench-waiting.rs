@@ -1,8 +1,8 @@
-//! Prints, as one JSON object, how many bytes each client holds while callers wait on one
-//! connection: the heap's growth from before the connection until all callers wait, and the size of
-//! one caller's task.
+//! Prints, as a JSON object, the memory in bytes that each client uses while callers wait on one
+//! connection: the growth of the heap from before the connection was opened until all callers are
+//! waiting, and the size of one caller's task.
 //!
-//! This is a separate program, because counting allocations takes time.
+//! This is a separate program, because counting allocations would slow down the other measurements.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ struct Arguments {
     /// The path of the store, which is created if missing.
     #[arg(long)]
     store: PathBuf,
-    /// The file that holds the value.
+    /// The path of the file that contains the value.
     #[arg(long)]
     value: PathBuf,
     /// The number of waiting callers.
@@ -55,7 +55,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns how many bytes the client holds beyond `before` while the server withholds its replies.
+/// Returns the client's heap growth over `before`, in bytes, while the server withholds its
+/// replies.
 async fn held<C: Client>(
     client: &Arc<C>,
     callers: usize,
@@ -76,7 +77,7 @@ async fn held<C: Client>(
     tokio::time::sleep(Duration::from_millis(100)).await;
     let held = HEAP.current_usage() - before;
     while let Some(ended) = tasks.join_next().await {
-        // Ignore failed calls: on a slow machine some time out, but only after the bytes were
+        // Ignore failed calls: on a slow machine some calls time out, but only after the bytes were
         // counted.
         drop(ended?);
     }

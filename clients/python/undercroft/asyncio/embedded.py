@@ -267,11 +267,10 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
         return await self.execute_taking([], raise_on_error)
 
     async def execute_taking(self, taken: list[Any], raise_on_error: bool = True) -> list[Any]:
-        """Run all queued commands and return their results, restoring the removed items after an
-        error.
+        """Run all queued commands and return their results.
 
-        On success ``taken`` contains the removed items, so that the caller can restore them if
-        needed.
+        An error restores the removed items. On success ``taken`` contains them, so that the caller
+        can restore them if needed.
         """
         store = self._store
         if not len(store) and not store.watching:

@@ -30,8 +30,7 @@ class Store(Native):
         return reply if convert is None else convert(reply)
 
     async def execute(self, *words: Any, decode: bool = True) -> Any:
-        """Run any command, passed as separate words, and return its reply without redis-py's
-        conversion.
+        """Run any command, passed as separate words, and return its unconverted reply.
 
         With ``decode=False``, strings in the reply are bytes, whatever the client's settings are.
         """

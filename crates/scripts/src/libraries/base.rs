@@ -15,7 +15,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     bounded(
         c"collectgarbage",
         collect_garbage,
-        "one look through the memory that the limit allows",
+        "memory in use, up to the memory limit",
         Memory::Fixed,
     ),
     constant(c"error", error),
@@ -37,7 +37,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     bounded(
         c"next",
         next,
-        "the empty places of a table, which the memory limit bounds",
+        "empty slots of the table, up to the memory limit",
         Memory::Fixed,
     ),
     constant(c"pairs", pairs),
@@ -52,7 +52,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     bounded(
         c"rawset",
         raw_set,
-        "a table that grows, which the memory limit bounds",
+        "size of a growing table, up to the memory limit",
         Memory::Counted,
     ),
     constant(c"select", select),
@@ -60,7 +60,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     bounded(
         c"tonumber",
         to_number,
-        "bytes of the text, which the memory limit bounds",
+        "bytes of the text, up to the memory limit",
         Memory::Fixed,
     ),
     asked(

@@ -91,9 +91,9 @@ pub(crate) fn rows() -> Vec<FunctionRow> {
             is_named,
             cost: bounds.cost,
             ends: match bounds.interruption {
-                Interruption::EndsAtOnce => "ends at once",
-                Interruption::Asked => "the host is asked",
-                Interruption::Bounded => "not within",
+                Interruption::EndsAtOnce => "immediate",
+                Interruption::Asked => "interruptible",
+                Interruption::Bounded => "bounded",
             },
             memory: match bounds.memory {
                 Memory::Fixed => "fixed",

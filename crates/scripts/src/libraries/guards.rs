@@ -9,7 +9,7 @@ use crate::state::State;
 
 /// The functions in the metatables of proxies. A proxy is a read-only stand-in for a table.
 pub(crate) const GUARDS: &[Function] = &[
-    constant(c"the guard of tables that are read only", read_only),
+    constant(c"the guard of read-only tables", read_only),
     constant(c"the guard of missing globals", missing_global),
 ];
 

@@ -18,9 +18,9 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         Memory::Fixed,
     ),
     constant(c"getn", length_of),
-    asked(c"insert", insert, "values that move", Memory::Counted),
+    asked(c"insert", insert, "moved values", Memory::Counted),
     asked(c"maxn", greatest, "pairs of the table", Memory::Fixed),
-    asked(c"remove", remove, "values that move", Memory::Fixed),
+    asked(c"remove", remove, "moved values", Memory::Fixed),
     constant(c"setn", set_length),
     asked(
         c"sort",

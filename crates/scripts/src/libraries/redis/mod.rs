@@ -25,13 +25,13 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     bounded(
         c"call",
         call,
-        "one command, as of any client; its reply is asked",
+        "the command, as for any client, and its reply",
         Memory::Counted,
     ),
     bounded(
         c"pcall",
         pcall,
-        "one command, as of any client; its reply is asked",
+        "the command, as for any client, and its reply",
         Memory::Counted,
     ),
     asked(c"sha1hex", sha1hex, "bytes", Memory::Fixed),
