@@ -97,7 +97,13 @@ def main() -> int:
     if arguments.write_times:
         jobs.write_times({result.job.title: result.seconds for result in results})
     summary.show(results, time.monotonic() - started, compiling)
-    return int(not all(result.passed for result in results))
+    failed = [result.job for result in results if not result.passed]
+    if failed and os.environ.get("CI"):
+        print("\n== the failed jobs run once more, alone", flush=True)
+        again = lanes.run(failed, 1)
+        summary.show(again, time.monotonic() - started, compiling)
+        return int(not all(result.passed for result in again))
+    return int(bool(failed))
 
 
 if __name__ == "__main__":
