@@ -29,7 +29,7 @@ final class ForkLoadTest extends EngineCase
         $extension = getenv('UNDERCROFT_EXTENSION');
         $seed = getenv('UNDERCROFT_SEED') ?: (string) random_int(1, 1_000_000_000);
         $options = json_encode($options + ['native' => self::engine() === 'native']);
-        $command = ['timeout', '900', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
+        $command = ['timeout', '120', PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : []),
             dirname(__DIR__) . '/forkload.php', self::url(), $options, (string) self::FORKS, $seed];
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes);
         $text = stream_get_contents($pipes[1]);
