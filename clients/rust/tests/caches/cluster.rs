@@ -18,7 +18,7 @@ fn third(pool: &Pool, key: &str) -> usize {
 /// another node while the link between the two is down, as on a busy machine.
 async fn receive(news: &mut Subscription, pool: &Pool, text: &str) {
     loop {
-        pool.publish("news", text.to_owned()).expect("published");
+        pool.publish("news", text).expect("published");
         let second = Duration::from_secs(1);
         while let Ok(event) = tokio::time::timeout(second, news.next()).await {
             match event.expect("no end").expect("no error") {
