@@ -13,7 +13,7 @@ use super::Progress;
 const PROGRESS: u64 = 20;
 /// The time without progress after which a process counts as hung. It is much longer than any wait
 /// for a lock.
-pub const HANGS_AFTER: Duration = Duration::from_secs(60);
+pub const HANGS_AFTER: Duration = Duration::from_secs(300);
 
 /// A process of the storm. It is killed when the value is dropped.
 pub struct Member {
