@@ -120,17 +120,17 @@ fn emptied_store_has_room_for_long_values() {
     let (_directory, store) = store();
     let fit = fill(&store, "long", LONG);
     delete(&store, &fit);
-    for (round, length) in [300, 5000, 20_000].into_iter().enumerate() {
+    // The shards of the keys are random, and small values leave the free memory more scattered. In
+    // 150 stores, at least 11, 13 and 14 of 15 long values fit again.
+    for (length, lost_most) in [(300, 5), (5000, 3), (20_000, 2)] {
         let keys = fill(&store, "short", length);
         // Delete every second key first, so that each page is partly free.
         delete(&store, keys.iter().step_by(2));
         delete(&store, keys.iter().skip(1).step_by(2));
         let again = fill(&store, "long", LONG);
-        // The shards of the values are random, so the number that fits varies: 11 of 15 values was
-        // the minimum in 60 stores.
         assert!(
-            again.len() * 3 >= fit.len() * 2,
-            "round {round}: {} of {}",
+            again.len() + lost_most >= fit.len(),
+            "after values of {length} bytes: {} of {}",
             again.len(),
             fit.len()
         );
