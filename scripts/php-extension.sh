@@ -35,7 +35,7 @@ cp -R clients/php/extension/. "$place/build/"
     if [[ ! -f Makefile || config.m4 -nt Makefile ]]; then
         phpize
         UNDERCROFT_LIBRARY=$built/libundercroft_c.a UNDERCROFT_INCLUDE=$root/clients/c \
-            ./configure --quiet --with-undercroft CFLAGS="-O2 -g -Wall -Wextra -Wno-unused-parameter"
+            ./configure --quiet --with-undercroft CFLAGS="-O2 -g -Wall -Wextra -Wno-unused-parameter -Werror=implicit-function-declaration"
     fi
     make
 ) >"$log" 2>&1 || {

@@ -6,6 +6,7 @@
 #include "servers/socket.h"
 #include "SAPI.h"
 #include "ext/standard/info.h"
+#include "zend_exceptions.h"
 
 ZEND_DECLARE_MODULE_GLOBALS(undercroft)
 
@@ -139,12 +140,46 @@ static bool is_on_its_way(const zend_execute_data *frame)
     return true;
 }
 
+/*
+ * Runs the previous interrupt hook while an exception is pending.
+ *
+ * PHP also checks for interrupts after a native function that threw. pcntl then takes the signal
+ * from its queue and calls the handler, but PHP calls no function while an exception is pending, so
+ * the signal would be lost. The exception is therefore set aside until the hook returns, as PHP does
+ * for destructors (zend_objects_destroy_object). An exit is left alone: it ends the program without
+ * running handlers.
+ */
+static void interrupt_throwing(zend_execute_data *frame)
+{
+    zend_object *exception = EG(exception);
+    const zend_op *opline = EG(opline_before_exception);
+    if (next_interrupt == NULL) {
+        return;
+    }
+    if (zend_is_unwind_exit(exception)) {
+        next_interrupt(frame);
+        return;
+    }
+    EG(exception) = NULL;
+    next_interrupt(frame);
+    EG(opline_before_exception) = opline;
+    if (EG(exception) == NULL) {
+        EG(exception) = exception;
+    } else {
+        zend_exception_set_previous(EG(exception), exception);
+    }
+}
+
 /* Handles PHP's check for interrupts. */
 static void interrupt(zend_execute_data *frame)
 {
     undercroft_result result = UNDERCROFT_G(result);
-    bool is_owned = is_on_its_way(frame) && result.owner->session != NULL && EG(exception) == NULL;
+    bool is_owned = is_on_its_way(frame) && result.owner->session != NULL;
     UNDERCROFT_G(result).owner = NULL;
+    if (EG(exception) != NULL) {
+        interrupt_throwing(frame);
+        return;
+    }
     if (!is_owned) {
         if (next_interrupt != NULL) {
             next_interrupt(frame);
