@@ -122,7 +122,7 @@ pub enum Error {
         /// The error that the system returned for the attempt to open the file.
         source: io::Error,
     },
-    /// A message exceeds the maximum length of the store's message ring.
+    /// A message is too long for the store's message ring.
     MessageTooLong {
         /// The combined length of the message's name and body, in bytes.
         length: u64,

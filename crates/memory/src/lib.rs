@@ -12,7 +12,7 @@
 //! Each module uses only the modules that follow it in this list:
 //!
 //! - `models`: loom models of the code whose memory ordering matters.
-//! - `store_file`: creates, opens and syncs the store file, and recovers from dead processes.
+//! - `store_file`: creates, opens and syncs the store file, and recovers it after processes die.
 //! - `inspection`: checks the entire store and computes its statistics.
 //! - `copying`: copies the store as it was at one moment, without stopping writers.
 //! - `messages`: sends messages between processes, and wakes waiters.
@@ -24,14 +24,14 @@
 //! - `locking`: locks shards, and recovers a shard whose writer died.
 //! - `heap`: manages extents and the runs of pages in them.
 //! - `undo`: writes and replays undo logs.
-//! - `segment`: the handle on a mapped store, waiting for locks, and words through which processes
+//! - `segment`: the handle to a mapped store, waiting for locks, and words through which processes
 //!   signal one another.
 //! - `processes`: the process table, lock words, liveness checks and lock timeouts.
 //! - `mapped`: the layout of the mapped file, and every access to its words.
 //! - `probes`: hooks with which tests observe and control the crate.
 //! - `error`: the error types.
 //!
-//! An operation that only this crate uses is a function of its module, such as `step::run`, so that
+//! An operation that only this crate uses is a function in its module, such as `step::run`, so that
 //! each call names the file that defines it. Exported operations are methods of [`Segment`], whose
 //! documentation lists them by file.
 

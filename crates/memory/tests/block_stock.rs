@@ -1,5 +1,5 @@
-//! Tests blocks allocated in batches, in a shard's slabs and in an arena: the result equals that of
-//! single allocations, in a fraction of the steps.
+//! Tests that allocating blocks in a batch, in a shard's slabs or in an arena, gives the same
+//! result as single allocations in a fraction of the steps.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Tests that operations survive death at every step: a thread dies after the N-th significant
 //! store, for N = 0, 1, 2, ... until the operation completes. Another handle must then find a
-//! consistent store that contains either all of the operation or nothing of it.
+//! consistent store that contains either all of the operation or none of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use undercroft_memory::fault::die_after;
 use undercroft_memory::{Error, Need, Offset, Options, Segment, ShardSet, removing};
 
-/// The number of roots in each of the two shards that contain the offset of a block. A block's
+/// In each of the two shards, the number of roots that contain the offset of a block. A block's
 /// first word is its length, and all its other words are equal.
 const ROOTS: usize = 8;
 
@@ -213,7 +213,7 @@ fn a_change_whose_log_must_grow_is_all_or_nothing() {
 }
 
 /// A process can die after recording the run to be returned, but before removing it from the
-/// graveyard. The run must not stay on the graveyard once it is returned, because its next user's
+/// graveyard. The run must not stay in the graveyard once it is returned, because its next user's
 /// memory would then be freed.
 #[test]
 fn an_interrupted_return_is_finished_before_more_are_buried() {
@@ -247,7 +247,7 @@ fn an_interrupted_return_is_finished_before_more_are_buried() {
     }
 }
 
-/// If a return is interrupted after it became final, another shard may already own the run and may
+/// If a return is interrupted after it took effect, another shard may already own the run and may
 /// transfer it to this shard. The run must not be returned again.
 #[test]
 fn an_interrupted_return_is_completed_before_its_run_is_transferred_back() {

@@ -103,12 +103,12 @@ fn pages(path: &Path, start: u64, length: u64) -> Pages {
     }
 }
 
-/// Returns the nonzero pages of a complete file.
+/// Returns the nonzero pages of an entire file.
 fn all_pages(path: &Path) -> Pages {
     pages(path, 0, fs::metadata(path).expect("a file").len())
 }
 
-/// Increments the counts of both shards in one transaction.
+/// Increments the counts in both shards in one transaction.
 fn increment(segment: &Segment) -> Result<(), Error> {
     segment.write(ShardSet::first(SHARDS), |transaction| {
         for shard in 0..SHARDS {
@@ -230,7 +230,7 @@ impl Chance {
     }
 }
 
-/// One change of each kind: of shards, of the ring, and of the heap.
+/// One change of each kind: to shards, to the ring, and to the heap.
 const CHANGES: [fn(&Segment); 3] = [
     |segment| increment(segment).expect("a change"),
     |segment| segment.append(1, 7, b"name", b"body").expect("a message"),
@@ -253,8 +253,8 @@ fn play_the_disk(path: &Path) -> Rc<RefCell<Pages>> {
 }
 
 /// The power fails at every step of the first change after a sync, of the next sync, and of the
-/// operations that follow. Whichever pages were written back, the store is either rejected or in
-/// the state of a sync.
+/// operations that follow. Whichever pages were written back, the store is either rejected or in a
+/// state that a sync wrote.
 #[test]
 fn a_power_cut_at_any_step_leaves_a_synced_store_or_a_refused_one() {
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);

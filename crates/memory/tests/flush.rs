@@ -98,7 +98,7 @@ fn an_age_is_not_reused_while_runs_of_that_age_are_left() {
     allocate(&segment, 0, 100);
     assert!(leave_behind(&segment, 0));
     allocate(&segment, 0, 100);
-    // Pretend that the shard was emptied once less than the number of distinct ages.
+    // Pretend that the shard was emptied one time fewer than there are distinct ages.
     let at = layout(&segment).shard(0) + shard::LEFT_SINCE;
     set_word(&segment, at, 3);
     assert!(!leave_behind(&segment, 0));

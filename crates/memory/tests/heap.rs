@@ -229,8 +229,8 @@ fn a_transaction_too_large_for_its_log_changes_nothing() {
     assert_eq!(first.expect("readable"), 0);
 }
 
-/// Regression test: the changes of a block before its move were in one log, and the changes after
-/// it in another. Undoing the two logs in the wrong order left a mixture.
+/// Regression test: changes to a block before its move were in one log, and changes after it in
+/// another. Undoing the two logs in the wrong order left a mixture.
 #[test]
 fn changes_of_a_block_before_and_after_its_move_are_undone() {
     let (_directory, _path, segment) = store(8 << 20);

@@ -1,5 +1,5 @@
-//! Tests the mark of a shard (L5), which makes processes clean up the shard before they read or
-//! change it. Setting the mark is atomic, like any change.
+//! Tests shard marks (L5), which make processes clean up a shard before they read or change it.
+//! Setting a mark is atomic, like any change.
 
 use std::path::Path;
 

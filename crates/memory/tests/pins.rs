@@ -154,7 +154,7 @@ fn a_process_has_a_fixed_number_of_pins_and_reuses_them() {
     }
 }
 
-/// An action of a process on a block that may be pinned.
+/// An action that a process performs on a block that may be pinned.
 type Act = fn(&Segment, &Segment);
 
 #[test]

@@ -42,7 +42,7 @@ fn reading_several_shards_detects_a_change_of_any_of_them() {
     let reader = Segment::open(&path, false).expect("the same store");
     let mut value = 0;
     for changed in 0..SHARDS {
-        // Change a shard after part of the shards were read, and after all were read.
+        // Change a shard after some of the shards have been read, and after all have been read.
         for after in 0..SHARDS {
             value += 1;
             let runs = AtomicUsize::new(0);

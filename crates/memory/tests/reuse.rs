@@ -15,7 +15,8 @@ const PAGES_IN_EXTENT: usize = 16;
 const PAGE: usize = 4096;
 /// The number of free pages that only removals may use (H6).
 const PAGES_KEPT: usize = 2 * PAGES_IN_EXTENT;
-/// The number of repetitions before the heap's size is recorded, and total number of repetitions.
+/// The number of repetitions before the heap's size is recorded, and the total number of
+/// repetitions.
 const SOME: u32 = 100;
 const MANY: u32 = 400;
 

@@ -1,5 +1,5 @@
 //! Compares the message ring with a naive list: which messages readers receive, what they learn
-//! after being lapped, and what a writer's death leaves.
+//! after being lapped, and what a dying writer leaves.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Tests that pages that shards retain for their next blocks are returned if a long run is needed,
-//! even if processes die in the meantime.
+//! Tests that the pages that shards retain for their next blocks are returned if a long run is
+//! needed, even if processes die in the meantime.
 
 use std::path::Path;
 

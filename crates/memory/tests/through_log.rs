@@ -99,8 +99,8 @@ fn at(transaction: &Transaction<'_>, shard: usize) -> Offset {
     transaction.view().root(shard, 0)
 }
 
-/// A kind of change: of words in place, replacing a block, with savepoints, with a log that becomes
-/// long, or a change that fails.
+/// A kind of change: one that modifies words in place, replaces a block, uses savepoints, makes the
+/// log long, or fails.
 type Change = fn(&mut Transaction<'_>) -> Result<(), Error>;
 
 const CHANGES: &[(&str, Change)] = &[
@@ -283,7 +283,7 @@ fn a_mark_that_blocks_readers_is_found_at_every_step_of_its_removal() {
     assert!(kept_out >= 6, "{kept_out} times");
 }
 
-/// A writer in another thread that makes one step of a change each time it is told to.
+/// A writer in another thread that performs one step of a change each time it is told to.
 struct Stepper {
     go: mpsc::Sender<Step>,
     done: mpsc::Receiver<()>,
@@ -336,8 +336,8 @@ impl Stepper {
     }
 }
 
-/// Reads the words of the block in shard 0. The writer makes steps just before the heap access with
-/// the number `look` in the first attempt. Returns the words read and the number of attempts.
+/// Reads the words of the block in shard 0. In the first attempt, the writer performs steps just
+/// before heap access number `look`. Returns the words read and the number of attempts.
 fn read_meanwhile(look: u64, first: &[Step], then: &'static [Step]) -> (Vec<u64>, u64) {
     let (_directory, path, writer) = create();
     let reader = impatient(&path, false);
@@ -402,7 +402,7 @@ fn only_a_change_of_words_that_are_read_causes_a_retry() {
     }
 }
 
-/// The log of a dead or stopped writer may be damaged. The worst result for readers is an error.
+/// The log of a dead or stopped writer may be damaged. At worst, readers get an error.
 #[test]
 fn reading_through_a_damaged_log_is_safe() {
     use std::os::unix::fs::FileExt;

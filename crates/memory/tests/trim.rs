@@ -1,5 +1,5 @@
-//! Tests returning memory to the system: free memory shrinks the file and is allocated again when
-//! needed, and a death in between loses no extent.
+//! Tests returning memory to the system: the file shrinks, the returned memory is allocated again
+//! when needed, and a death in between loses no extent.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

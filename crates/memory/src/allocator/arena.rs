@@ -20,8 +20,7 @@ use crate::views::view::View;
 const HEAD: u64 = shard::CLASSES + classes::COUNT as u64 * 8;
 
 impl View<'_> {
-    /// Returns the size of an arena's memory in bytes, whether or not its blocks use the memory.
-    /// O(1).
+    /// Returns the size of an arena's memory in bytes, including memory that no block uses. O(1).
     pub fn arena_bytes(&self, arena: Offset) -> Result<u64, Fault> {
         self.check(arena, PAGE)?;
         let pages = self.mapping.load(arena + shard::PAGES);
@@ -37,9 +36,8 @@ impl View<'_> {
 }
 
 impl Transaction<'_> {
-    /// Creates an arena in a shard, which is separate memory for one large object. The arena
-    /// initially consists of one page and grows as blocks are allocated in it. Store
-    /// [`Pool::arena`] in the object.
+    /// Creates an arena (separate memory for one large object) in a shard. The arena starts with
+    /// one page and grows as blocks are allocated in it. Store [`Pool::arena`] in the object.
     pub fn create_arena(&mut self, index: usize) -> Result<Pool, Error> {
         let page = self.grant(index.into(), 1, 1)?;
         let mapping = &self.segment.mapping;
@@ -56,8 +54,8 @@ impl Transaction<'_> {
         Ok(Pool::new(index, at))
     }
 
-    /// Moves an arena, with all blocks in it, to another shard of this transaction. Returns the
-    /// arena as a pool of that shard. O(1). The arena's blocks may still be changed afterwards,
+    /// Moves an arena and all blocks in it to another shard of this transaction, and returns the
+    /// arena as a pool of that shard. O(1). The arena's blocks can still be changed afterwards,
     /// even before the commit.
     pub fn transfer_arena(&mut self, pool: Pool, to: usize) -> Result<Pool, Error> {
         let mapping = &self.segment.mapping;
@@ -100,8 +98,8 @@ impl Transaction<'_> {
         self.set(self.home(pool), words + arena::NOTE, note)
     }
 
-    /// Frees an arena with all blocks in it, as the last step of the transaction. O(1): its memory
-    /// is returned to the heap in small steps after the commit.
+    /// Frees an arena and all blocks in it, as the last step of the transaction. O(1): after the
+    /// commit, its memory is returned to the heap in small steps.
     pub fn bury_arena(&mut self, pool: Pool) {
         self.frees.push((pool, pool.arena()));
     }

@@ -1,5 +1,5 @@
-//! The runs of arenas: which undo log records their changes, and how runs are added to and removed
-//! from an arena (H4).
+//! Adds runs to arenas and removes them (H4), and determines which undo log records changes to an
+//! arena.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -14,9 +14,9 @@ use crate::transactions::Transaction;
 const LOW: u64 = 0xffff_ffff;
 
 impl Transaction<'_> {
-    /// Returns the shard whose log records changes of a pool. For an arena that this transaction
-    /// moved, this is the arena's original shard, because the order of undoing is defined only
-    /// within one log.
+    /// Returns the shard whose log records changes to a pool. For an arena that this transaction
+    /// moved, this is the arena's original shard, because undo order is defined only within one
+    /// log.
     #[inline(always)]
     pub(crate) fn home(&self, pool: Pool) -> usize {
         if !pool.is_arena() || !self.has_moved() {
@@ -57,7 +57,7 @@ impl Transaction<'_> {
         shard < self.segment.shards() && self.shards().contains(shard)
     }
 
-    /// Turns runs that were just granted to the shard into runs of the arena.
+    /// Transfers runs that were just granted to the shard to the arena.
     pub(crate) fn join_arena(
         &mut self,
         pool: Pool,
@@ -95,7 +95,7 @@ impl Transaction<'_> {
         self.add(pool.shard(), shard::USED_BYTES, (pages * PAGE) as i64)
     }
 
-    /// Turns a run of the arena into a run of its shard.
+    /// Transfers a run from the arena to its shard.
     pub(crate) fn leave_arena(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
         let index = self.home(pool);
         let mapping = &self.segment.mapping;

@@ -1,5 +1,5 @@
-//! Blocks for a structure that is built in one step (W10). The number of blocks of each size is
-//! known beforehand, so up to 64 blocks are allocated from a slab with one log entry.
+//! Allocates the blocks for a structure that is built in one step (W10). The number of blocks of
+//! each size is known in advance, so up to 64 blocks are allocated from a slab with one log entry.
 
 use crate::error::Error;
 use crate::heap::pool::Pool;
@@ -8,9 +8,9 @@ use crate::mapped::layout::{Offset, PAGE};
 use crate::transactions::Transaction;
 use crate::transactions::rare_state::Missing;
 
-/// A stock of blocks of one pool that a transaction is about to need. First
-/// [announce](BlockStock::expect) the size of every block, then [take](BlockStock::take) the blocks, and
-/// finally [close](BlockStock::close) the stock.
+/// A stock of blocks from one pool that a transaction is about to need. First
+/// [announce](BlockStock::expect) the size of every block, then [take](BlockStock::take) the
+/// blocks, and finally [close](BlockStock::close) the stock.
 pub struct BlockStock {
     pool: Pool,
     class_stocks: [ClassStock; classes::COUNT],
@@ -34,7 +34,7 @@ pub(crate) struct TakenBlocks {
     pub(crate) first: Offset,
     /// The size of each block, in bytes.
     pub(crate) size: u64,
-    /// A bit for each allocated block that has not been removed.
+    /// One bit for each allocated block that has not been removed yet.
     pub(crate) bits: u64,
 }
 
@@ -52,7 +52,7 @@ impl TakenBlocks {
 }
 
 impl BlockStock {
-    /// Creates an empty stock of blocks of a pool.
+    /// Creates an empty stock of blocks from a pool.
     pub fn new(pool: impl Into<Pool>) -> BlockStock {
         BlockStock {
             pool: pool.into(),
@@ -98,8 +98,8 @@ impl BlockStock {
         };
     }
 
-    /// Allocates a block of at least `bytes` bytes. Blocks that were not announced and blocks of
-    /// whole pages are allocated individually. O(1).
+    /// Allocates a block of at least `bytes` bytes. Unannounced blocks and blocks of a page or more
+    /// are allocated individually. O(1).
     #[inline]
     pub fn take(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
         let Some(class) = classes::class_of(bytes) else {

@@ -1,5 +1,5 @@
-//! Empties a shard in constant time (W8, M8): all of its memory is abandoned in one step and freed
-//! later without reading its contents. See `flushed_runs.rs`.
+//! Empties a shard in constant time (W8, M8): all of its memory is abandoned in one step, and later
+//! freed without reading the contents. See `flushed_runs.rs`.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ impl Transaction<'_> {
     /// caller's count of the abandoned objects.
     ///
     /// The caller must ensure that nothing refers to any of these blocks after the commit. Returns
-    /// false, without abandoning anything, if the transaction has already granted, moved or freed
-    /// memory, if a block of the shard is being filled or read in place, or if abandoned runs of
-    /// too many different ages remain.
+    /// false, without abandoning anything, if memory was already granted, moved or freed in this
+    /// transaction, if a block of the shard is being filled or read in place, or if abandoned runs
+    /// of too many different ages remain.
     pub fn leave_behind(&mut self, index: usize, objects: u64) -> Result<bool, Error> {
         let segment = self.segment;
         let mapping = &segment.mapping;

@@ -1,4 +1,5 @@
-//! Freed blocks (W4), which are collected during a transaction and freed as its last step.
+//! Collects the blocks that a transaction frees (W4), and frees them as the transaction's last
+//! step.
 
 use crate::error::Error;
 use crate::heap::pages::{PageUse, all_free, bitmap_word, bitmap_words};
@@ -9,7 +10,7 @@ use crate::transactions::Transaction;
 
 /// The maximum number of free single pages that a shard or an arena retains for reuse.
 const KEPT_PAGES: u64 = 16;
-/// An arena retains at most one in this many of its pages for reuse.
+/// An arena retains at most 1/`KEPT_PART` of its pages for reuse.
 const KEPT_PART: u64 = 16;
 
 impl Transaction<'_> {

@@ -1,11 +1,11 @@
-//! Blocks of shards and arenas: how transactions allocate blocks, free them, and move them to other
-//! shards (H3, H4). `writing` and the modules above it may use this module.
+//! Allocates blocks in shards and arenas, frees them, and moves them to other shards (H3, H4).
+//! `writing` and the modules above it may use this module.
 //!
 //! From the lowest-level file to the highest:
 //!
 //! - `page_lists`: counters and lists of pages.
 //! - `arena_runs`: runs of arenas.
-//! - `runs`: runs of pages: granting and burying them (queueing them to be freed).
+//! - `runs`: grants runs of pages, and buries them (queues them to be freed).
 //! - `pins`: records which blocks are read in place.
 //! - `slab`: slabs of equally sized blocks.
 //! - `arena`: arenas, each the memory of one large object.

@@ -79,7 +79,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Completes a return to the heap that was interrupted by the death of its process.
+    /// Completes a return to the heap that was interrupted when the returning process died.
     pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
         if self.shard_word(index, shard::RETURNING) == 0 {
             return Ok(());

@@ -6,7 +6,8 @@
 //! frees a large block makes the shard's version counter odd first and only then checks the pins.
 //! At least one of the two therefore sees the other.
 //!
-//! The order of stores is generic over the word, so that the loom models run exactly this code.
+//! The code that orders the stores is generic over the word type, so that the loom models run
+//! exactly this code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,5 +1,5 @@
-//! Memory that is prepared in advance (W9, M8), in bounded steps after commits and without any
-//! lock, so that no change waits until a large amount of memory is zeroed.
+//! Prepares memory in advance (W9, M8), in bounded steps after commits and without any lock, so
+//! that no change waits while a large amount of memory is zeroed.
 //!
 //! A small change must not wait for a long run, such as the run of a hash table, because the kernel
 //! takes milliseconds to zero the pages. A transaction that wants a long run when none is free

@@ -1,5 +1,5 @@
-//! Runs of pages of a shard or an arena: granted by the heap, used as large blocks, moved to other
-//! shards, and buried (queued to be freed).
+//! Runs of pages in a shard or an arena. The heap grants them; transactions use them as large
+//! blocks, move them to other shards, and bury them (queue them to be freed).
 
 use crate::error::Error;
 use crate::heap::pages::{PageUse, Run};
@@ -105,8 +105,8 @@ impl Transaction<'_> {
         if rare.moved.at(page).is_some() || rare.granted.contains(&page) {
             return Ok(false);
         }
-        // An interrupted return of shard `to` may still refer to this run from an earlier time.
-        // Complete that return first, because it would free the run once shard `to` owns the run
+        // Shard `to` may have owned this run before, and an interrupted return may still refer to
+        // it. Complete that return first, because it would free the run once shard `to` owns it
         // again.
         self.finish_return(to)?;
         self.careful = true;

@@ -166,7 +166,7 @@ impl Transaction<'_> {
         let list = pool_words + shard::FREE_LIST;
         let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
         if mapping.load(list) == 0 {
-            // Small pools request few pages. Large pools request a complete extent.
+            // Small pools request few pages. Large pools request an entire extent.
             let wanted = match mapping.load(pool_words + shard::PAGES) {
                 0..8 => 2,
                 8..64 => 4,

@@ -1,12 +1,12 @@
-//! The heap memory that a copy of the store uses (C3): a table and a stock of pages, in runs that
-//! are on a list, and the identity of the copying process.
+//! The heap memory that a copy of the store uses (C3): a table and a stock of pages. The heap
+//! records the identity of the copying process and a list of the runs that this memory consists of.
 //!
-//! The identity and the list change in heap steps and in the heap's log, so a process that dies
-//! between two steps leaves a list of all of the copy's runs. Other processes detect a dead copier
-//! by its identity: the next copier, upkeep and `recover` end its copy as the copier would have
-//! done (C4). First, the copy is switched off, so that new changes no longer save pages. Then each
-//! shard's lock is acquired once, so that no writer that began earlier is still saving pages.
-//! Finally the runs are returned, one in each step.
+//! The identity and the list change only in heap steps, through the heap's log, so a process that
+//! dies between two steps leaves a list of all of the copy's runs. Other processes detect a dead
+//! copier by its identity: the next copier, upkeep or `recover` ends the copy in the same way as
+//! the copier itself (C4). First, the copy is switched off, so that new changes no longer save
+//! pages. Then each shard's lock is acquired once, so that no writer that began earlier is still
+//! saving pages. Finally, the runs are returned, one in each step.
 
 use std::sync::atomic::Ordering;
 
@@ -26,8 +26,8 @@ use crate::segment::{Segment, membership};
 
 /// The number of extents that one heap step adds to the stock.
 const STOCK_AT_ONCE: u64 = 64;
-/// How many times in a row other processes may grab the reserved run before the heap counts as
-/// full.
+/// How many times in a row other processes may take a run that this process reserved before the
+/// heap is considered full.
 const TRIES: u32 = 16;
 
 /// This process's copy, which ends when the value is dropped.
@@ -144,7 +144,8 @@ impl<'s> Area<'s> {
     }
 }
 
-/// Excludes from the copy a run that was allocated for the copy before its moment.
+/// Excludes a run from the copy because it was allocated for the copy itself, before the copy's
+/// moment.
 pub(super) fn leave_out(table: &CopyTable<'_>, first: u64, pages: u64) {
     let end = (first + pages).min(table.extents * EXTENT_PAGES);
     for page in first..end {
@@ -255,7 +256,7 @@ pub(super) fn claim(segment: &Segment) -> Result<Result<Area<'_>, u32>, Error> {
     }
 }
 
-/// Ends the copy of a process, if the copy still belongs to that process.
+/// Ends a process's copy, if the copy still belongs to that process.
 fn end(segment: &Segment, owner: u64) -> Result<(), Error> {
     let is_its = step::run(segment, |heap| {
         let is_its = heap.load(control::COPY_OWNER) == owner;

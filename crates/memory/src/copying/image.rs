@@ -4,9 +4,9 @@
 //! The locks of all shards are held once, for the moment at which the copy is switched on. Under
 //! these locks, the shards' roots, the map of reserved extents and the masks of free pages are
 //! copied. Then the pages that were in use are copied one by one, without any lock, while other
-//! processes write; each page is saved before it changes (`copy_table.rs`). The copy ends with the
-//! last page. The image exists as long as its owner needs it. The code that reads the store also
-//! reads the image, and nothing in the image changes.
+//! processes write; each page is saved before it changes (`copy_table.rs`). The copy ends once the
+//! last page is copied. The image remains until its owner drops it. It never changes, and is read
+//! by the same code as the store.
 //!
 //! Writers never wait for the copier. If the stock runs out, writers continue without saving pages,
 //! and the copier starts again with a larger stock, a bounded number of times.
@@ -31,7 +31,7 @@ use crate::views::view::{Notes, View};
 
 /// The number of attempts before the copier gives up.
 const ATTEMPTS: u32 = 4;
-/// The stock of the first attempt is the memory in use divided by this number.
+/// The first attempt's stock is the memory in use divided by this number.
 const STOCK_PART: u64 = 4;
 /// The factor by which each further attempt enlarges the stock.
 const STOCK_GROWTH: u64 = 4;
@@ -40,13 +40,13 @@ const TOP_UP: u64 = 32;
 /// The minimum number of extents in a stock.
 const STOCK_LEAST: u64 = 4;
 /// The number of extents that the table covers beyond those in use, because more extents may be
-/// reserved before the moment.
+/// reserved before the copy's moment.
 const TABLE_AHEAD: u64 = 256;
 /// The number of extents copied between two checks of the stock.
 const EXTENTS_AT_ONCE: u64 = 8;
 /// How long the copier waits for the heap's lock while holding the locks of the shards.
 const HEAP_PATIENCE: Duration = Duration::from_micros(200);
-/// The interval between checks whether another copier has finished.
+/// How often the copier checks whether another copier has finished.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// An image of the store as it was at one moment.
@@ -73,25 +73,25 @@ impl Drop for CopyingThread<'_> {
 }
 
 impl Segment {
-    /// Copies the store at one moment. Calls `moment` at that moment, under all locks, and returns
-    /// its result with the image. Other processes read and write during the copy. They wait only
-    /// for the moment itself, at most about 100 microseconds. O(memory in use), and uses the same
-    /// amount of this process's own memory.
+    /// Copies the store as it is at one moment. Calls `moment` at that moment, under all locks, and
+    /// returns its result with the image. Other processes read and write during the copy. They wait
+    /// only for the moment itself, at most about 100 microseconds. O(memory in use), and uses the
+    /// same amount of this process's own memory.
     ///
-    /// The copy uses memory of the store to save pages that change during the copy. A store without
+    /// The copy uses memory in the store to save pages that change while it runs. A store without
     /// free memory is copied under all locks. The same applies to a store that has not been written
     /// to since its last sync, so that it stays synced.
     ///
     /// A process that cannot join the store because its file system is full acquires no lock: it
     /// repeats the copy if the store was written to during it.
     ///
-    /// Calls `between` after every page, with no lock held, so that tests can change the store
-    /// there.
+    /// Calls `between` after every page, with no lock held, so that tests can change the store at
+    /// that point.
     ///
     /// # Errors
     /// Returns [`Error::Marked`] if a marked shard must be cleaned up first, [`Error::Copying`] if
-    /// another process spends longer than the timeout copying, and [`Error::CopyLost`] if more of
-    /// the store changes than there is memory to save.
+    /// another process spends longer than the timeout copying, and [`Error::CopyLost`] if more
+    /// pages change during the copy than there is memory to save.
     pub fn image<T>(
         &self,
         mut moment: impl FnMut() -> T,
@@ -180,8 +180,8 @@ impl<'s> Copier<'s> {
         })
     }
 
-    /// Performs the moment of the copy, the only time at which locks are held. Returns `None` if
-    /// the heap has grown beyond the table.
+    /// Starts the copy at its moment, the only time at which locks are held. Returns `None` if the
+    /// heap has outgrown the table.
     fn begin<T>(&mut self, moment: &mut impl FnMut() -> T) -> Result<Option<T>, Error> {
         let segment = self.segment;
         let start = Instant::now();
@@ -251,7 +251,7 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Adds to the stock if it runs low. Returns false if the copy is lost.
+    /// Adds to the stock if it is running low. Returns false if the copy is lost.
     fn go_on(&self) -> bool {
         if self.area.left() < self.low {
             // Copy each page that was in use at the moment before adding it to the stock. If memory

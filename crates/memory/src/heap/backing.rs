@@ -13,13 +13,12 @@ use crate::segment::{Segment, membership};
 /// The number of extents that one step backs with memory, which takes the kernel about 100 us.
 pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
 
-/// The time in milliseconds for which a store that ran out of memory counts as full for work that
-/// can wait.
+/// How long a store that ran out of memory counts as full for work that can wait, in milliseconds.
 const FULL_FOR: u64 = 1000;
 
 /// Backs more extents with memory: enough for a run of `pages` pages, and for the reserve that only
-/// removals may use (H6). The caller must hold no lock, because the system call may take long (H2,
-/// W9).
+/// removals may use (H6). The caller must hold no lock, because the system call may take a long
+/// time (H2, W9).
 pub(crate) fn reserve(segment: &Segment, pages: u64) -> Result<(), Error> {
     reserve_run(segment, pages)?;
     if removal::is_removing() {
@@ -166,8 +165,8 @@ impl Segment {
 
 impl Heap<'_> {
     /// Marks extents as backed with memory, unless another process has marked any of them first. In
-    /// that case, this process uses the other process's extents, and the memory populated here
-    /// remains for the next call.
+    /// that case, this process uses the other process's extents, and the memory populated here is
+    /// left for the next call.
     fn add_if_missing(&self, first: u64, count: u64) -> Result<(), Error> {
         let high = self.load(control::HEAP_HIGH);
         let missing = |extent| !self.is_backed(extent) && !self.is_retired(extent);

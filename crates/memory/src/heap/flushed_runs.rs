@@ -77,8 +77,8 @@ impl Mapping {
         }
     }
 
-    /// Returns whether the current round of freeing a shard's abandoned runs has not reached an
-    /// extent yet.
+    /// Returns whether the current round of freeing a shard's abandoned runs has yet to reach an
+    /// extent.
     pub(crate) fn is_to_be_searched(&self, index: usize, extent: u64) -> bool {
         let base = self.layout().shard(index);
         let until = self.load(base + shard::LEFT_UNTIL);
@@ -158,9 +158,8 @@ impl Heap<'_> {
         })
     }
 
-    /// Frees the runs that start in the current extent and that a shard abandoned. Arenas are only
-    /// recorded in `progress`. Returns false if it stopped before a long run that needs a separate
-    /// step.
+    /// Frees a shard's abandoned runs that start in the current extent. Arenas are only recorded in
+    /// `progress`. Returns false if it stopped before a long run that needs a separate step.
     fn free_flushed_in(&self, index: usize, progress: &mut Progress) -> Result<bool, Error> {
         let mapping = &self.segment().mapping;
         let layout = *self.layout();

@@ -42,13 +42,14 @@ impl Heap<'_> {
         Ok(Some(page))
     }
 
-    /// Reclaims a run if it still belongs to the shard. Otherwise the run was already reclaimed.
+    /// Reclaims a run if it still belongs to the shard. Otherwise, the run has already been
+    /// reclaimed.
     pub(crate) fn take_back(&self, index: usize, page: u64) -> Result<(), Error> {
         self.take_back_from(index, None, page)
     }
 
-    /// Reclaims a run if it still belongs to the shard, or to the arena at that page. Otherwise the
-    /// run was already reclaimed.
+    /// Reclaims a run if it still belongs to the shard, or to the arena at that page. Otherwise,
+    /// the run has already been reclaimed.
     fn take_back_from(&self, index: usize, arena: Option<u64>, page: u64) -> Result<(), Error> {
         let layout = *self.segment().mapping.layout();
         if page >= layout.pages() {
@@ -57,7 +58,7 @@ impl Heap<'_> {
                 what: "the number of a page in the heap",
             }));
         }
-        // The run was already freed, and its memory was returned to the system.
+        // The run has already been freed and its memory returned to the system.
         if !self.segment().mapping.page_reserved(page) {
             return Ok(());
         }
@@ -84,7 +85,7 @@ impl Heap<'_> {
         }
     }
 
-    /// Completes a return to the heap that was interrupted by the death of its process.
+    /// Completes a return to the heap that was interrupted when the returning process died.
     pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
         let mapping = &self.segment().mapping;
         let at = mapping.layout().shard(index) + shard::RETURNING;
@@ -99,7 +100,7 @@ impl Heap<'_> {
         let arena = self.dying_arena(first);
         let take_off = |list: u64, next: u64| {
             compiler_fence(Ordering::SeqCst);
-            // An arena's list is in the heap, so it must first be saved for a copy in progress.
+            // An arena's list is in the heap, so save it first in case a copy is in progress.
             mapping.save_for_copy(list, 8);
             mapping.store(list, next);
             fault::step();
@@ -164,7 +165,7 @@ impl Heap<'_> {
         }
     }
 
-    /// Returns the next run of the shard's graveyard (its queue of runs to be freed) to the heap.
+    /// Returns the next run in the shard's graveyard (its queue of runs to be freed) to the heap.
     /// Returns false if the graveyard is empty.
     pub(crate) fn bury_one(&self, index: usize) -> Result<bool, Error> {
         self.finish_return(index)?;

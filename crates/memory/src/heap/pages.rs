@@ -4,10 +4,10 @@ use crate::mapped::classes;
 use crate::mapped::layout::{descriptor, shard};
 use crate::mapped::mapping::Mapping;
 
-/// The owner of an arena's runs, in place of a shard. The descriptor of the run's first page
+/// Stored in place of the owning shard for an arena's runs. The descriptor of the run's first page
 /// identifies the arena, so an arena can move to another shard without modifying its runs.
 pub(crate) const IN_ARENA: usize = 0xfe;
-/// The owner of runs allocated for a copy of the store, in place of a shard.
+/// Stored in place of the owning shard for runs allocated for a copy of the store.
 pub(crate) const OF_COPY: usize = 0xfd;
 
 /// The owner and length of a granted run, as stored in its descriptor.
@@ -50,8 +50,8 @@ impl Mapping {
     }
 }
 
-/// The use of a page, as stored in its descriptor: the use in the low byte, its argument in the
-/// next byte, and above them the *tag*, which is the page of its arena plus 1.
+/// The use of a page, as stored in its descriptor: the low byte contains the use, the next byte its
+/// argument, and the bytes above them the *tag*, which is the page of its arena plus 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageUse {
     /// A page on its pool's free list.

@@ -13,7 +13,8 @@ use crate::mapped::layout::Layout;
 /// The maximum number of extents reserved for removals. The reserve consists of complete extents,
 /// because a removal may need a run of several pages.
 const RESERVED_EXTENTS: u64 = 2;
-/// At most one extent in this many is reserved for removals, but at least one extent in total.
+/// At most 1/`RESERVED_PART` of all extents are reserved for removals, but always at least one
+/// extent.
 const RESERVED_PART: u64 = 32;
 
 thread_local! {

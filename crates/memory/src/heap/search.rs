@@ -8,10 +8,10 @@ use crate::heap::step::Heap;
 use crate::mapped::layout::{EXTENT_PAGES, control};
 use crate::segment::Segment;
 
-/// The numbers of partly used extents that are searched for a run before a free extent is broken
-/// up. The search first tries the `LOWEST_TRIES` lowest extents, so that the end of the heap
-/// becomes free. It then tries `NEXT_TRIES` extents from where the last search stopped, so that
-/// every extent is eventually searched.
+/// How many partly used extents are searched for a run before a free extent is broken up. The
+/// search first tries the `LOWEST_TRIES` lowest extents, so that the end of the heap becomes free.
+/// It then tries `NEXT_TRIES` extents from where the last search stopped, so that every extent is
+/// eventually searched.
 const LOWEST_TRIES: usize = 16;
 const NEXT_TRIES: usize = 48;
 
@@ -123,7 +123,7 @@ impl Heap<'_> {
     }
 
     /// Finds a free run of `pages` pages that this thread may use. Only removals may use the
-    /// extents in their reserve (H6). Usually O(1); O(extents ever reserved) if no run is found.
+    /// reserved extents (H6). Usually O(1); O(extents ever reserved) if no run is found.
     pub(crate) fn find(&self, pages: u64) -> Option<u64> {
         let kept = removal::reserved_extents(self.layout());
         let extents = pages.div_ceil(EXTENT_PAGES);

@@ -18,7 +18,7 @@ use crate::segment::waiting::{WaitedLock, Waiter};
 use crate::segment::{Segment, durability};
 use crate::undo::log::Log;
 
-/// Write access to the heap's tables, which exists while the heap's lock is held.
+/// Write access to the heap's tables while the heap's lock is held.
 pub(crate) struct Heap<'a> {
     segment: &'a Segment,
 }

@@ -1,5 +1,5 @@
-//! A survey of the heap, which finds where eviction could free a run of pages, for a writer that
-//! finds no long enough run.
+//! A survey of the heap, which finds where eviction could free a run of pages for a writer that
+//! cannot find a long enough run.
 //!
 //! Keys evicted by age are scattered over the heap, so a half-empty store may have no two adjacent
 //! free pages. The caller lists all blocks that it could remove. A stretch of extents becomes free

@@ -3,11 +3,11 @@
 //! Freed extents stay backed for reuse. If too many are free, some are *retired*: they are moved
 //! from the map of reserved extents to the map of retired extents, so that reads and grants no
 //! longer use them. After a grace period, when all reads that were in progress have ended, retired
-//! extents are punched out of the file, slice by slice. From then on they can be reserved again
+//! extents are punched out of the file, slice by slice. From then on, they can be reserved again
 //! like new extents.
 //!
-//! Only one process punches at any time. While it does, no process uses retired extents, so a
-//! punching process that was stopped for long does no harm when it resumes. While no process
+//! Only one process punches at any time. Meanwhile, no process uses retired extents, so a punching
+//! process does no harm even if it is stopped for a long time and then resumes. While no process
 //! punches, a writer that finds no other memory may recall all retired extents, whose memory is
 //! still backed.
 

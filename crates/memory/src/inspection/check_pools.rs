@@ -1,5 +1,5 @@
-//! The structural check of a pool, which consists of a shard's own slabs or is an arena: its block
-//! runs and its lists of pages.
+//! The structural check of a pool (a shard's own slabs, or an arena), which covers its block runs
+//! and its lists of pages.
 
 use crate::heap::pages::{PageUse, all_free, bitmap_words};
 use crate::inspection::report::{Owned, Report};
@@ -7,8 +7,8 @@ use crate::mapped::classes;
 use crate::mapped::layout::{PAGE, descriptor, shard};
 use crate::segment::Segment;
 
-/// Checks one run of a pool that contains blocks or is a free page. `pool` consists of the offset
-/// of the pool's words and the tag of its runs. Returns the number of bytes in the run's blocks.
+/// Checks one run of a pool: a run of blocks, or a free page. `pool` contains the offset of the
+/// pool's words and the tag of its runs. Returns the number of bytes in the run's blocks.
 pub(crate) fn used_run(
     segment: &Segment,
     page: u64,

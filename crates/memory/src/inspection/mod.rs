@@ -1,5 +1,5 @@
-//! Inspects an entire store: whether it is consistent, what it contains, and which processes use
-//! it. No other module uses this one.
+//! Inspects an entire store: checks it for consistency, computes statistics, and lists the
+//! processes that use it. No other module uses this one.
 //!
 //! From the lowest-level file to the highest:
 //!
@@ -8,7 +8,7 @@
 //! - `check_arenas`: checks arenas.
 //! - `check_pages`: checks the heap, page by page.
 //! - `check`: checks every page, list and block.
-//! - `statistics`: the store's sizes, members and held locks, for people to read.
+//! - `statistics`: the store's sizes, members and held locks, for display.
 //! - `users`: the processes that have the store mapped, including readers.
 
 mod check;

@@ -1,4 +1,4 @@
-//! Figures on the contents and users of a store, for people to read.
+//! Statistics about a store's contents, members and locks, for display.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -56,7 +56,7 @@ pub struct HeldLock {
 }
 
 /// Statistics of a store. Sizes are in bytes unless stated otherwise. The figures are read without
-/// locks: each is correct, but two figures may have been read at different moments.
+/// locks: each figure is correct, but two figures may have been read at different moments.
 #[derive(Clone, Debug)]
 pub struct Statistics {
     /// When the store was created, as a Unix time in milliseconds.

@@ -24,7 +24,8 @@ impl Segment {
     /// Returns the other processes that have the store mapped, writers first.
     ///
     /// # Errors
-    /// Fails if this process may not open the store's path, or if another file is at that path.
+    /// Fails if this process is not permitted to open the store's path, or if another file is at
+    /// that path.
     pub fn users(&self) -> Result<Vec<User>, Error> {
         let io = |source| Error::Io {
             doing: "listing the users of",

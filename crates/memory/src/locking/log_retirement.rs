@@ -1,11 +1,12 @@
 //! Returns the memory of undo logs to the system (W10).
 //!
 //! A log is backed with memory up to [`shard::LOG_BACKED`], and transactions may use the part below
-//! [`shard::LOG_RESERVED`]. A log that has not been long recently is *retired* while it is empty
-//! and the shard is locked, so that the next transaction finds it short. The memory above the
-//! usable part is punched out of the file a moment later, slice by slice, when no reader can still
-//! be reading it. A process that punches or grows a log first writes its identity into
-//! [`shard::LOG_PUNCHER`], so that no process frees memory that another process has just allocated.
+//! [`shard::LOG_RESERVED`]. A log that has been short for a while is *retired* while it is empty
+//! and the shard is locked, so that the next transaction can use only its minimum length. The
+//! memory above the usable part is punched out of the file a moment later, slice by slice, when no
+//! reader can still be reading it. A process that punches or grows a log first writes its identity
+//! into [`shard::LOG_PUNCHER`], so that no process frees memory that another process has just
+//! allocated.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,6 @@
 //! Shard locks: acquiring them, recovering a shard whose owner died, and shrinking undo logs under
-//! them. All modules above may use it. A lock is released by its guard or its transaction.
+//! them. Every module above this one may use it. A lock is released by its guard or its
+//! transaction.
 //!
 //! From the lowest-level file to the highest:
 //!

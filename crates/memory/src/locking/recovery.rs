@@ -41,7 +41,7 @@ pub(crate) fn settle_slowly(segment: &Segment, index: usize, marks: Marks) -> Re
     }
 }
 
-/// Keeps the changes of a dead transaction if it had committed, and undoes them otherwise (W6).
+/// Keeps a dead transaction's changes if it had committed, and undoes them otherwise (W6).
 fn recover(segment: &Segment, index: usize) -> Result<(), Error> {
     membership::check_place(segment);
     let base = segment.mapping.layout().shard(index);
@@ -92,8 +92,8 @@ pub(crate) fn roll_back_to(segment: &Segment, index: usize, until: u64) -> Resul
     if log.length() == until {
         return Ok(());
     }
-    // Raise the counter, because readers that go through the log rely on it: between two values of
-    // the counter, a log either only grows or only shrinks.
+    // Raise the counter, because readers that go through the log rely on it: as long as the counter
+    // does not change, a log either only grows or only shrinks.
     let counter = segment.mapping.word(base + shard::COUNTER);
     counter::raise(counter);
     let rolled_back = log.roll_back(

@@ -1,5 +1,5 @@
-//! Acquires shard locks: one, several in order (W7), or all for a moment. Each shard is settled
-//! (recovered from a dead writer) after its lock is acquired (W3).
+//! Acquires shard locks: a single lock, several in order (W7), or all of them for a moment. Each
+//! shard is settled (recovered from a dead writer) after its lock is acquired (W3).
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -17,11 +17,11 @@ use crate::segment::marks::Marks;
 use crate::segment::shard_set::ShardSet;
 use crate::segment::waiting::{WaitedLock, Waiter};
 
-/// How long `lock_all_for_a_moment` retains the locks it has acquired while it waits for another.
+/// How long `lock_all_for_a_moment` keeps the locks that it holds while it waits for another one.
 const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
-/// How long a call that needs several locks waits for one lock while it holds others: initially,
-/// and at most. During that time other processes wait for the held locks, and a signal does not end
-/// the call.
+/// How long a call that needs several locks waits for one lock while it holds others: the initial
+/// wait and the maximum. Meanwhile, other processes wait for the held locks, and a signal does not
+/// end the call.
 const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
 
 impl Segment {
@@ -70,7 +70,8 @@ pub(crate) fn lock(
     Ok(Some(shard))
 }
 
-/// Acquires several locks in order. Releases the locks it holds if another is not released soon.
+/// Acquires several locks in order. Releases the locks it holds if another lock does not become
+/// free soon.
 fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(), Error> {
     let me = segment.process.owner();
     // How long to wait for a lock while holding other locks.
@@ -102,8 +103,8 @@ fn lock_several(segment: &Segment, shards: ShardSet, marks: Marks) -> Result<(),
     }
 }
 
-/// Acquires the locks of all shards. Releases the locks it holds if another is not released soon.
-/// Use it to stop all writers for a moment without delaying them much.
+/// Acquires the locks of all shards. Releases the locks it holds if another lock does not become
+/// free soon. Use it to stop all writers for a moment without delaying them much.
 pub(crate) fn lock_all_for_a_moment(segment: &Segment, marks: Marks) -> Result<Unlock<'_>, Error> {
     let me = segment.process.owner();
     let (shards, start) = (ShardSet::first(segment.shards()), Instant::now());

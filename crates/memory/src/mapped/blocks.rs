@@ -13,7 +13,7 @@ use crate::probes::work;
 
 /// The number of words in a block.
 const BLOCK: usize = 8;
-/// Copies of fewer words than this run word by word.
+/// Copies shorter than this number of words are made word by word.
 const WORTH_IT: usize = 2 * BLOCK;
 
 /// Copies words out of a mapping, from lower to higher addresses.
@@ -140,7 +140,7 @@ unsafe fn copy_blocks(_: *const u8, _: *mut u8, _: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Initial value of the bytes around the target, which the copy must not change.
+    /// The initial value of the bytes around the target, which the copy must not change.
     const STAYS: u8 = 0xa5;
 
     #[test]

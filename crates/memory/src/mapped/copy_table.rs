@@ -60,7 +60,7 @@ impl<'m> CopyTable<'m> {
         extents * EXTENT_PAGES * 8 + extents.div_ceil(4) * 8 + Self::stock_most(extents) * 8
     }
 
-    /// Returns the maximum number of extents in a stock, with which every page can be saved.
+    /// Returns the maximum number of extents in a stock, which is enough to save every page.
     pub(crate) fn stock_most(extents: u64) -> u64 {
         extents + 1
     }

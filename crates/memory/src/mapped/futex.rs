@@ -1,4 +1,5 @@
-//! Futexes: put a thread to sleep until a word of the store changes, and wake sleeping threads.
+//! Futexes, which put a thread to sleep until a word of the store changes, and wake sleeping
+//! threads.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -90,7 +91,7 @@ mod tests {
                 wake_all(&words[0]);
             }
         });
-        // Fails if the thread was not woken, because it then sleeps for the full timeout.
+        // A thread that was not woken sleeps for the full timeout and fails this assertion.
         assert!(start.elapsed() < long);
     }
 }

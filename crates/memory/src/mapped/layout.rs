@@ -45,8 +45,8 @@ pub mod header {
     pub const RING: u64 = 80;
     /// The CRC-32 of the header bytes before this word.
     pub const CHECKSUM: u64 = 88;
-    /// The boot during which the store was changed since its last sync. 0 means that all changes
-    /// are on disk. The checksum does not cover this word, because it changes.
+    /// The boot during which the store was changed and not synced afterwards. 0 means that all
+    /// changes are on disk. The checksum does not cover this word, because the word changes.
     pub const UNSYNCED: u64 = 96;
     /// The first eight bytes of every store.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"UNDRCRFT");
@@ -87,9 +87,9 @@ pub mod control {
     /// When a key was last watched, in milliseconds since boot. 0 means that no key was watched
     /// recently, and key changes are not counted.
     pub const WATCHED: u64 = START + 264;
-    /// The number of times that the counting of key changes was switched on.
+    /// The number of times that the counting of key changes has been switched on.
     pub const WATCH_EPOCH: u64 = START + 272;
-    /// Eviction policy, as a number that the engine defines. 0 means no eviction.
+    /// The eviction policy, as a number that the engine defines. 0 means no eviction.
     pub const EVICTION_POLICY: u64 = START + 280;
     /// The number of keys sampled for each eviction, plus 1. 0 means the default.
     pub const EVICTION_SAMPLES: u64 = START + 288;
@@ -97,7 +97,7 @@ pub mod control {
     pub const LFU_LOG_FACTOR: u64 = START + 296;
     /// `lfu-decay-time` in minutes, plus 1. 0 means the default.
     pub const LFU_DECAY_TIME: u64 = START + 304;
-    /// Classes of keyspace events that are published, as bits that the engine defines. 0 means
+    /// The classes of keyspace events that are published, as bits that the engine defines. 0 means
     /// none.
     pub const TOLD_EVENTS: u64 = START + 312;
     /// Nonzero if the header on disk records that the store is being changed.
@@ -109,20 +109,20 @@ pub mod control {
     pub const COPY_TABLE: u64 = START + 336;
     /// The number of extents whose pages the copy's table covers.
     pub const COPY_EXTENTS: u64 = START + 344;
-    /// The number of pages that were added to the copy's stock, into which writers save old
+    /// The number of pages that have been added to the copy's stock, into which writers save old
     /// content.
     pub const COPY_STOCKED: u64 = START + 352;
-    /// Nonzero if any block was ever pinned in this store.
+    /// Nonzero if any block has ever been pinned in this store.
     pub const PINNED: u64 = START + 360;
     /// When the next upkeep step is due, in milliseconds since boot.
     pub const UPKEEP: u64 = START + 384;
     /// Where upkeep resumes its search for expired keys, in the engine's encoding.
     pub const UPKEEP_PLACE: u64 = START + 392;
-    /// The number of times that the script cache was flushed.
+    /// The number of times that the script cache has been flushed.
     pub const SCRIPTS_FORGOTTEN: u64 = START + 400;
-    /// The number of times that the function libraries changed.
+    /// The number of times that the function libraries have changed.
     pub const LIBRARIES_CHANGED: u64 = START + 408;
-    /// The number of times that running scripts were told to stop.
+    /// The number of times that running scripts have been told to stop.
     pub const SCRIPTS_KILLED: u64 = START + 416;
     /// When a long-running script was last observed, in the engine's encoding. 0 means never.
     pub const SCRIPT_SEEN: u64 = START + 424;
@@ -132,7 +132,7 @@ pub mod control {
     pub const COPY_RUNS: u64 = START + 456;
     /// The number of pages in the runs allocated for the copy.
     pub const COPY_PAGES: u64 = START + 464;
-    /// The number of pages that writers removed from the copy's stock.
+    /// The number of pages that writers have taken from the copy's stock.
     pub const COPY_TAKEN: u64 = START + 512;
 }
 
@@ -143,14 +143,14 @@ pub mod slot {
     pub const TABLE: u64 = 2 * PAGE;
     /// The distance in bytes from one process table entry to the next.
     pub const STRIDE: u64 = 3 * PAGE;
-    /// The number of times this entry was claimed.
+    /// The number of times that this entry has been claimed.
     pub const GENERATION: u64 = 0;
     /// The process ID, for display only.
     pub const PID: u64 = 8;
     /// When the entry was claimed, as a Unix time in milliseconds.
     pub const CLAIMED: u64 = 40;
     /// The process that claimed the entry and how it did so, in one word. 0 means that the entry
-    /// was never claimed.
+    /// has never been claimed.
     pub const TENANT: u64 = 48;
     /// The number of leading pins that the entry's process has ever used. All later pins are 0.
     pub const PINS_USED: u64 = 56;
@@ -242,13 +242,13 @@ pub mod shard {
     pub const STAGING: u64 = 240;
     /// The binary logarithm of the number of entries in the hint table.
     pub const HINT_BITS: u64 = 248;
-    /// For each size class: first page of the first slab that has a free block, plus 1. 0 means
+    /// For each size class, the first page of the first slab that has a free block, plus 1. 0 means
     /// none.
     pub const CLASSES: u64 = 256;
     /// The shard's age, a number that changes whenever a flush abandons all of the shard's memory.
-    /// A run belongs to the shard only if the age recorded in the run is equal.
+    /// A run belongs to the shard only if it records the same age.
     pub const AGE: u64 = 1024;
-    /// The age of the oldest runs abandoned by a flush that may not have been freed yet.
+    /// The age of the oldest runs that a flush abandoned and that may not have been freed yet.
     pub const LEFT_SINCE: u64 = 1032;
     /// The number of bytes in the blocks that flushes abandoned.
     pub const LEFT_BYTES: u64 = 1040;
@@ -276,7 +276,7 @@ pub mod shard {
     pub const CHANGES: u64 = HINTS + (4 << HINT_BITS_MAX);
     /// The number of modification counters.
     pub const CHANGE_COUNT: u64 = 4096;
-    /// The number of modification counters that a change of one key increments.
+    /// The number of modification counters that a change to a key increments.
     pub const CHANGES_A_KEY: u64 = 2;
     /// The undo log.
     pub const LOG: u64 = CHANGES + 4 * CHANGE_COUNT;
@@ -298,9 +298,11 @@ pub mod ring {
     pub const RESERVED: u64 = 128;
     /// The number of records ever appended.
     pub const RECORDS: u64 = 136;
-    /// Position, plus 1, of the first record that may be missing from the counters. 0 means none.
+    /// The position, plus 1, of the first record that may be missing from the counters. 0 means
+    /// none.
     pub const UNCOUNTED: u64 = 144;
-    /// Numbers of records ever appended, indexed by the low bits of the hash of the record's name.
+    /// The numbers of records ever appended, indexed by the low bits of the hash of the record's
+    /// name.
     pub const COUNTERS: u64 = PAGE;
     /// The number of per-name counters.
     pub const COUNTER_COUNT: u64 = 4096;
@@ -324,7 +326,8 @@ pub mod record {
     /// The sequence number of the record among all records that share its per-name counter,
     /// starting at 1.
     pub const COUNT: u64 = 24;
-    /// The length of the name in bytes in the lower half, and length of the body in the upper half.
+    /// The length of the name in bytes in the lower half, and the length of the body in the upper
+    /// half.
     pub const PARTS: u64 = 32;
     /// The start of the name.
     pub const NAME: u64 = 40;

@@ -56,7 +56,8 @@ impl Map {
         Ok(map)
     }
 
-    /// Keeps the open file description of `file` and its locks open in this process only (L1).
+    /// Keeps the open file description of `file`, and thus its locks, alive in this process only
+    /// (L1).
     pub(crate) fn keep_description(file: &File) -> io::Result<Map> {
         let map = Self::new(PAGE, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd())?;
         map.advise(0, PAGE, libc::MADV_DONTFORK)?;

@@ -29,7 +29,7 @@ pub(crate) struct Mapping {
     pub(super) direct_shards: usize,
     /// The offset of the file's last word.
     last_word: u64,
-    /// The old values of words that unfinished changes have modified, if reads of this mapping
+    /// The old values of words that unfinished changes have modified, if reads through this mapping
     /// consult an overlay (R9).
     pub(super) overlay: Option<Overlay>,
     /// The test hook that is called during this handle's reads.
@@ -161,7 +161,7 @@ impl Mapping {
     /// Returns the lock at an offset.
     ///
     /// # Panics
-    /// If the offset is not aligned or lies outside the file.
+    /// Panics if the offset is not aligned or is outside the file.
     pub(crate) fn lock(&self, at: u64) -> &Lock {
         assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
         // SAFETY: the offset is aligned and inside the mapping (asserted); a lock consists of two
@@ -189,7 +189,7 @@ impl Mapping {
     /// Returns the overlay and the file, for a range that is not read directly.
     ///
     /// # Panics
-    /// If this mapping has no overlay, which means that the offset is wrong.
+    /// Panics if this mapping has no overlay, which means that the offset is wrong.
     pub(super) fn under_overlay(&self, at: u64, length: u64) -> (&Overlay, &Map) {
         match &self.overlay {
             Some(overlay) => (overlay, &self.map),

@@ -10,13 +10,13 @@
 //! - `futex`: sleeping until a word changes, and waking sleeping threads.
 //! - `map`: mappings of files and of memory.
 //! - `fork_mutex`: a mutex for process-private state that never stays locked in a forked child.
-//! - `thread_cached`: values that a thread caches from one call to the next.
+//! - `thread_cached`: values that a thread caches between calls.
 //! - `words`: locks and other words with a special meaning.
 //! - `blocks`: bulk copies of words.
 //! - `overlay`: the old values of words that unfinished changes have modified.
 //! - `mapping`: bounds-checked access to words.
 //! - `reads`: copies out of the file, and comparisons.
-//! - `copy_table`: saves pages that a copy of the store still needs before they change.
+//! - `copy_table`: saves pages that a copy of the store still needs, before they change.
 //! - `stores`: stores into the file, and copies within it.
 //! - `checked_place`: offsets that are checked once and read many times.
 //! - `shard_words`: the words that every transaction uses, located and checked once.

@@ -14,8 +14,8 @@ use crate::mapped::blocks;
 use crate::mapped::fork_mutex::{ForkGuard, ForkMutex};
 use crate::mapped::map::Map;
 
-/// The number of bytes that are copied before changed words in them are replaced by their old
-/// values.
+/// The size of a chunk in bytes. Each chunk is copied first, and then its changed words are
+/// replaced by their old values.
 const CHUNK: u64 = 64 * 1024;
 
 /// Maps the offset of a range's first word to the end offset of the range and the index of the

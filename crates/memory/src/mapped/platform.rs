@@ -1,4 +1,4 @@
-//! Wrappers of the few system calls that the store needs.
+//! Wrappers for the few system calls that the store needs.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -116,8 +116,8 @@ fn file_system(file: &File) -> io::Result<u64> {
     Ok(raw.f_type as u64 & 0xffff_ffff)
 }
 
-/// Returns the name of the file system if it is unsuitable, because it does not keep mappings of a
-/// file coherent or shows processes different files.
+/// Returns the name of the file's file system if it is unsuitable, which means that it does not
+/// keep mappings coherent or shows different files to different processes.
 pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static str>> {
     // Magic numbers from linux/magic.h and the file systems' own headers.
     Ok(match file_system(file)? {

@@ -27,7 +27,7 @@ impl Mapping {
     /// Returns the words of a shard.
     ///
     /// # Panics
-    /// If there is no shard with this index.
+    /// Panics if there is no shard with this index.
     #[inline(always)]
     pub(crate) fn shard_words(&self, index: usize) -> ShardWords<'_> {
         assert!(index < self.layout().shards);
@@ -54,7 +54,7 @@ impl Mapping {
     /// Returns a word of a shard's roots, read through the overlay if this mapping has one.
     ///
     /// # Panics
-    /// If `word` or `index` is out of range.
+    /// Panics if `word` or `index` is out of range.
     #[inline(always)]
     pub(crate) fn root(&self, index: usize, word: usize) -> u64 {
         if index >= self.direct_shards {
@@ -68,7 +68,7 @@ impl Mapping {
     /// Returns `N` consecutive words of a shard's roots, or `None` if they cannot be read directly.
     ///
     /// # Panics
-    /// If the range extends past the end of the roots.
+    /// Panics if the range extends past the end of the roots.
     #[inline(always)]
     pub(crate) fn roots<const N: usize>(
         &self,
@@ -118,7 +118,7 @@ impl<'m> ShardWords<'m> {
     /// Returns a word of the roots.
     ///
     /// # Panics
-    /// If `word` is not below the number of words in the roots.
+    /// Panics if `word` is not less than the number of words in the roots.
     #[inline(always)]
     pub(crate) fn root(self, word: usize) -> &'m AtomicU64 {
         assert!((word as u64) < shard::ROOT_WORDS);

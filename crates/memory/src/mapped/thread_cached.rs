@@ -1,4 +1,4 @@
-//! Thread-local values, such as buffers, that are cached from one call to the next.
+//! Thread-local values, such as buffers, that are cached between calls.
 //!
 //! When a thread ends, its thread-locals are dropped in an unspecified order, and destructors that
 //! run later may still call functions that use a cached value. Such a call uses a new value.

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A lock in the segment: its lock word, and the number of times that it was acquired. All threads
-/// of a process acquire a lock as the same owner, so only the count shows a waiter that the lock
-/// has changed hands.
+/// A lock in the segment: its lock word, and the number of times that it has been acquired. All
+/// threads of a process acquire a lock as the same owner, so only the count shows a waiter that the
+/// lock has changed hands.
 #[repr(C)]
 pub(crate) struct Lock {
     word: AtomicU32,
@@ -18,7 +18,7 @@ impl Lock {
         &self.word
     }
 
-    /// Returns the number of times that the lock was acquired. The count wraps around.
+    /// Returns the number of times that the lock has been acquired. The count wraps around.
     #[inline(always)]
     pub(crate) fn turns(&self) -> u32 {
         self.turns.load(Ordering::Relaxed)

@@ -75,12 +75,12 @@ pub(crate) fn ring(store: &Path, name: SeatName) {
             socket.send_to(&[1], path)
         })
     });
-    // If the send failed, the waiter's timer replaces the wake.
+    // If the send failed, the waiter's timer wakes it instead.
     drop(sent);
 }
 
 impl Segment {
-    /// Creates a bell for a seat of this process, which is a descriptor for event loops.
+    /// Creates a bell (a descriptor for event loops) for a seat of this process.
     pub fn bell(&self, seat: &Seat) -> Result<Bell, Error> {
         let directory = directory(self.path());
         open(&directory, seat.name()).map_err(|source| Error::Io {

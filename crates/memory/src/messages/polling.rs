@@ -1,13 +1,13 @@
 //! How long a waiter polls before it sleeps.
 //!
 //! Sleeping and being woken costs two system calls and two context switches, and many times that on
-//! a core that went idle. A waiter therefore polls first: for about as long as sleeping costs or,
-//! if its last wait was short, for the configured maximum. Between polls, it yields its core to
+//! a core that has gone idle. A waiter therefore polls first: for about as long as sleeping costs
+//! or, if its last wait was short, for the configured maximum. Between polls, it yields its core to
 //! other threads.
 //!
 //! If another thread used the core for a long time and few items arrived in the meantime, there is
 //! more work than the cores can do. The next waits then sleep without polling, because the kernel
-//! favors threads that were asleep.
+//! favors threads that have been asleep.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 const SLEEP: u64 = 20_000;
 /// If a yield lasts longer than this, in nanoseconds, other threads need the core.
 const AWAY: u64 = 50_000;
-/// The number of checks before each yield of the core to other threads.
+/// How many times a waiter checks before it yields the core to other threads.
 const LOOKS: u32 = 16;
-/// How many waits sleep without polling after other threads needed the core: initially, and at
-/// most.
+/// How many waits sleep without polling after other threads needed the core: the initial number and
+/// the maximum.
 const FEWEST_RESTS: u32 = 16;
 const MOST_RESTS: u32 = 4096;
 

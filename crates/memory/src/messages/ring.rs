@@ -7,8 +7,8 @@
 //! checks the announcement: if that is more than a ring's length ahead, the copy may be torn, and
 //! the reader has been lapped. Writers never wait for readers.
 //!
-//! Counters show lapped readers how many records they missed. A record contains the values of the
-//! counters after it, so that the next owner of the lock can finish the counting of a writer that
+//! Counters show lapped readers how many records they missed. A record contains the values that the
+//! counters have after it, so that the next owner of the lock can finish counting for a writer that
 //! died. Several records with one name may be appended together, which moves the tail and the
 //! counters only once.
 
@@ -46,7 +46,7 @@ pub(crate) fn published<V: Version>(tail: &V) -> u64 {
     tail.get(Ordering::Acquire)
 }
 
-/// Returns whether the data that a reader copied, starting at `position`, was not overwritten
+/// Returns true if the data that a reader copied, starting at `position`, was not overwritten
 /// during the copy.
 #[inline(always)]
 pub(crate) fn still_there<V: Version>(announced: &V, position: u64, size: u64) -> bool {
@@ -97,12 +97,12 @@ pub(crate) fn padded(length: usize) -> u64 {
     (length as u64).next_multiple_of(8)
 }
 
-/// Returns the number of the counter that counts the records of a name, given the name's hash.
+/// Returns the index of the counter for records with a given name, based on the name's hash.
 pub fn counter_of(hash: u64) -> usize {
     (hash & (ring::COUNTER_COUNT - 1)) as usize
 }
 
-/// Returns the offset of the counter that counts the records of a name, given the name's hash.
+/// Returns the offset of the counter for records with a given name, based on the name's hash.
 pub(crate) fn counter(hash: u64) -> u64 {
     ring::COUNTERS + counter_of(hash) as u64 * 8
 }

@@ -24,9 +24,9 @@ pub struct RingRecord {
     pub kind: u8,
     /// The hash of the name, by which readers select records without reading the name.
     pub hash: u64,
-    /// The number of records in the ring's history, including this one.
+    /// The number of records ever appended to the ring, up to and including this one.
     pub number: u64,
-    /// The number of records that this record's counter had counted, including this one; see
+    /// The value of this record's counter after counting this record; see
     /// [`RingCounts::count`](crate::RingCounts::count).
     pub count: u64,
     /// The position of the record.
@@ -52,7 +52,8 @@ pub enum Look {
 #[derive(Debug, Default)]
 pub struct RingReader {
     position: u64,
-    /// The data copied from position `start` on, when the ring's tail was `tail`.
+    /// The data copied from the ring, starting at position `start`, when the ring's tail was
+    /// `tail`.
     piece: Vec<u8>,
     start: u64,
     tail: u64,

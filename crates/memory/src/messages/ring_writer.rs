@@ -1,5 +1,5 @@
-//! Appends to the message ring (M3), under the ring's own lock. Each new owner of the lock finishes
-//! the counting of a writer that died.
+//! Appends to the message ring (M3), under the ring's own lock. If a writer dies, the next owner of
+//! the lock finishes counting for it.
 
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -67,7 +67,7 @@ impl Segment {
     ///
     /// # Errors
     /// Fails like [`append`](Self::append), without appending any record. If the lock cannot be
-    /// acquired or memory runs out, some of the first records may have been appended.
+    /// acquired or memory runs out, the first batches may already have been appended.
     pub fn append_all(
         &self,
         kind: u8,
@@ -231,7 +231,7 @@ pub(crate) fn with_locked<R>(segment: &Segment, body: impl FnOnce() -> R) -> Res
     Ok(body())
 }
 
-/// Acquires the ring's lock and completes or discards the change of a dead owner (W3).
+/// Acquires the ring's lock, and completes or discards a dead owner's change (W3).
 fn take_lock(segment: &Segment) -> Result<RingGuard<'_>, Error> {
     let word = segment.mapping.lock(ring::at(segment, field::LOCK));
     let me = segment.process.owner();
@@ -254,8 +254,8 @@ fn wait_for_lock(segment: &Segment) -> Result<(), Error> {
     waiter.finish().inspect_err(|_| drop(RingGuard { segment }))
 }
 
-/// Finishes the counting for a writer that died after moving the tail. Records of a writer that
-/// died before moving the tail are discarded.
+/// Finishes counting for a writer that died after moving the tail. Records of a writer that died
+/// before moving the tail are discarded.
 fn settle(segment: &Segment) -> Result<(), Error> {
     let uncounted = ring::word(segment, field::UNCOUNTED);
     if uncounted == 0 {
@@ -288,7 +288,7 @@ pub(crate) fn recover(segment: &Segment) -> Result<(), Error> {
 }
 
 /// Backs at least `needed` bytes of the ring's data with memory. The caller must hold no lock,
-/// because the system call may take long (H2, W9).
+/// because the system call may take a long time (H2, W9).
 #[cold]
 fn back(segment: &Segment, needed: u64) -> Result<(), Error> {
     let size = segment.ring_size();

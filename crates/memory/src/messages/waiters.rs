@@ -45,7 +45,7 @@ impl Segment {
     }
 
     /// Returns whether the seat belongs to this process. A seat that was inherited by fork does
-    /// not, nor does a seat of a process table slot that was released.
+    /// not, nor does a seat in a process table slot that has been released.
     #[inline]
     pub fn is_seated(&self, seat: &Seat) -> bool {
         self.is_seat_here(seat.name)
@@ -266,7 +266,7 @@ fn rouse_sleepers<'w>(
     }
 }
 
-/// Sleeps one time. Returns whether the awaited event has happened.
+/// Sleeps once. Returns whether the awaited event has happened.
 fn sleep_at(
     segment: &Segment,
     seat: SeatName,

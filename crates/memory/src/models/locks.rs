@@ -1,5 +1,5 @@
-//! Loom models of the lock with seizure from a dead owner, the reuse of a slot, and the version
-//! counter with fallback to the lock.
+//! Loom models of the lock (including its seizure from a dead owner), of slot reuse, and of the
+//! version counter (including the fallback to the lock).
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -83,7 +83,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// Performs half of a transaction, which a process that dies in the middle leaves.
+    /// Performs half of a transaction, as if the process died in the middle of it.
     fn change_half(&mut self) {
         self.log = Some(self.halves[0]);
         self.halves[0] += 1;
@@ -102,7 +102,8 @@ impl Guarded {
     }
 }
 
-/// Three contenders for one lock: each acquires the lock exclusively, and every sleeper is woken.
+/// Three threads contend for one lock. Each acquires the lock exclusively, and every sleeper is
+/// woken.
 fn sleepers(broken: Broken) {
     let lock = Arc::new(Futex::new(lock::FREE, broken));
     let guarded = Arc::new(UnsafeCell::new(Guarded::default()));
@@ -194,7 +195,7 @@ fn one_contender_takes_over_from_the_dead() {
     );
 }
 
-/// A process died with the lock held. A waiter examines the lock word of the dead owner while
+/// A process died while it held the lock. A waiter examines the lock word of the dead owner while
 /// another process claims the dead owner's slot and acquires the same lock.
 fn reuse(broken: Broken) {
     let slots = Arc::new([Slot::new(1, false), Slot::new(1, true)]);
@@ -250,8 +251,8 @@ fn a_stale_waiter_does_not_harm_a_reclaimed_slot() {
     );
 }
 
-/// A writer, and a reader that makes two attempts and then acquires the lock, as `Segment::read`
-/// does. The reader never returns two halves that differ.
+/// A writer runs alongside a reader that makes two attempts and then acquires the lock, as
+/// `Segment::read` does. The reader never returns two halves that differ.
 fn torn<const BEFORE: bool, const AFTER: bool>(broken: Broken) {
     const ATTEMPTS: u32 = 2;
     let lock = Arc::new(Futex::new(lock::FREE, broken));

@@ -34,7 +34,8 @@ struct Block<const PINNING: bool> {
     refers: AtomicU64,
     pin: Pin<PINNING>,
     parked: AtomicU64,
-    /// The number of times that the block was freed. A freed block may be refilled immediately.
+    /// The number of times that the block has been freed. A freed block may be refilled
+    /// immediately.
     freed: UnsafeCell<u64>,
 }
 

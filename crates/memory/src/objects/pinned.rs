@@ -9,7 +9,8 @@
 //! without an owner. Either the reader that removes the last pin frees the block, or upkeep does,
 //! after checking whether the processes that pinned it are still alive.
 //!
-//! The order of stores is generic over the word, so that the loom models run exactly this code.
+//! The code that orders the stores is generic over the word type, so that the loom models run
+//! exactly this code.
 
 use std::sync::atomic::Ordering;
 
@@ -24,8 +25,8 @@ use crate::segment::shard_set::ShardSet;
 use crate::segment::{Segment, place};
 use crate::views::view::{Notes, View};
 
-/// A handle of a block that this process reads in place. The handle does not borrow the segment.
-/// Until it is [unpinned](Segment::unpin), the block stays pinned as long as the process lives.
+/// A handle to a block that this process reads in place. The handle does not borrow the segment.
+/// The block stays pinned until it is [unpinned](Segment::unpin) or the process dies.
 #[derive(Debug)]
 #[must_use]
 pub struct Pinned {
@@ -50,7 +51,7 @@ impl Pinned {
     }
 }
 
-/// A block that a process reads in place, described for people to read.
+/// A block that a process reads in place, described for display.
 #[derive(Clone, Debug)]
 pub struct PinnedBlock {
     /// The index of the reader's entry in the process table.

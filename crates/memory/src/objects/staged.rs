@@ -66,7 +66,8 @@ struct StagedBlock {
 
 impl Segment {
     /// Allocates a block of at least `bytes` bytes in a shard, to be filled without the shard's
-    /// lock. Meant for blocks that take long to fill. The block always consists of whole pages.
+    /// lock. Meant for blocks that take a long time to fill. The block always consists of whole
+    /// pages.
     pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
@@ -85,7 +86,8 @@ impl Segment {
             length: bytes,
             adopted: false,
         };
-        // The block is filled without the lock, so first save its pages for a copy in progress.
+        // The block is filled without the lock, so first save its pages in case a copy is in
+        // progress.
         save_for_copy(self, index, page, bytes)?;
         Ok(staged)
     }
@@ -132,12 +134,12 @@ impl Segment {
     }
 
     /// Frees staged blocks that are no longer needed: blocks that dead processes were filling or
-    /// had taken over, and parked blocks that no process still reads in place. Returns whether any
-    /// were freed. Meant for upkeep and for callers that need the memory.
+    /// had taken over, and parked blocks that no process reads in place anymore. Returns whether
+    /// any were freed. Meant for upkeep and for callers that need the memory.
     pub fn free_dead_staged(&self) -> Result<bool, Error> {
         // Check liveness before taking the lock (W9), because a dead process stays dead. If the
-        // list changes during the walk, the walk may leave the list; the next call examines the
-        // list again.
+        // list changes during the walk, the walk may stray from the list; the next call examines
+        // the list again.
         let mut owners = Owners::default();
         let mut has_dead = |index| {
             let mut pages = each_page(self, index).take(LOOK).map_while(Result::ok);

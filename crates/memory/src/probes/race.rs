@@ -1,9 +1,9 @@
-//! Changes the store during a read: a test chooses the states that a lock-free read encounters (R1,
-//! R2, R8).
+//! Changes the store during a read, so that a test can choose the states that a lock-free read
+//! encounters (R1, R2, R8).
 //!
 //! A test can set a hook on a handle. The hook is called whenever one of the handle's lock-free
 //! reads accesses the heap, and after the body of that read has run but before its result is
-//! checked. The hook changes the store through another handle, so the check fails as it does if
+//! checked. The hook changes the store through another handle, so the check fails as it does when
 //! another process changes the store. In a build without the `races` feature, all of this compiles
 //! to nothing.
 
@@ -13,7 +13,7 @@ pub const ENABLED: bool = cfg!(feature = "races");
 /// A point in a lock-free read at which the hook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The read is about to access the heap. What it read earlier may belong to another state.
+    /// The read is about to access the heap. Data that it read earlier may belong to another state.
     Looking,
     /// The body of an attempt has run, and the check for concurrent changes follows.
     Tried,

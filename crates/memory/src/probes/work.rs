@@ -1,9 +1,9 @@
-//! Counts the work that a thread has done, so that tests can compare it with the number of a
-//! command's items. In a build without the `fault` feature, all of this compiles to nothing.
+//! Counts the work that a thread has done, so that tests can compare it with the number of items in
+//! a command. In a build without the `fault` feature, all of this compiles to nothing.
 
-/// The work done, in words of 8 bytes and in numbers of operations. If a body ran more than once,
-/// only the words of its last run count, because the amount of free memory determines where an
-/// earlier run stops.
+/// The work done, as numbers of 8-byte words and of operations. If a body ran more than once, only
+/// the words of its last run count, because the amount of free memory determines where an earlier
+/// run stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Words written to undo logs, including their descriptions.

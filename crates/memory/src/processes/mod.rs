@@ -7,7 +7,7 @@
 //! - `patience`: how long a thread waits, and what may interrupt its wait.
 //! - `user_marks`: byte locks that record which processes have the store mapped.
 //! - `process`: this process's entry in the process table.
-//! - `liveness`: whether lock owners are alive, by kernel queries and cached answers.
+//! - `liveness`: asks the kernel whether lock owners are alive, and caches the answers.
 
 pub(crate) mod liveness;
 pub(crate) mod lock;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// checks for signals.
 ///
 /// All methods except [`is_signalled`](Self::is_signalled) and [`script`](Self::script) are called
-/// without any lock of the store held.
+/// with no store lock held.
 pub trait WaitHook: Send + Sync {
     /// Calls `block`, which sleeps. The implementation should release the runtime's locks during
     /// the call.
@@ -115,8 +115,8 @@ pub fn is_patience_limited() -> bool {
     LIMIT.with(|limit| limit.microseconds.get() != 0)
 }
 
-/// Returns how long this thread may still wait, or `None` if its patience is not limited. The limit
-/// is counted from the first call.
+/// Returns how long this thread may still wait, or `None` if its patience is not limited. The first
+/// call starts the limit.
 pub(crate) fn time_left() -> Option<Duration> {
     LIMIT.with(|limit| {
         let microseconds = limit.microseconds.get().checked_sub(1)?;

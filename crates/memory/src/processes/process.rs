@@ -1,9 +1,9 @@
 //! A process's entry in the process table, which shows that the process is alive (L1 to L4).
 //!
-//! The process holds its entry by an open-file-description lock on the entry's first byte. One page
-//! of that description is mapped, and its descriptor is closed immediately. The kernel releases the
-//! lock together with the mapping: at exit, exec or `kill -9`, after the last thread has stopped.
-//! No descriptor remains open, and a forked child does not inherit the mapping.
+//! The process holds its entry with an open-file-description lock on the entry's first byte. One
+//! page of that description is mapped, and its descriptor is closed immediately. The kernel
+//! releases the lock together with the mapping: at exit, exec or `kill -9`, after the last thread
+//! has stopped. No descriptor remains open, and a forked child does not inherit the mapping.
 //!
 //! A process that is no longer permitted to open the path can neither lock a byte nor query locks.
 //! Instead, the process joins by its process number, and checks other processes by their numbers:
@@ -30,7 +30,7 @@ const CLAIMING: u32 = 1;
 const CLAIMED: u32 = 2;
 /// The state of an unclaimed membership, in the process that opened the store.
 const OPENED: u32 = 3;
-/// The number of threads of a process that each have their own transaction record. They are the
+/// The number of threads in a process that each have their own transaction record. They are the
 /// first threads to write; all later threads share the remaining records.
 const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
 /// The number of unused slots that are backed with memory in advance. That many processes can join
@@ -312,7 +312,7 @@ impl Process {
         }
     }
 
-    /// Makes `me` the tenant of a slot. Returns false if `stays` rejects replacing the present
+    /// Makes `me` the tenant of a slot. Returns false if `stays` rejects replacing the current
     /// tenant, or if another process changed the word first.
     fn move_in(
         &self,
@@ -365,8 +365,8 @@ impl Process {
         Ok((status.id == self.file).then_some(file))
     }
 
-    /// Returns whether the mapped file is still at its path. Other errors prove nothing: a process
-    /// that may not search a directory cannot find out what it contains.
+    /// Returns whether the mapped file is still at its path. Most errors prove nothing: a process
+    /// that is not permitted to search a directory cannot find out what it contains.
     pub(crate) fn place(&self, mapping: &Mapping) -> PathState {
         match platform::status_of_path(&self.path) {
             Ok(status) if status.id == self.file => PathState::There,
@@ -431,7 +431,7 @@ impl Process {
         self.records[index as usize].store(false, Ordering::Release);
     }
 
-    /// Reserves a seat of this process's slot, or returns `None` if all seats are in use.
+    /// Reserves a seat in this process's slot, or returns `None` if all seats are in use.
     pub(crate) fn take_seat(&self) -> Option<u64> {
         let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
         let place = self.seats.iter().position(|taken| free(&taken))?;
@@ -442,7 +442,7 @@ impl Process {
         self.seats[seat as usize].store(false, Ordering::Release);
     }
 
-    /// Reserves a pin of this process's slot, or returns `None` if all pins are in use.
+    /// Reserves a pin in this process's slot, or returns `None` if all pins are in use.
     pub(crate) fn take_pin(&self) -> Option<u64> {
         let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
         let place = self.pins.iter().position(|taken| free(&taken))?;
@@ -453,7 +453,7 @@ impl Process {
         self.pins[pin as usize].store(false, Ordering::Release);
     }
 
-    /// Releases the slot without cleaning up, as the death of the process would.
+    /// Releases the slot without cleaning up, as if the process had died.
     pub(crate) fn abandon(&self, mapping: &Mapping) {
         let state = self.guard.first_word();
         if state.swap(UNCLAIMED, Ordering::AcqRel) != UNCLAIMED {

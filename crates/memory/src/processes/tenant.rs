@@ -1,6 +1,6 @@
 //! The tenant of a process table entry (the process that claimed it), packed into one word.
 //!
-//! Nearly every process holds its entry by a lock on the entry's first byte (L1). To acquire the
+//! Nearly every process holds its entry with a lock on the entry's first byte (L1). To acquire the
 //! lock, the process opens the store's path, which may be forbidden after it has dropped its
 //! privileges. A process that joins after that point, such as a forked child, holds its entry *by
 //! number*. Only this word then records the tenant, whose death is proved in one of two ways:
@@ -11,8 +11,8 @@
 //!   open file description of the store's mapping. The kernel releases it when the last process
 //!   that inherited this mapping ends, so no process that could write remains.
 //!
-//! A tenant counts as alive unless one of these proofs succeeds (L2). If a dead tenant's number was
-//! assigned to a new process, the tenant counts as alive until that process ends.
+//! A tenant counts as alive unless one of these proofs succeeds (L2). If a dead tenant's number has
+//! been assigned to a new process, the tenant counts as alive until that process ends.
 
 use std::fs::File;
 
@@ -54,14 +54,14 @@ impl Tenant {
 pub(crate) enum Life {
     /// The tenant is alive.
     Alive,
-    /// The tenant is proved dead.
+    /// The tenant is known to be dead.
     Dead,
     /// The tenant's state cannot be determined, so it counts as alive.
     Unknown,
 }
 
-/// Checks by its process number whether a tenant is alive. If the number belongs to another pid
-/// namespace and the file could be opened, checks the lock of that namespace instead.
+/// Uses a tenant's process number to check whether the tenant is alive. If the number belongs to
+/// another pid namespace and the file could be opened, checks the lock of that namespace instead.
 pub(crate) fn life_by_number(tenant: Tenant, file: Option<&File>) -> Life {
     if tenant.namespace != 0 && tenant.namespace == platform::pid_namespace() {
         return match platform::process_has_ended(tenant.pid) {
@@ -76,7 +76,8 @@ pub(crate) fn life_by_number(tenant: Tenant, file: Option<&File>) -> Life {
     }
 }
 
-/// Checks whether a process is alive by a byte lock that the process holds as long as it lives.
+/// Checks whether a process is alive by querying a byte lock that the process holds as long as it
+/// lives.
 pub(crate) fn life_by_lock(file: &File, at: u64) -> Life {
     match platform::byte_is_locked(file, at) {
         Ok(true) => Life::Alive,

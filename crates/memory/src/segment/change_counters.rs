@@ -1,6 +1,6 @@
 //! Modification counters (M2), which show whether keys have changed since a given moment.
 //!
-//! Each shard has an array of counters. A change of a key increments two of them, selected by the
+//! Each shard has an array of counters. A change to a key increments two of them, selected by the
 //! key's hash. Two keys share both counters with a probability of one in several million.
 //!
 //! Counting adds stores to memory that may not be cached, so it is switched on only if a key was
@@ -54,7 +54,7 @@ impl Segment {
             .then(|| self.mapping.load(control::WATCH_EPOCH))
     }
 
-    /// Starts counting changes, or extends the counting, for at least an hour. The caller must hold
+    /// Starts counting changes, or keeps counting them, for at least an hour. The caller must hold
     /// no lock. Changes are guaranteed to be counted in every transaction that locks the shard
     /// after this call returns.
     pub fn count_changes(&self) -> Result<(), Error> {
@@ -79,8 +79,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns the modification counters of a hash in a shard, or zeros if changes are not counted.
-    /// The shard must be locked, or unchanged since before the call to
+    /// Returns the modification counters for a hash in a shard, or zeros if changes are not
+    /// counted. The shard must be locked, or unchanged since before the call to
     /// [`change_epoch`](Self::change_epoch).
     pub fn changes(&self, index: usize, hash: u64) -> Changes {
         if !self.counts_changes() {
@@ -94,12 +94,12 @@ impl Segment {
     }
 }
 
-/// Stops counting changes if no key was watched for an hour.
+/// Stops counting changes if no key has been watched for an hour.
 pub(crate) fn end_counting(segment: &Segment, now: u64) {
     end_counting_after(segment, now, COUNTED_FOR);
 }
 
-/// Stops counting changes if no key was watched for `time` milliseconds.
+/// Stops counting changes if no key has been watched for `time` milliseconds.
 fn end_counting_after(segment: &Segment, now: u64, time: u64) {
     let watched = segment.mapping.word(control::WATCHED);
     let since = watched.load(Ordering::Relaxed);

@@ -99,7 +99,7 @@ pub(crate) fn make_even<V: Version>(counter: &V) {
     counter.put(value.wrapping_add(TO_EVEN), Ordering::Release);
 }
 
-/// Makes readers restart in the middle of a change. Called before and after a rollback.
+/// Makes readers restart while a change is still unfinished. Called before and after a rollback.
 pub(crate) fn raise<V: Version>(counter: &V) {
     V::fence(Ordering::Release);
     let value = counter.get(Ordering::Relaxed);

@@ -21,8 +21,8 @@ pub(crate) fn begin_writing(segment: &Segment) -> Result<(), Error> {
     }
 }
 
-/// Writes to disk that the store is being changed. This is the only disk wait with a lock held
-/// (W9). It happens once after each sync and writes one page.
+/// Records on disk that the store is being changed. This is the only time that a thread waits for
+/// the disk with a lock held (W9). It happens once after each sync and writes one page.
 #[cold]
 fn announce_writing(segment: &Segment) -> Result<(), Error> {
     segment.mapping.store(header::UNSYNCED, segment.boot);

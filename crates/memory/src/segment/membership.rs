@@ -27,7 +27,7 @@ pub(crate) fn join(segment: &Segment) -> Result<(), Error> {
     claimed
 }
 
-/// Checks whether the mapped file is still at its path. If it is not, records that.
+/// Checks whether the mapped file is still at its path, and records if it is not.
 #[cold]
 pub(crate) fn check_place(segment: &Segment) {
     if segment.process.place(&segment.mapping) == PathState::Gone {
@@ -68,7 +68,7 @@ impl Segment {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Tries to back the process table entry of the next process that joins with memory (H6).
+    /// Tries to back a process table entry with memory for the next process that joins (H6).
     /// Returns true if a backed entry is available. Usually costs one load. The caller must hold no
     /// lock.
     pub fn keep_spare_slots(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The handle of a mapped store, and all operations that need only the mapping and the process:
+//! The handle to a mapped store, and all operations that need only the mapping and the process:
 //! lock waits, membership, settings, and the counters and hints that processes share. All modules
 //! above `processes` may use it.
 //!

@@ -22,11 +22,11 @@ pub enum Setting {
     LfuDecayTime = control::LFU_DECAY_TIME,
     /// The classes of keyspace events that are published.
     ToldEvents = control::TOLD_EVENTS,
-    /// The number of times that the script cache was flushed.
+    /// The number of times that the script cache has been flushed.
     ScriptsForgotten = control::SCRIPTS_FORGOTTEN,
-    /// The number of times that the function libraries changed.
+    /// The number of times that the function libraries have changed.
     LibrariesChanged = control::LIBRARIES_CHANGED,
-    /// The number of times that running scripts were asked to stop.
+    /// The number of times that running scripts have been asked to stop.
     ScriptsKilled = control::SCRIPTS_KILLED,
     /// When a long-running script was last observed.
     ScriptSeen = control::SCRIPT_SEEN,

@@ -1,4 +1,4 @@
-//! The handle of a mapped store: the state that its threads share, and queries that do not access
+//! The handle to a mapped store: the state that its threads share, and queries that do not access
 //! the file.
 
 use std::path::Path;
@@ -225,8 +225,9 @@ impl Segment {
         self.hook.as_deref()
     }
 
-    /// Returns when this process last started to write, in milliseconds since boot like
-    /// [`coarse_milliseconds`](crate::coarse_milliseconds). Spares a writer a second clock reading.
+    /// Returns when this process last started to write, as a
+    /// [`coarse_milliseconds`](crate::coarse_milliseconds) time. Saves a writer a second clock
+    /// reading.
     #[inline]
     pub fn last_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)

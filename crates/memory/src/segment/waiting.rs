@@ -12,7 +12,8 @@ use crate::processes::lock::{Next, Owner, Surroundings};
 use crate::processes::patience::{are_signals_deferred, is_interrupted, is_out_of_time, time_left};
 use crate::segment::Segment;
 
-/// The number of spins before the first sleep, which take longer than a typical transaction.
+/// The number of spins before the first sleep. Together they take longer than a typical
+/// transaction.
 const SPINS: u32 = 200;
 
 /// The lock for which a thread waits.
@@ -23,7 +24,7 @@ pub(crate) enum WaitedLock {
     Ring,
 }
 
-/// The reason for which a wait ended without acquiring the lock.
+/// The reason why a wait ended without acquiring the lock.
 pub(crate) enum Refusal {
     /// The wait timed out. The given owner is alive, or has not been checked yet.
     Patience(Owner),

@@ -3,7 +3,7 @@
 //!
 //! From the lowest-level file to the highest:
 //!
-//! - `header_page`: the header page, at creation and when a store is opened.
+//! - `header_page`: builds the header page of a new store, and checks it when a store is opened.
 //! - `recovery`: recovers from a dead process before its process table entry is reused.
 //! - `opening`: creates and opens store files.
 //! - `sync`: writes a store to disk.

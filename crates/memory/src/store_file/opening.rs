@@ -28,8 +28,7 @@ const CAPACITY: u64 = 64 << 30;
 const CAPACITY_MIN: u64 = 8 * EXTENT;
 /// The default for [`Options::ring`], if the store is large enough.
 const RING: u64 = 16 << 20;
-/// The minimum number of heap bytes per shard. With less, another shard does not justify its fixed
-/// cost.
+/// The minimum number of heap bytes per shard. A shard with less is not worth its fixed cost.
 const CAPACITY_PER_SHARD: u64 = 4 << 20;
 
 /// Options for creating a store. They cannot be changed later.
@@ -160,8 +159,8 @@ impl Segment {
     }
 }
 
-/// Returns the actual capacity of a store for a requested number of bytes, which is a multiple of
-/// the extent size and at least a minimum.
+/// Returns the actual capacity of a store for a requested number of bytes: a multiple of the extent
+/// size, and no less than the minimum.
 pub fn capacity_made(asked: u64) -> u64 {
     Layout::extents(asked) * EXTENT
 }

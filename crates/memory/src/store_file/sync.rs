@@ -2,18 +2,17 @@
 //!
 //! The kernel writes the pages of a mapped file back in any order. After a power failure or a
 //! kernel crash, the file is a mixture of pages from many moments, and nothing in the pages shows
-//! it. The header therefore records the boot during which the store was changed since its last
-//! sync. In any other boot, such a store is rejected.
+//! this. The header therefore records the boot during which the store was changed since its last
+//! sync. During any other boot, such a store is rejected.
 //!
-//! - **D1** The header contains the boot, durably, before the first change reaches the file
-//!   (`durability::begin_writing`). The word `control::WRITING` confirms that it does, so that a
+//! - **D1** The boot is durably recorded in the header before the first change reaches the file
+//!   (`durability::begin_writing`). The word `control::WRITING` confirms that it is, so that a
 //!   writer checks only one word.
 //! - **D2** A sync clears that word under all locks, when no change is half made, and then writes
 //!   everything to disk without a lock. It clears the header's word only if no writer has set
 //!   `control::WRITING` in the meantime, which it checks under all locks again.
-//! - **D3** Consequently a failure of the machine at any step is safe: a header without a boot is
-//!   on disk only together with everything that was written before it, and nothing that was written
-//!   after it.
+//! - **D3** Consequently, a machine failure at any step is safe: if the header on disk records no
+//!   boot, then everything written before that header is on disk, and nothing written after it is.
 
 use std::fs::File;
 use std::path::Path;
@@ -37,7 +36,7 @@ impl Segment {
     /// during a sync, but the sync fails if they never pause.
     ///
     /// # Errors
-    /// Returns [`Error::Unsynced`] if other processes kept writing: all changes from before the
+    /// Returns [`Error::Unsynced`] if other processes kept writing: all changes made before the
     /// call are on disk, but the store would still be rejected after a power failure.
     pub fn sync(&self) -> Result<(), Error> {
         place::prepare_to_write(self)?;

@@ -6,7 +6,7 @@
 //!
 //! - `moved_runs`: runs and arenas that a transaction moves between shards.
 //! - `rare_state`: the rarely used state of a transaction.
-//! - `transaction`: a transaction: locking, saving, changing, publishing.
+//! - `transaction`: locking shards, saving and changing words, and publishing the changes.
 //! - `savepoint`: undoes the last part of a transaction.
 //! - `notes`: what a transaction records for its commit.
 

@@ -1,7 +1,7 @@
 //! Runs and arenas that a transaction moves between shards, indexed by their pages.
 //!
-//! Their changes are recorded in the log of their original shard, because the order of undoing is
-//! defined only within one log.
+//! Changes to them are recorded in the log of their original shard, because undo order is defined
+//! only within one log.
 
 use std::collections::BTreeMap;
 

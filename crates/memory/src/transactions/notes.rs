@@ -11,7 +11,7 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::Preparation;
 
 impl Transaction<'_> {
-    /// Counts a change of the key with this hash, if changes are being counted. The counter is
+    /// Counts a change to the key with this hash, if changes are being counted. The counter is
     /// incremented at commit, so that a transaction that is rolled back and retried does not see
     /// its own change.
     pub fn count_change(&mut self, index: usize, hash: u64) {
@@ -62,8 +62,8 @@ impl Transaction<'_> {
         }
     }
 
-    /// Reports the current number of keys in a shard, so that its hint table grows with the number.
-    /// The table grows after the commit, without the lock, by a bounded amount each time.
+    /// Reports the current number of keys in a shard, so that its hint table grows accordingly. The
+    /// table grows after the commit, without the lock, by a bounded amount each time.
     pub fn expect_keys(&mut self, index: usize, keys: u64) {
         if hints::bits_for(keys) > hints::bits(self.segment, index) {
             self.rare()

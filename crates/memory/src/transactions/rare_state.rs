@@ -1,4 +1,4 @@
-//! Rarely used state of a transaction, and the reasons for which a transaction runs out of memory.
+//! Rarely used state of a transaction, and the reasons why a transaction runs out of memory.
 
 use crate::segment::settings::Setting;
 use crate::transactions::moved_runs::MovedRuns;

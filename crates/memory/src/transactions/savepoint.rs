@@ -17,8 +17,7 @@ use crate::segment::marks;
 use crate::transactions::Transaction;
 use crate::undo::saved_words::Saved;
 
-/// A state of a transaction to which the transaction can be rolled back. See
-/// [`Transaction::savepoint`].
+/// A state to which a transaction can be rolled back. See [`Transaction::savepoint`].
 #[derive(Clone, Debug, Default)]
 pub struct LogSavepoint {
     /// The length of each locked shard's log, in shard order.

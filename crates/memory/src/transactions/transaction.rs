@@ -27,7 +27,7 @@ pub struct Transaction<'a> {
     pub(crate) view: View<'a>,
     shards: ShardSet,
     locked: Locked<'a>,
-    /// Whether the log headers are written and the version counters are odd.
+    /// Whether the log headers have been written and the version counters are odd.
     open: bool,
     pub(crate) shortage: Option<Shortage>,
     /// The blocks that the transaction frees as its last step (W4).
@@ -39,7 +39,7 @@ pub struct Transaction<'a> {
     pub(crate) careful: bool,
     /// Whether the transaction is a removal that is committed in parts. See `removal.rs`.
     pub(crate) in_parts: bool,
-    /// Whether a part is committed. The transaction must then not run again.
+    /// Whether a part has been committed. The transaction must then not run again.
     pub(crate) parted: bool,
     /// Rarely used state, boxed so that a typical transaction carries one pointer.
     pub(crate) rare: Option<Box<RareState>>,
@@ -204,7 +204,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Returns true if the log headers are written and the version counters are odd.
+    /// Returns true if the log headers have been written and the version counters are odd.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
@@ -434,7 +434,7 @@ impl<'a> Transaction<'a> {
     /// Changes a word of a shard's roots.
     ///
     /// # Panics
-    /// If `word` is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
+    /// Panics if `word` is not less than [`ROOT_WORDS`](crate::ROOT_WORDS).
     #[inline(always)]
     pub fn set_root(&mut self, index: usize, word: usize, value: u64) -> Result<(), Error> {
         assert!((word as u64) < shard::ROOT_WORDS);

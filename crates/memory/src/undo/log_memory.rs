@@ -15,7 +15,7 @@ use crate::probes::fault;
 use crate::processes::lock::Owner;
 use crate::segment::{Segment, membership};
 
-/// The exclusive right to change the amount of a log's memory. Released when dropped.
+/// The exclusive right to change how much memory backs a log. Released when dropped.
 pub(crate) struct LogClaim<'s> {
     segment: &'s Segment,
     word: u64,

@@ -33,11 +33,11 @@ pub(crate) fn cannot_join(error: &Error) -> bool {
     )
 }
 
-/// Calls `look` repeatedly until no process wrote during a call, and returns that call's result.
+/// Calls `look` repeatedly until no process writes during a call, and returns that call's result.
 /// Stops at the timeout.
 ///
 /// # Errors
-/// Returns [`Error::Busy`] if other processes write all the time, or if a writer died in the middle
+/// Returns [`Error::Busy`] if other processes write constantly, or if a writer died in the middle
 /// of a change.
 pub(crate) fn look<R>(segment: &Segment, mut look: impl FnMut() -> R) -> Result<R, Error> {
     let start = Instant::now();

@@ -56,7 +56,7 @@ impl Segment {
     ///
     /// # Errors
     /// Returns [`Error::Marked`] if one of the shards must first be cleaned up and reported with
-    /// [`looked_after`](Self::looked_after). Also returns the errors of `body`.
+    /// [`looked_after`](Self::looked_after). Also returns any error from `body`.
     #[inline]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -149,7 +149,7 @@ impl Segment {
     }
 
     /// Reads shards under their locks, so that `body` runs exactly once. For reads that take too
-    /// long to retry, or whose results become visible to others immediately.
+    /// long to retry, or whose results become visible to other threads immediately.
     pub fn read_locked<R>(
         &self,
         shards: ShardSet,
@@ -209,7 +209,7 @@ fn first_try<S: Scratch, B: Body<S>>(
     Some(result)
 }
 
-/// Makes all attempts after the first to read one shard. Nearly all reads succeed at the first
+/// Makes all attempts after the first to read one shard. Nearly all reads succeed on the first
 /// attempt. As a separate function, this code does not prevent the compiler from inlining the first
 /// attempt into the caller.
 #[cold]

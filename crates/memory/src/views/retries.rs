@@ -1,4 +1,4 @@
-//! Reads that do not succeed at the first attempt: reads of several shards, reads of shards that
+//! Reads that do not succeed on the first attempt: reads of several shards, reads of shards that
 //! are being changed, and finally reads under a lock (R1, R4, R5, R9, R10).
 
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ const ODD_SPINS: u32 = 64;
 /// attempts, the read acquires the lock (R10).
 const LONG_TRY: u64 = 1 << 20;
 const LONG_TRIES: u32 = 2;
-/// The maximum number of bytes that all discarded attempts of a read may have read in total.
+/// The maximum total number of bytes that the discarded attempts of a read may have read.
 const WASTE_MOST: u64 = 8 << 20;
 /// How long a reader waits for a lock before it retries without a lock.
 const LOCK_WAIT: Duration = Duration::from_millis(10);

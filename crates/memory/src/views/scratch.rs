@@ -45,13 +45,13 @@ impl<S: Scratch + ?Sized> Scratch for &mut S {
 pub trait Body<S>: Sync {
     /// The result of a run.
     type Found;
-    /// The error of a failed run.
+    /// The error that a failed run returns.
     type Error;
 
     /// Runs the body.
     ///
     /// # Errors
-    /// Returns any error of the body.
+    /// Returns any error from the body.
     fn run(&self, view: &View<'_>, scratch: &mut S) -> Result<Self::Found, Self::Error>;
 }
 

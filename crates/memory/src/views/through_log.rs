@@ -114,8 +114,8 @@ impl<'m> OldStateView<'m> {
         self.is_torn.store(false, Ordering::Relaxed);
     }
 
-    /// Returns what happened to the shards since this attempt began. Adds entries that were added
-    /// to the logs to the overlay.
+    /// Returns what happened to the shards since this attempt began. Adds new log entries to the
+    /// overlay.
     #[cold]
     pub(crate) fn interference(&self) -> Interference {
         // Orders all reads of the attempt before the checks that follow.
@@ -140,9 +140,8 @@ impl<'m> OldStateView<'m> {
         }
     }
 
-    /// Adds entries that were added to a log to the overlay. Returns true if any of their words had
-    /// been read, or `None` if the log is invalid, for example because it now belongs to another
-    /// change.
+    /// Adds a log's new entries to the overlay. Returns true if any of their words had been read,
+    /// or `None` if the log is invalid, for example because it now belongs to another change.
     fn take_saved(&self, log: &mut Unfinished) -> Option<bool> {
         let at = self.mapping.layout().shard(log.index) + shard::LOG_TAIL;
         let tail = self.mapping.word(at).load(Ordering::Acquire);

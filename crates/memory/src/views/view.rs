@@ -28,10 +28,10 @@ pub struct View<'a> {
 const LONG: u64 = 4096;
 /// Long copies check the version counters again after this many bytes (R10).
 const CHUNK: u64 = 64 * 1024;
-/// The number of bytes for which each step of a traversal counts.
+/// Each step of a traversal counts as this number of bytes.
 const STEP: u64 = 512;
 
-/// The version counters at the creation of the view.
+/// The version counters when the view was created.
 pub(crate) enum Notes<'a> {
     /// The shards are locked and do not change.
     Locked,
@@ -87,7 +87,7 @@ impl<const N: usize> Roots<'_, N> {
     /// Returns one of the words.
     ///
     /// # Panics
-    /// If `place` is not below `N`.
+    /// Panics if `place` is not less than `N`.
     #[inline(always)]
     pub fn word(&self, place: usize) -> u64 {
         self.watch.looking();
@@ -201,7 +201,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Checks that a range is aligned and lies in memory that is backed.
+    /// Checks that a range is aligned and backed by memory.
     #[inline(always)]
     pub fn check(&self, at: Offset, length: u64) -> Result<(), Fault> {
         self.mapping.check(at, length)
@@ -357,7 +357,7 @@ impl<'a> View<'a> {
     /// for each word.
     ///
     /// # Panics
-    /// If the range extends past the end of the roots.
+    /// Panics if the range extends past the end of the roots.
     #[inline(always)]
     pub fn roots<const N: usize>(&self, index: usize, first: usize) -> Roots<'a, N> {
         Roots {
@@ -372,7 +372,7 @@ impl<'a> View<'a> {
     /// Returns a word of a shard's roots.
     ///
     /// # Panics
-    /// If `word` is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
+    /// Panics if `word` is not less than [`ROOT_WORDS`](crate::ROOT_WORDS).
     #[inline(always)]
     pub fn root(&self, index: usize, word: usize) -> u64 {
         self.watch().looking();

@@ -121,7 +121,8 @@ pub(crate) fn until(
     Ok(given)
 }
 
-/// Returns up to `most` runs from a graveyard to the heap. Returns the number of these runs.
+/// Returns up to `most` runs from a graveyard to the heap. The result is the number of runs
+/// returned.
 fn return_buried(segment: &Segment, index: usize, most: usize) -> usize {
     for returned in 0..most {
         // Wait only briefly: if a stopped process holds the heap's lock, it must not also block the

@@ -3,7 +3,7 @@
 //!
 //! From the lowest-level file to the highest:
 //!
-//! - `memory_return`: returns freed memory of a shard to the heap.
+//! - `memory_return`: returns a shard's freed memory to the heap.
 //! - `commit`: commits a transaction, or a part of it.
 //! - `run`: runs a body once.
 //! - `reservation`: reserves memory before a transaction's first lock, or after it ran out of

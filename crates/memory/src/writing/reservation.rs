@@ -1,10 +1,10 @@
-//! Memory for a transaction (H2, W7): what is reserved before its first lock, and what is reserved
-//! for the next attempt of a transaction that ran out of memory.
+//! Reserves memory for transactions (H2, W7): before the first lock, and before the next attempt of
+//! a transaction that ran out of memory.
 //!
 //! A failed attempt stops immediately, so its further needs are unknown. The next attempt can use a
 //! multiple of what the failed attempt used, in every shard, so a transaction of any size completes
-//! after a few attempts. A caller that knows the size beforehand can declare it, and its
-//! transaction runs once.
+//! after a few attempts. A caller that knows the size in advance can declare it, so that its
+//! transaction runs only once.
 
 use std::cell::Cell;
 
@@ -22,13 +22,13 @@ use crate::writing::run::{self, Outcome, Used};
 /// The maximum number of attempts without progress. Other processes may grab reserved memory, but
 /// only in a damaged store does that happen every time.
 const IDLE_RUNS: u32 = 100;
-/// The divisor that defines progress: an attempt has made progress if it used more than every
-/// earlier attempt, by over an eighth.
+/// The divisor that defines progress: an attempt has made progress if it used more memory than
+/// every earlier attempt, by over an eighth.
 const PROGRESS: u64 = 8;
 /// The factor by which the memory usage of a failed attempt is multiplied for the next attempt.
 const GROWTH: u64 = 16;
-/// The maximum number of bytes of memory reserved in advance, or twice what the last attempt used
-/// if that is more. The limit exists because the memory stays reserved.
+/// The maximum amount of memory reserved in advance, in bytes. If twice the amount used by the last
+/// attempt is more, that is the limit instead. The limit exists because the memory stays reserved.
 const MOST_AHEAD: u64 = 32 << 20;
 /// The maximum number of log bytes reserved in advance. The limit exists because this memory also
 /// stays reserved. A log that is already long grows at most by the factor [`LONG_LOG_GROWTH`]
@@ -120,8 +120,8 @@ impl Segment {
 }
 
 /// Returns the pages that all shards retain for their next blocks to the heap, for a writer that
-/// finds no long enough run and holds no lock. Scattered retained pages can block every long run.
-/// Returns true if any pages were returned.
+/// cannot find a long enough run and holds no lock. Scattered retained pages can block every long
+/// run. Returns true if any pages were returned.
 pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
     let mut any = false;
     for index in 0..segment.shards() {
@@ -138,7 +138,7 @@ pub(crate) fn give_back_kept(segment: &Segment) -> Result<bool, Error> {
         );
         match ran {
             Ok(Outcome::Committed(..)) => any |= buried > 0,
-            // The shard retains its pages if another process holds its lock for long.
+            // The shard retains its pages if another process holds its lock for a long time.
             Ok(Outcome::Short(_)) | Err(Error::Busy { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -58,7 +58,7 @@ pub(crate) fn once<R, E: From<Error>>(
     Ok(Outcome::Short(used(&transaction, shortage)))
 }
 
-/// Runs a body and rolls it back, to test that a run leaves no state to the next one.
+/// Runs a body and rolls it back, to test that a run passes no state to the next one.
 #[cold]
 pub(crate) fn in_vain<R, E: From<Error>>(
     segment: &Segment,

@@ -24,7 +24,7 @@ impl Segment {
     ///
     /// # Errors
     /// Returns [`Error::Marked`] if one of the shards must first be cleaned up and reported with
-    /// [`looked_after`](Self::looked_after). Also returns the errors of `body`.
+    /// [`looked_after`](Self::looked_after). Also returns any error from `body`.
     #[inline]
     pub fn write<R, E: From<Error>>(
         &self,

@@ -1,6 +1,6 @@
 //! Tests that operations on arenas survive death at every step: a thread dies after the N-th
 //! significant store, for N = 0, 1, 2, ... until the operation completes. Another handle must then
-//! find a consistent store that contains either all of the operation or nothing of it. For some N,
+//! find a consistent store that contains either all of the operation or none of it. For some N,
 //! that handle also dies, at every step of its recovery.
 
 use std::path::Path;

@@ -122,7 +122,7 @@ impl Object {
         Ok(Object { pool, slot })
     }
 
-    /// Frees the object with all its blocks.
+    /// Frees the object and all its blocks.
     pub(crate) fn bury(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         transaction.bury_arena(self.pool);
         transaction.set_root(self.shard(), self.slot * 2, 0)?;

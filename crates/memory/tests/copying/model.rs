@@ -1,5 +1,5 @@
 //! Makes random changes between any two pages of a copy, and compares the copy with the content at
-//! its moment. Also tests threads that preserve a sum.
+//! its moment. Also tests that a sum that all changes preserve is the same in every copy.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

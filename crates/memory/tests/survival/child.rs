@@ -1,4 +1,4 @@
-//! Child processes that play a role in a test, synchronized by lines over pipes.
+//! Child processes that play a role in a test, synchronized by lines sent over pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;

@@ -99,7 +99,7 @@ fn damage(image: &mut Image, seed: u64) {
     }
 }
 
-/// Uses damaged stores one after another. Reports the seed of each to the parent.
+/// Uses damaged stores one after another. Reports each store's seed to the parent.
 fn damage_batch(directory: &Path) {
     let images = samples(directory);
     let first = number(SEED).expect("the first seed");

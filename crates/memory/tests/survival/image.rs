@@ -105,8 +105,8 @@ impl Image {
     }
 }
 
-/// Creates consistent stores: one that is idle, and several whose owner died in a transaction, with
-/// full logs, granted runs, and runs that are being returned to the heap.
+/// Creates consistent stores: one that is idle, and several whose owner died during a transaction,
+/// with full logs, granted runs, and runs that are being returned to the heap.
 pub(crate) fn samples(directory: &Path) -> Vec<Image> {
     let path = directory.join("sample");
     let options = Options {

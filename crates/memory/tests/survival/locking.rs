@@ -64,8 +64,8 @@ fn read_on(store: &Path) {
     result.expect("a read");
 }
 
-/// Stops in the middle of a read that acquired the lock because every lock-free attempt met a
-/// change.
+/// Stops in the middle of a read that acquired the lock because every lock-free attempt encountered
+/// a change.
 fn read_locked(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     let runs = AtomicU32::new(0);

@@ -31,7 +31,7 @@ impl Store {
         }
     }
 
-    /// Opens another handle of the store, as another process would.
+    /// Opens another handle to the store, as another process would.
     pub(crate) fn open(&self, write: bool) -> Segment {
         Segment::open(&self.path, write).expect("the same store")
     }
