@@ -1,10 +1,10 @@
 //! Refers to stores by name, so that calls survive the removal or replacement of the store's file.
 //!
-//! `undercroft rm`, or a clean-up of /dev/shm, can remove the file while processes map it. The
-//! mappings remain valid, but every write to them is refused. Rust and C programs access a store
-//! only through the types of this module: if a call fails because the store was removed, it is
-//! repeated in the store that now has the same name. The Python binding uses [`Place`] directly and
-//! applies the same rules.
+//! `undercroft rm`, or a cleanup of /dev/shm, can remove the file while processes have it mapped.
+//! The mappings remain valid, but every write to them is refused. Rust and C programs access a
+//! store only through the types in this module: if a call fails because the store was removed, it
+//! is repeated on the store that now has the same name. The Python binding uses [`Place`] directly
+//! and applies the same rules.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::place::Place;
 pub type Hook = fn() -> Option<Box<dyn WaitHook>>;
 
 /// Returns the text of an error reply if the store's file was removed or replaced. Replaces an
-/// out-of-memory error with the error of the removal, which caused it.
+/// out-of-memory error, which the removal caused, with the removal error.
 #[cold]
 pub fn removed_text<'t>(store: &Store, text: &'t str) -> Option<Cow<'t, str>> {
     let removal = store.removal()?;
@@ -63,7 +63,7 @@ impl StoreByName {
     /// Opens or creates the store at a place, like [`Place::open`].
     ///
     /// # Errors
-    /// The errors of [`Place::open`].
+    /// Returns the same errors as [`Place::open`].
     pub fn open(place: Place, hook: Hook) -> Result<StoreByName, Error> {
         Ok(StoreByName {
             first: place.open(hook)?,
@@ -82,11 +82,11 @@ impl StoreByName {
     }
 
     /// Calls `call` with the store. If the call fails because the file was removed, and the place
-    /// permits reopening, the call is repeated in the store that now has the same name. `opening`
-    /// converts an error of opening that store.
+    /// permits reopening, the call is repeated on the store that now has the same name. `opening`
+    /// converts an error from opening that store.
     ///
     /// # Errors
-    /// The errors of the call and of opening the store.
+    /// Returns any error from the call or from opening the store.
     #[inline(always)]
     pub fn call<R, E>(
         &self,
@@ -95,7 +95,7 @@ impl StoreByName {
     ) -> Result<R, E> {
         if !self.first.store.is_lost() {
             let done = call(&self.first);
-            // In a removed store, a call can also fail with a different error, such as OOM, so
+            // On a removed store, a call can also fail with a different error, such as OOM, so
             // check for a removal after each error.
             if done.is_ok() || !self.rest.place.reopens() || !self.first.store.removed() {
                 return done;
@@ -116,7 +116,7 @@ impl StoreByName {
         if done.is_ok() || !self.rest.place.reopens() || !open.store.removed() {
             return done;
         }
-        // The later store was removed, too, so open the store again.
+        // The later store was also removed, so open the store again.
         let open = self.current().map_err(|error| opening(&error))?;
         call(&open)
     }
@@ -125,7 +125,7 @@ impl StoreByName {
     /// the store was removed.
     ///
     /// # Errors
-    /// The errors of [`call`](Self::call).
+    /// Returns the same errors as [`call`](Self::call).
     pub fn command<R, E>(
         &self,
         words: &[&[u8]],
@@ -151,7 +151,7 @@ impl StoreByName {
     /// object, which outlive a single call.
     ///
     /// # Errors
-    /// If the file was removed, the errors of opening the store again.
+    /// If the file was removed, returns any error from opening the store again.
     #[inline]
     pub fn current(&self) -> Result<Arc<OpenStore>, Error> {
         match self.first.store.is_lost() && self.rest.place.reopens() {
@@ -186,8 +186,8 @@ impl StoreByName {
         body(later.as_ref().unwrap_or(&self.first))
     }
 
-    /// Sets the maximum time for which calls of this process wait for a lock. Applies to this store
-    /// and to stores that replace it.
+    /// Sets how long calls in this process wait for a lock. Applies to this store and to stores
+    /// that replace it.
     pub fn set_patience(&self, patience: Duration) {
         let nanoseconds = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
         self.rest
@@ -232,7 +232,7 @@ impl SessionByName {
     /// that store, first moves the connection to the store that now has the same name.
     ///
     /// # Errors
-    /// The errors of [`StoreByName::current`].
+    /// Returns the same errors as [`StoreByName::current`].
     #[inline]
     pub fn enter(&mut self) -> Result<(&Arc<OpenStore>, &mut Session), Error> {
         if self.open.store.is_lost() && self.of.place().leaves(&self.open, &self.session) {
@@ -242,11 +242,11 @@ impl SessionByName {
     }
 
     /// Runs a command. If the command fails because the store's file was removed, and the
-    /// connection held no state of that store, the command is repeated in the store that now has
+    /// connection held no state of that store, the command is repeated on the store that now has
     /// the same name.
     ///
     /// # Errors
-    /// The errors of [`StoreByName::call`].
+    /// Returns the same errors as [`StoreByName::call`].
     pub fn run<R, E>(
         &mut self,
         words: &[&[u8]],

@@ -7,8 +7,8 @@ use undercroft_commands::config::{Config, Parameter, STORED, Value};
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Interpreter, Process};
 use undercroft_commands::scripts::ScriptLimits;
 
-/// The time after which a script is aborted and rolled back. After a longer time, waiting processes
-/// would fail with an error.
+/// The time after which a script is aborted and rolled back. If scripts ran longer, waiting
+/// processes would fail with an error.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
 /// The time after which a script that runs in an event loop is restarted outside the loop.
 const IMPATIENT_TIME: Duration = Duration::from_millis(5);

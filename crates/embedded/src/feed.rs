@@ -63,7 +63,7 @@ impl OpenStore {
     /// reports the reason.
     ///
     /// # Errors
-    /// The errors of every write.
+    /// Returns the same errors as any write.
     pub fn feed_add(
         &self,
         (database, key): (usize, &[u8]),
@@ -88,7 +88,7 @@ impl OpenStore {
     /// that case, FEED.MOVE reports the reason.
     ///
     /// # Errors
-    /// The errors of every write.
+    /// Returns the same errors as any write.
     pub fn feed_move(
         &self,
         (database, key): (usize, &[u8]),
@@ -123,7 +123,7 @@ impl OpenStore {
     /// items, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// The errors of FEED.RANGE and FEED.BETWEEN.
+    /// Returns the same errors as FEED.RANGE and FEED.BETWEEN.
     pub fn feed_items(
         &self,
         (database, key): (usize, &[u8]),
@@ -161,7 +161,7 @@ impl OpenStore {
     /// Returns the number of items that a query selects, or 0 if the key does not exist.
     ///
     /// # Errors
-    /// The errors of FEED.COUNT.
+    /// Returns the same errors as FEED.COUNT.
     pub fn feed_count(
         &self,
         (database, key): (usize, &[u8]),

@@ -12,8 +12,7 @@ thread_local! {
     static ITEMS: Cell<FoundItems> = const { Cell::new(FoundItems::new()) };
 }
 
-/// Calls `body` with a thread-local buffer for items of feeds, which saves an allocation in each
-/// call.
+/// Calls `body` with a thread-local buffer for feed items, which saves an allocation in each call.
 pub fn with_feed_buffer<R>(body: impl FnOnce(&mut FoundItems) -> R) -> R {
     let mut items = ITEMS.take_cached();
     let done = body(&mut items);

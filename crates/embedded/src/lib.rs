@@ -1,11 +1,11 @@
-//! Embeds a store in a program, for bindings of any language. A process maps each store once, and
+//! Embeds a store in a program, for bindings in any language. A process maps each store once, and
 //! each client runs commands as on a separate connection.
 //!
 //! - `by_name`: stores by name, so that calls survive the removal of the store's file.
 //! - `embedding`: the commands' interface to the process.
 //! - `feed`: feed calls that copy items in the feed's own layout.
-//! - `feed_buffer`: a thread-local buffer for items of feeds.
-//! - `objects`: objects: bytes and arrays that processes exchange.
+//! - `feed_buffer`: a thread-local buffer for feed items.
+//! - `objects`: bytes and arrays that processes exchange.
 //! - `open_store`: an open store with the state of its process, and its commands.
 //! - `place`: finds a store by its name, and maps each file once per process.
 //! - `taken`: records the items that a command removes, to restore them if they do not reach the

@@ -62,8 +62,8 @@ impl ObjectHead {
     /// Returns the header of an array in C order with `length` bytes of items.
     ///
     /// # Errors
-    /// A description of the problem if the data type is not in numpy's notation, or if the length
-    /// does not match the shape.
+    /// Returns a description of the problem if the data type is not in numpy's notation, or if the
+    /// length does not match the shape.
     pub fn array(dtype: &str, shape: &[u64], length: usize) -> Result<ObjectHead, String> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"<>|=".contains(&byte);
         if dtype.is_empty() || !dtype.bytes().all(is_word) {
@@ -112,7 +112,7 @@ impl OpenStore {
     /// bytes, which are copied once.
     ///
     /// # Errors
-    /// The errors of every write, and an error if the store is full.
+    /// Returns the same errors as any write, and an error if the store is full.
     pub fn put_object(
         &self,
         database: usize,
@@ -149,11 +149,12 @@ impl OpenStore {
     }
 
     /// Returns the object with an id. O(1) for objects of at least 32 KiB. Smaller objects are
-    /// copied. A process can read up to 126 objects in place at the same time, and further objects
-    /// are copied, too.
+    /// copied. A process can read up to 126 objects in place at the same time; further objects are
+    /// copied as well.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key's value is not a string, and the errors of every read.
+    /// Returns [`Error::WrongType`] if the key's value is not a string, and the same errors as any
+    /// read.
     pub fn get_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
         let found = self.store.get_in_place(database, &object_key(id));
         found.map(|whole| Object::of(self, whole))
@@ -163,7 +164,8 @@ impl OpenStore {
     /// unchanged. O(1) for objects of at least 32 KiB.
     ///
     /// # Errors
-    /// [`Error::WrongType`] if the key's value is not a string, and the errors of every write.
+    /// Returns [`Error::WrongType`] if the key's value is not a string, and the same errors as any
+    /// write.
     pub fn take_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
         let accepts = |first: u64, length| {
             object_letter(first).is_some() && START as u64 + (first >> 32) <= length

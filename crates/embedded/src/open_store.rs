@@ -78,8 +78,8 @@ impl OpenStore {
     /// Runs a command, given as its name and arguments, and writes its reply.
     ///
     /// # Errors
-    /// [`Blocked`] if another process holds a lock for longer than the store's patience. In that
-    /// case, nothing was changed.
+    /// Returns [`Blocked`] if another process holds a lock for longer than the store's patience. In
+    /// that case, nothing was changed.
     #[inline]
     pub fn execute<R: Reply>(
         &self,
@@ -94,7 +94,7 @@ impl OpenStore {
     /// messages and items.
     ///
     /// # Errors
-    /// The errors of [`execute`](Self::execute).
+    /// Returns the same errors as [`execute`](Self::execute).
     pub fn execute_for<R: Reply>(
         &self,
         inbox: &dyn Inbox,
@@ -111,7 +111,7 @@ impl OpenStore {
     /// command with [`Session::finish_command`], which returns whether to send the reply.
     ///
     /// # Errors
-    /// The errors of [`execute`](Self::execute).
+    /// Returns the same errors as [`execute`](Self::execute).
     pub fn execute_unfinished<R: Reply>(
         &self,
         inbox: &dyn Inbox,
@@ -133,7 +133,7 @@ impl OpenStore {
 /// ends it.
 ///
 /// # Errors
-/// The reason why the command cannot run.
+/// Returns the reason why the command cannot run.
 #[cold]
 pub fn run_on<R: Reply>(
     context: &mut Context<'_>,
@@ -163,7 +163,7 @@ pub trait Receiver: Send {
     /// Implements [`Inbox::take_or_wait`].
     ///
     /// # Errors
-    /// The errors of [`Inbox::take_or_wait`].
+    /// Returns the same errors as [`Inbox::take_or_wait`].
     fn take_or_wait(
         &mut self,
         store: Access<'_>,
@@ -178,13 +178,13 @@ pub trait Receiver: Send {
     /// Implements [`Inbox::subscribe`].
     ///
     /// # Errors
-    /// The errors of [`Inbox::subscribe`].
+    /// Returns the same errors as [`Inbox::subscribe`].
     fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
 
     /// Implements [`Inbox::unsubscribe`].
     ///
     /// # Errors
-    /// The errors of [`Inbox::unsubscribe`].
+    /// Returns the same errors as [`Inbox::unsubscribe`].
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
 }
 

@@ -38,7 +38,7 @@ impl OnRemoved {
     /// Returns the option with this name: `reopen` or `error`.
     ///
     /// # Errors
-    /// If the name is neither `reopen` nor `error`.
+    /// Fails if the name is neither `reopen` nor `error`.
     pub fn from_name(name: &str) -> Result<OnRemoved, Error> {
         match name {
             "reopen" => Ok(OnRemoved::Reopen),
@@ -50,8 +50,8 @@ impl OnRemoved {
     }
 }
 
-/// The location of a store and the terms on which it is opened, initially and after it was closed
-/// or removed.
+/// The location of a store, and the terms on which it is opened, both initially and after it was
+/// closed or removed.
 #[derive(Clone, Debug)]
 pub struct Place {
     name: StoreName,
@@ -94,8 +94,7 @@ impl Place {
         Place { on_removed, ..self }
     }
 
-    /// Returns the place with a limit on the time for which this process waits for a lock of the
-    /// store.
+    /// Returns the place with a limit on how long this process waits for one of the store's locks.
     #[must_use]
     pub fn with_patience(self, patience: Option<Duration>) -> Place {
         Place { patience, ..self }
@@ -115,7 +114,7 @@ impl Place {
         open.store.is_lost() && self.reopens() && session.holds_nothing()
     }
 
-    /// Returns whether to repeat a refused command in the store that now has the same name. The
+    /// Returns whether to repeat a refused command on the store that now has the same name. The
     /// connection must have held no state of the old store before the command. A blocking command
     /// is not repeated, because its wait ends with the store in which it started (M7).
     #[cold]
@@ -125,7 +124,7 @@ impl Place {
         !waits && self.leaves(open, session)
     }
 
-    /// Returns the error of calls that require a store that has been removed.
+    /// Returns the error for calls that need a store that has been removed.
     pub fn removed(&self) -> Error {
         Error::of_removal(self.path())
     }
@@ -134,7 +133,7 @@ impl Place {
     /// warning once per process.
     ///
     /// # Errors
-    /// The errors of [`Store::agrees_with`].
+    /// Returns the same errors as [`Store::agrees_with`].
     pub fn check_terms(&self, store: &Store) -> Result<Option<Box<str>>, Error> {
         let warning = store.agrees_with(&self.terms)?;
         Ok(warning.filter(|warning| TOLD.lock().insert(warning.clone())))
@@ -154,7 +153,7 @@ impl Place {
     /// mapping uses the wait hook that `hook` returns to wait for locks.
     ///
     /// # Errors
-    /// If the store can neither be opened nor created.
+    /// Fails if the store can neither be opened nor created.
     pub fn open(
         &self,
         hook: impl FnOnce() -> Option<Box<dyn WaitHook>>,

@@ -75,7 +75,7 @@ pub fn taking() -> impl Iterator<Item = &'static str> {
 #[inline]
 fn holds(words: &[&[u8]]) -> Option<Holds> {
     let name = words.first()?;
-    // The check of the first letter excludes most commands.
+    // Checking the first letter excludes most commands.
     let begins = name.first()?.to_ascii_lowercase();
     if !matches!(
         begins,
@@ -83,7 +83,7 @@ fn holds(words: &[&[u8]]) -> Option<Holds> {
     ) {
         return None;
     }
-    // The check of the lengths excludes GET, and SET without the GET option.
+    // Checking the lengths excludes GET, and SET without the GET option.
     if name.len() == "set".len() && (words.len() < 4 || begins != b's') {
         return None;
     }
@@ -281,8 +281,8 @@ impl Taken {
     }
 
     /// Returns the commands that reset the group, so that it delivers the stream entries again. If
-    /// the group has delivered later entries in the meantime, the entries remain pending, where
-    /// XAUTOCLAIM finds them.
+    /// the group has delivered later entries in the meantime, the entries remain pending, and
+    /// XAUTOCLAIM can find them.
     fn entries_again(&self, ask: &mut Ask<'_>) -> Option<Vec<Words>> {
         let streams: Vec<(&Tree, &Tree)> = match &self.reply {
             Tree::Map(pairs) => pairs
@@ -483,7 +483,7 @@ impl OpenStore {
     /// Restores the items that a command removed, if any. Signal handlers run only afterward.
     ///
     /// # Errors
-    /// The reason why the items were not restored.
+    /// Returns the reason why the items were not restored.
     pub fn give_back(&self, taken: &Taken) -> Result<(), String> {
         let _deferred = defer_signals();
         unlimited_patience(|| {
@@ -536,7 +536,7 @@ mod tests {
 
     use super::*;
 
-    /// The commands that write but whose replies contain no removed items. They return a number, a
+    /// Commands that write but whose replies contain no removed items. They return a number, a
     /// status, values that they stored or moved, or the replies of the commands in a script or a
     /// transaction.
     const OTHERS: &str = "append bitfield bitop blmove brpoplpush copy decr decrby del expire expireat feed.add feed.compact \

@@ -1,5 +1,5 @@
-//! Tests that typed calls are equivalent to their commands in the reply, the resulting keys, the
-//! keyspace events and the use counts.
+//! Tests that typed calls are equivalent to their commands: the reply, the resulting keys, the
+//! keyspace events and the use counts are the same.
 
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_embedded::OpenStore;

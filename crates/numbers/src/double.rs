@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use crate::parse_integer;
 
-/// The maximum length of a formatted double: a sign, 17 digits, a point, and `e-308`.
+/// The maximum length of a formatted double: a sign, 17 digits, a decimal point, and `e-308`.
 const DOUBLE_TEXT: usize = 24;
 
 /// The text of a double, stored inline without allocation. Returned by [`double_text`].
@@ -61,8 +61,8 @@ impl fmt::Display for DoubleText {
 
 /// Formats a double as Redis 7.0 does in replies: C's `%.17g`, and `inf`, `-inf`, `nan`, `-nan`.
 ///
-/// For example, 3.1 becomes `3.1000000000000001`: seventeen digits always round-trip, and clients
-/// compare these texts.
+/// For example, 3.1 becomes `3.1000000000000001`. Seventeen digits always round-trip, and clients
+/// compare the exact text.
 pub fn double_text(value: f64) -> DoubleText {
     let mut text = DoubleText::new();
     if value.is_sign_negative() {

@@ -1,7 +1,7 @@
 //! Parses integers in text form.
 
 /// Parses a decimal integer by Redis' rules: an optional `-`, no `+`, no leading zeros, no spaces,
-/// within `i64`. Every integer therefore has exactly one text form.
+/// and a value that fits in `i64`. Every integer therefore has exactly one text form.
 #[inline]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -13,7 +13,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] if digits.len() <= 19 => {}
         _ => return None,
     }
-    // A number of nineteen digits is below 10^19, which fits in an unsigned 64-bit integer.
+    // A nineteen-digit number is less than 10^19, which fits in an unsigned 64-bit integer.
     let mut value = 0_u64;
     for &digit in digits {
         if !digit.is_ascii_digit() {

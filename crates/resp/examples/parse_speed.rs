@@ -1,5 +1,5 @@
-//! Measures the time per command of the request parser, and the time per reply of the encoder and
-//! the reply parser.
+//! Measures how long the request parser takes per command, and how long the encoder and the reply
+//! parser take per reply.
 //!
 //! `cargo run --release -p undercroft-resp --example parse_speed` prints medians of interleaved
 //! rounds. The input is that of `redis-benchmark -P 64`: pipelines of 64 commands, parsed from one
@@ -30,7 +30,7 @@ fn pipeline(args: &[&[u8]]) -> Vec<u8> {
     input
 }
 
-/// Parses a complete buffer as a server does, and reads each argument.
+/// Parses an entire buffer as a server does, and reads each argument.
 fn parse_all(parser: &mut RequestParser, input: &[u8]) -> usize {
     let mut start = 0;
     let mut commands = 0;

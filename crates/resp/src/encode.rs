@@ -84,7 +84,7 @@ pub fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
 /// of each string.
 ///
 /// # Panics
-/// If the ends are not in ascending order or exceed the length of `bytes`.
+/// Panics if the ends are not in ascending order or exceed the length of `bytes`.
 pub fn bulks(out: &mut Vec<u8>, bytes: &[u8], ends: &[usize]) {
     let mut start = 0;
     for group in ends.chunks(64) {
@@ -201,7 +201,7 @@ pub fn null(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// Appends a null in place of an array. RESP2 distinguishes this null from others.
+/// Appends a null in place of an array. In RESP2, this null differs from the null of a string.
 pub fn null_array(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(match version {
         Version::Resp2 => b"*-1\r\n",

@@ -5,8 +5,8 @@
 //! * [`RequestParser`] finds the commands in a client's bytes and returns them as byte ranges of
 //!   the receive buffer;
 //! * [`encode`] appends replies and commands to a `Vec<u8>`;
-//! * [`ReplyParser`] turns a server's bytes into [`Event`]s, from which a client builds objects of
-//!   its language, and [`ReplyReader`] turns them into owned [`Value`]s.
+//! * [`ReplyParser`] turns a server's bytes into [`Event`]s, from which a client builds objects in
+//!   its own language, and [`ReplyReader`] turns them into owned [`Value`]s.
 //!
 //! Both parsers accept input in fragments of any size, and resume at the byte where the last
 //! fragment ended. The work is linear in the number of bytes received, however they are fragmented.

@@ -32,7 +32,7 @@ pub struct ReplyParser {
     string: Option<(StringKind, usize)>,
     /// The number of bytes of the current line that have been searched for a line end.
     searched: usize,
-    /// Whether an attribute has ended but the element that it describes has not started.
+    /// Whether an attribute has ended but the element that it describes has not started yet.
     attribute_waits: bool,
     wanted: usize,
     failed: Option<ReplyError>,
@@ -43,7 +43,8 @@ pub struct ReplyParser {
 struct Frame {
     kind: Aggregate,
     /// The number of elements that have not arrived yet, counting keys and values separately. If
-    /// streamed: the number of elements that have arrived, or the number of bytes of a string.
+    /// the aggregate is streamed, the number of elements that have arrived, or of bytes in a
+    /// streamed string.
     count: u64,
     streamed: bool,
 }

@@ -1,4 +1,4 @@
-//! Unit tests of the reply parser and reader: all forms and all errors, with input fragmented at
+//! Unit tests for the reply parser and reader: all forms and all errors, with input fragmented at
 //! every byte.
 
 use super::*;

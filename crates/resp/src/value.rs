@@ -112,7 +112,7 @@ const RESERVED: u64 = 64;
 pub struct ReplyReader {
     parser: ReplyParser,
     open: Vec<Building>,
-    /// Attributes outside any aggregate whose value has not arrived yet.
+    /// Top-level attributes whose value has not arrived yet.
     attributes: Option<Vec<(Value, Value)>>,
 }
 

@@ -1,7 +1,7 @@
-//! Property tests with random input: encoded values read back, fragmentation does not matter,
-//! nothing panics, and memory usage is bounded.
+//! Property tests with random input: encoded values can be read back, fragmentation does not
+//! matter, nothing panics, and memory usage is bounded.
 //!
-//! On a failure, proptest prints the shrunk input and the seed with which to repeat the run.
+//! On failure, proptest prints the shrunk input and the seed with which to repeat the run.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -29,7 +29,7 @@ impl Items {
 /// arms in this function.
 ///
 /// # Panics
-/// Never: the schema of a feed is valid.
+/// Never panics, because the schema of a feed is valid.
 pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
     let mut all = Ranges::new();
     if value_type == ValueType::Feed {
@@ -50,7 +50,7 @@ pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
 /// Returns a feed like [`example`], but with an index.
 ///
 /// # Panics
-/// Never: the schema of the feed is valid.
+/// Never panics, because the schema of the feed is valid.
 pub fn indexed_feed(elements: u32, items: Items) -> Ranges {
     feed(elements, items, Schema::with_index)
 }

@@ -1,4 +1,4 @@
-//! Creates the store of every scenario, with two shards, a fixed hash key and a fixed time.
+//! Creates the store for every scenario, with two shards, a fixed hash key and a fixed time.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -15,10 +15,10 @@ pub const MESSAGES_KEPT: u64 = 3_600_000;
 /// The hash key of every scenario. It is fixed, so that all runs are identical.
 pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
-/// Creates a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].
+/// Creates a 4 MiB store with two shards and the hash key [`HASH_KEY`].
 ///
 /// # Panics
-/// If the store cannot be created.
+/// Panics if the store cannot be created.
 pub fn create(path: &Path) -> Store {
     let options = Options {
         capacity: Some(4 << 20),

@@ -13,15 +13,15 @@ const CAPACITY: u64 = 256 << 20;
 /// Creates a directory in shared memory, which is deleted when the value is dropped.
 ///
 /// # Panics
-/// If the directory cannot be created.
+/// Panics if the directory cannot be created.
 pub fn directory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory")
 }
 
-/// Creates and opens a store of `shards` shards in a new directory.
+/// Creates and opens a store with `shards` shards in a new directory.
 ///
 /// # Panics
-/// If the store cannot be created.
+/// Panics if the store cannot be created.
 pub fn store(shards: usize) -> (TempDir, Store) {
     let place = place(shards);
     let store = place.open();
@@ -36,10 +36,10 @@ pub struct Place {
     pub path: PathBuf,
 }
 
-/// Creates a store of `shards` shards that tests can open several times.
+/// Creates a store with `shards` shards that tests can open several times.
 ///
 /// # Panics
-/// If the store cannot be created.
+/// Panics if the store cannot be created.
 pub fn place(shards: usize) -> Place {
     let directory = directory();
     let path = directory.path().join("store");
@@ -53,10 +53,10 @@ pub fn place(shards: usize) -> Place {
 }
 
 impl Place {
-    /// Opens another handle on the store.
+    /// Opens another handle to the store.
     ///
     /// # Panics
-    /// If the store cannot be opened.
+    /// Panics if the store cannot be opened.
     pub fn open(&self) -> Store {
         Store::open(&self.path, true).expect("a whole store")
     }
@@ -66,7 +66,7 @@ impl Place {
 /// message ring that fills up quickly.
 ///
 /// # Panics
-/// If the store can be neither opened nor created.
+/// Panics if the store can be neither opened nor created.
 pub fn handle(path: &Path) -> Store {
     let options = Options {
         capacity: Some(16 << 20),
@@ -79,7 +79,7 @@ pub fn handle(path: &Path) -> Store {
 /// Returns and prints the seed in `UNDERCROFT_SEED`, or a random seed if the variable is not set.
 ///
 /// # Panics
-/// If `UNDERCROFT_SEED` is not a number.
+/// Panics if `UNDERCROFT_SEED` is not a number.
 pub fn seed() -> u64 {
     let given = std::env::var_os("UNDERCROFT_SEED");
     let seed = given.map_or_else(|| fastrand::u64(..), |given| parse(&given));
@@ -102,7 +102,7 @@ impl Extent {
     /// Returns the extent that `UNDERCROFT_CRASH` selects.
     ///
     /// # Panics
-    /// If `UNDERCROFT_CRASH` is an unknown word.
+    /// Panics if `UNDERCROFT_CRASH` is an unknown word.
     pub fn asked() -> Extent {
         match std::env::var("UNDERCROFT_CRASH").as_deref() {
             Err(_) => Extent::Part,
@@ -113,7 +113,7 @@ impl Extent {
     }
 }
 
-/// A partial run selects one of this many scenarios.
+/// A partial run selects one in this many scenarios.
 const PART: usize = 8;
 
 /// Returns the scenarios of a run that satisfy `belongs`, in the order of [`scenario::all`]. If

@@ -70,7 +70,7 @@ impl Image {
     }
 }
 
-/// The number of bytes to compare at once, which fit into the CPU cache.
+/// The number of bytes to compare at once, chosen to fit in the CPU cache.
 const PIECE: usize = 16 * 1024;
 
 fn data_ranges(file: &File, length: u64) -> io::Result<Vec<std::ops::Range<u64>>> {

@@ -4,7 +4,7 @@
 //!
 //! - `bin/crash-child`: runs the child processes that the crash tests kill.
 //! - `examples`: sample values of every type.
-//! - `fixture`: the store of every scenario.
+//! - `fixture`: the store for every scenario.
 //! - `fresh`: creates stores for tests, and random numbers that a seed reproduces.
 //! - `image`: snapshots of store files, and copies created from snapshots.
 //! - `race`: interrupts reads at a point that a test chooses.

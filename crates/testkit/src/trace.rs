@@ -48,7 +48,7 @@ impl Traced {
     /// function.
     ///
     /// # Panics
-    /// If the child cannot be started, or ends before its marker.
+    /// Panics if the child cannot be started, or ends before its marker.
     pub fn start(command: &mut Command) -> Result<Traced, String> {
         let child = command.spawn().expect("the child program starts");
         let pid = Pid::from_raw(child.id() as i32);
@@ -73,7 +73,7 @@ impl Traced {
     /// Runs one instruction of the child.
     ///
     /// # Panics
-    /// If the child ends, or if it receives a signal other than that of its own marker.
+    /// Panics if the child ends, or if it receives a signal other than that of its own marker.
     pub fn step(&mut self) -> Step {
         match ptrace::step(self.pid, None) {
             Ok(()) => {}

@@ -22,7 +22,8 @@ use undercroft_testkit::trace::{Step, Traced};
 
 /// The minimum and maximum number of real kills per change.
 const KILLS: std::ops::RangeInclusive<u64> = 3..=20;
-/// The number of instructions to step through for real kills in addition to the minimum, by extent.
+/// The approximate number of instructions to run for the real kills of a change, by extent. It
+/// determines how many kills exceed the minimum.
 const STEPS_TO_KILLS: [u64; 3] = [0, 0, 200_000];
 
 /// A directory with a prepared store for one scenario.
@@ -140,8 +141,8 @@ fn step_through_as(
     Ok(count)
 }
 
-/// Kills a process after a number of instructions. Another process, which had opened the store
-/// before, must be able to recover it.
+/// Kills a process after a number of instructions. Another process, which opened the store earlier,
+/// must be able to recover it.
 fn kill_after(scenario: &Scenario, prepared: &Prepared, instructions: u64, turn: u64) {
     let path = prepared.path("killed");
     copy_store(&prepared.base, &path).expect("room for a copy");
@@ -312,8 +313,8 @@ fn stay_on(core: usize) {
     }
 }
 
-/// Steps through one change, and really kills the process a few times. The error states why a
-/// process cannot be stepped here.
+/// Steps through one change, and kills a real process a few times. The error states why a process
+/// cannot be stepped here.
 fn kill_everywhere(scenario: &Scenario, mut random: fastrand::Rng) -> Result<Count, String> {
     let prepared = Prepared::new(scenario);
     let mut count = step_through(scenario, &prepared)?;

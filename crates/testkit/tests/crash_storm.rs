@@ -53,13 +53,13 @@ struct Storm {
     /// The processes that copy the store. The first one is repeatedly killed.
     copiers: Vec<Member>,
     started: u32,
-    /// For each counter, the numbers of completed and of started increments by dead writers.
+    /// For each counter, the numbers of increments that dead writers completed and started.
     increments: [(u64, u64); COUNTERS as usize],
 }
 
 impl Storm {
-    /// Starts a storm. `seed` is the seed of the run, which messages show, and `own` is the seed of
-    /// this store.
+    /// Starts a storm. `seed` is the seed of the run, which test messages show, and `own` is the
+    /// seed of this store.
     fn new(seed: u64, own: u64) -> Storm {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let options = Options {

@@ -1,4 +1,4 @@
-//! The protocol errors for which a server closes a connection.
+//! Protocol errors, after which a server closes the connection.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 /// connection.
 ///
 /// The error texts are identical to those of Redis 7.0, because client libraries and their tests
-/// match them.
+/// depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// The count after `*` is not an integer, or exceeds the limit.

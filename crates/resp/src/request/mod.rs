@@ -1,6 +1,6 @@
 //! Parses commands as a server receives them.
 //!
-//! - `error`: the protocol errors for which a server closes a connection.
+//! - `error`: protocol errors, after which a server closes the connection.
 //! - `inline`: inline commands: lines of words and quoted strings, as typed into a terminal.
 //! - `parser`: the incremental request parser.
 //! - `span`: the position of an argument in a request.

@@ -25,7 +25,7 @@ pub struct Limits {
     /// The maximum length of an argument in bytes, which Redis calls `proto-max-bulk-len`. Default:
     /// 512 MiB.
     pub max_bulk: usize,
-    /// The maximum number of arguments of a command. In Redis 7.0, it is 2,147,483,647.
+    /// The maximum number of arguments in a command. In Redis 7.0, it is 2,147,483,647.
     pub max_args: usize,
     /// Whether the client has authenticated or does not need to. Until then, a command may have at
     /// most 10 arguments of at most 16 KiB each.
@@ -469,7 +469,7 @@ impl Index<usize> for Args<'_> {
     /// Returns the argument at `index`.
     ///
     /// # Panics
-    /// If `index` is out of range.
+    /// Panics if `index` is out of range.
     #[inline]
     fn index(&self, index: usize) -> &[u8] {
         &self.bytes[self.spans[index].range()]

@@ -1,4 +1,4 @@
-//! Unit tests of the request parser: accepted forms, errors, and the amount of work for fragmented
+//! Unit tests for the request parser: accepted forms, errors, and the amount of work for fragmented
 //! input.
 
 use super::*;

@@ -1,5 +1,5 @@
-//! Lists calls of every command that has keys as arguments or only reads. The matrix runs each call
-//! over pairs of states.
+//! Lists calls of every command that takes keys as arguments or only reads. The matrix runs each
+//! call over pairs of states.
 
 use super::Answers::{Exact, Random, Size, Unordered};
 
@@ -18,7 +18,7 @@ pub enum Answers {
     Random(&'static str),
 }
 
-/// Test calls of one command. The keys `k` and `j` change during a call, and `d` does not exist.
+/// Test calls for one command. The keys `k` and `j` change during a call, and `d` does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The command's name in the table of commands.
@@ -53,7 +53,7 @@ const fn unordered(command: &'static str, lines: &'static [&'static str]) -> Cas
     }
 }
 
-/// Commands that have keys as arguments or only read, but are not tested: they block, or depend on
+/// Commands that take keys as arguments or only read, but are not tested: they block, or depend on
 /// a session, a script or another server.
 pub const OTHERS: &[&str] = &[
     "blmove",

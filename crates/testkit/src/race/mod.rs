@@ -4,7 +4,7 @@
 //!
 //! An interrupted read must return the reply that an undisturbed read returns for the last state.
 //!
-//! - `cases`: calls of every command that has keys as arguments or only reads.
+//! - `cases`: calls of every command that takes keys as arguments or only reads.
 //! - `stage`: a store whose keys change state while another handle reads them.
 //! - `states`: every state that a key can be in.
 

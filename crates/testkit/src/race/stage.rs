@@ -26,11 +26,11 @@ const CHANGES: usize = 2;
 /// exists.
 pub type World = [usize; 2];
 
-/// The moments of a read at which the store changes.
+/// The moment during a read at which the store changes.
 #[derive(Clone, Debug)]
 pub enum Interruption {
-    /// Switch the store after the read's body has run, starting with the attempt of this number,
-    /// counted from 0. Each further attempt switches to the next world.
+    /// Switch the store after the read's body has run, starting with the attempt that has this
+    /// number, counted from 0. Each further attempt switches to the next world.
     Tries(u64, Vec<World>),
     /// Switch the store just before a read accesses the heap. The number selects the access,
     /// counted from 0 over all attempts.
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// Creates the states by running their commands. `run` must run a command in the database of
+    /// Creates the states by running their commands. `run` must run a command in the database with
     /// the given number.
     pub fn fill(&self, mut run: impl FnMut(&Store, usize, &[&[u8]])) {
         for state in self.states.iter() {
@@ -93,7 +93,7 @@ impl Stage {
     /// it.
     ///
     /// # Panics
-    /// If the store cannot be opened.
+    /// Panics if the store cannot be opened.
     pub fn open(&self, write: bool) -> Store {
         let store = Store::open(&self.place.path, write).expect("a whole store");
         store.set_time(NOW);

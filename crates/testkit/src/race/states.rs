@@ -126,8 +126,8 @@ fn feed(tag: char, items: usize) -> Vec<Words> {
     commands
 }
 
-/// Returns the commands that create a feed with a tally (counts of its items by attribute): the
-/// feed has enough leaves, and the eight queries create the tally.
+/// Returns the commands that create a feed with a tally (counts of its items by attribute). The
+/// feed has so many leaves that repeated queries, which end the list, create the tally.
 fn tallied_feed() -> Vec<Words> {
     let item = |number: usize| format!("{number:0200} ATTRS {}:{}:1", number % 16, number % 5);
     let mut commands = vec![words("FEED.CREATE @ SIZE 200 ATTRS 4:3:1")];

@@ -1,4 +1,4 @@
-//! Defines a scenario: a change to a store, the preparation of the store, and how the tests kill a
+//! Defines a scenario: a change to a store, how the store is prepared, and how the tests kill a
 //! process during the change.
 
 use undercroft_engine::Store;

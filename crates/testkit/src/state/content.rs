@@ -20,7 +20,7 @@ pub struct State {
     pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The channel and the payload of each published message.
     pub messages: Vec<(Vec<u8>, Vec<u8>)>,
-    /// For each topic, the number of subscribers of each name, including dead subscribers.
+    /// For each topic, the number of subscribers to each name, including dead subscribers.
     pub subscribers: Vec<BTreeMap<Vec<u8>, u64>>,
     /// The clients that are blocked on keys, including dead clients, with the items that were
     /// handed to them.

@@ -50,7 +50,7 @@ impl Expected {
     /// the prepared store at `base`.
     ///
     /// # Panics
-    /// If the store cannot be copied, or if the change fails or changes nothing.
+    /// Panics if the store cannot be copied, or if the change fails or changes nothing.
     pub fn of(scenario: &Scenario, base: &Path) -> Expected {
         let path = base.with_extension("done");
         let after_it = |act: fn(&Store)| {

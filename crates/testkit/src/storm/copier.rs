@@ -37,7 +37,7 @@ pub fn run(path: &Path, progress: &Path) -> Result<(), String> {
             Ok::<_, Error>(())
         });
         match copied {
-            // In several attempts, the other copier always started its copy first.
+            // On each of several attempts, another copier started its copy first.
             Err(Error::Memory(error)) if matches!(*error, memory::Error::Copying { .. }) => {
                 continue;
             }

@@ -11,14 +11,14 @@ use undercroft_engine::{Error, Ranges, Store, Writer};
 pub const FEEDS: u32 = 3;
 const INDEXED: u32 = 1;
 const SORTED: u32 = 2;
-/// The bound below which the numbers in values are chosen.
+/// The exclusive upper bound for the numbers in values.
 const NUMBERS: u32 = 3000;
 /// The number of items above which many items are removed from a feed in one operation.
 const MANY: u64 = 4000;
-/// The bound below which attribute values are counted in tallies.
+/// Attribute values below this bound are counted in tallies.
 const LOW: u32 = 5;
 /// The size of a value in bytes. The value repeats a big-endian number and its checksum. A few
-/// thousand such values fill enough leaves for a node that has room for a tally.
+/// thousand such values fill so many leaves that a node has room for a tally.
 const SIZE: u8 = 64;
 
 fn key(feed: u32) -> Vec<u8> {

@@ -62,7 +62,7 @@ impl Member {
         operations
     }
 
-    /// Panics with the process' error output if the process has ended.
+    /// Panics with the process's error output if the process has ended.
     pub fn expect_alive(&mut self, seed: u64) {
         if let Some(status) = self.child.try_wait().expect("a child to ask for") {
             let words = std::fs::read_to_string(&self.errors).unwrap_or_default();

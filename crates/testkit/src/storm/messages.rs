@@ -114,7 +114,7 @@ pub struct Ledger {
     pub received: u64,
     /// The number of messages that were reported as lost.
     pub lost: u64,
-    /// The number of messages that are missing between received messages of the same sender.
+    /// The number of messages that are missing between received messages from the same sender.
     missing: u64,
     last: HashMap<u64, u64>,
 }
@@ -124,7 +124,7 @@ impl Ledger {
     /// timeout.
     ///
     /// # Errors
-    /// If a message is torn or out of order, or if losses were not reported.
+    /// Fails if a message is torn or out of order, or if losses were not reported.
     pub fn receive(
         &mut self,
         subscriber: &mut Subscriber<&Store>,

@@ -19,8 +19,8 @@ pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), S
     let store = Store::open(path, write).map_err(say)?;
     let progress = Progress::open(progress).map_err(|error| error.to_string())?;
     if !write {
-        // A read-only handle cannot recover the state of a dead writer itself: it waits until
-        // another writer does.
+        // A read-only handle cannot itself recover a dead writer's changes: it waits until another
+        // writer does.
         store.set_patience(Duration::from_secs(60));
     }
     let mut random = fastrand::Rng::with_seed(seed);

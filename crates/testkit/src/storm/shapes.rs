@@ -41,7 +41,7 @@ fn member(word: &[u8], index: usize) -> Vec<u8> {
 /// Replaces values until the process is killed. Returns only if a call fails.
 ///
 /// # Errors
-/// The error of the call that failed.
+/// Returns the error from the call that failed.
 pub fn write(path: &Path, seed: u64) -> Result<(), Error> {
     let store = Store::open(path, true)?;
     let mut random = fastrand::Rng::with_seed(seed);
@@ -134,7 +134,7 @@ fn feed(
 /// Returns the word that a value repeats.
 ///
 /// # Errors
-/// If the value is truncated or mixes several words.
+/// Fails if the value is truncated or mixes several words.
 pub fn word_of(value: &[u8]) -> Result<&[u8], String> {
     let cut = || {
         format!(
@@ -161,7 +161,7 @@ pub fn word_of(value: &[u8]) -> Result<&[u8], String> {
 /// repeat the same word.
 ///
 /// # Errors
-/// If the number of values is wrong, or if their words differ.
+/// Fails if the number of values is wrong, or if their words differ.
 pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
     if values.is_empty() {
         return Ok(());
@@ -184,7 +184,7 @@ pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
 /// number in a complete feed.
 ///
 /// # Errors
-/// If the count is wrong.
+/// Fails if the count is wrong.
 pub fn check_count(count: i64) -> Result<(), String> {
     match FEEDS.iter().any(|&items| items as i64 >> COUNTED == count) || count == 0 {
         true => Ok(()),
@@ -196,7 +196,7 @@ pub fn check_count(count: i64) -> Result<(), String> {
 /// members that contain the same word.
 ///
 /// # Errors
-/// If the number of members is wrong, or if their words differ.
+/// Fails if the number of members is wrong, or if their words differ.
 pub fn check_members(members: &[&[u8]], count: usize) -> Result<(), String> {
     let Some(first) = members.first() else {
         return Ok(());

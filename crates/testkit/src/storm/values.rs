@@ -15,8 +15,7 @@ fn checksum(key: &[u8], content: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Returns a value of `length` bytes (at least 8) for a key: a checksum followed by random
-/// contents.
+/// Returns a value of `length` bytes (at least 8) for a key: a checksum followed by random content.
 pub fn sealed(key: &[u8], length: usize, random: &mut fastrand::Rng) -> Vec<u8> {
     let mut content = vec![0; length.saturating_sub(8)];
     random.fill(&mut content);

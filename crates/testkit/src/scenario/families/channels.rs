@@ -1,5 +1,5 @@
-//! Defines scenarios of channels. A message contains the index of its holder's entry in the process
-//! table, which differs between the traced processes, so no test run steps through these scenarios.
+//! Defines scenarios for channels. A message contains the index of its holder's process table
+//! entry, which differs between the traced processes, so no test run steps through these scenarios.
 
 use std::mem::ManuallyDrop;
 
@@ -11,7 +11,7 @@ use super::blocking::{handed, with_another};
 use crate::scenario::definition::{Scenario, Steps, full, log_steps};
 use crate::scenario::stores::some_keys;
 
-/// The scenarios of channels.
+/// The scenarios for channels.
 pub(super) const SCENARIOS: &[Scenario] = &[
     full("a channel gets several messages", some_keys, |s| {
         let sent = s.send(0, &jobs(), 2, &[b"one", b"two", b"three"]);

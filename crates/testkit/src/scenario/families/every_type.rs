@@ -1,6 +1,6 @@
-//! Defines scenarios of changes that every type supports through the same interface: create, copy,
-//! move to another shard, and remove. Each change is made to a small value and to a large value,
-//! which is an object with separate memory.
+//! Defines scenarios for changes that every type supports through the same interface: creating,
+//! copying, moving to another shard, and removing a value. Each change is made to a small value and
+//! to a large value, which is an object with separate memory.
 
 use undercroft_engine::{Limits, Store, ValueType};
 

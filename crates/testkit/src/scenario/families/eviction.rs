@@ -8,7 +8,7 @@ use crate::scenario::definition::{Scenario, full, gradual, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::{expiring_keys, some_keys, two_databases};
 
-/// The scenarios of eviction.
+/// The scenarios for eviction.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("eviction of a key", some_keys, |s| {
         evict(s, EvictionPolicy::AllKeysRandom, 1)

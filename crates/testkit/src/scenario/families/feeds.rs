@@ -14,7 +14,7 @@ use crate::scenario::stores::some_keys;
 /// The number of items in a full leaf.
 const LEAF: u32 = 310;
 
-/// The scenarios of feeds.
+/// The scenarios for feeds.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("FEED.CREATE", some_keys, create),
     quick(
@@ -321,7 +321,7 @@ fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
 }
 
-/// Creates a feed with enough leaves for a node that has room for a tally.
+/// Creates a feed with so many leaves that one of its nodes has room for a tally.
 fn wide(store: &Store) {
     with(store, 25 * LEAF);
 }
@@ -333,7 +333,7 @@ fn tallied(store: &Store) {
     });
 }
 
-/// Creates a feed of three leaves, with an index of two blocks.
+/// Creates a feed with three leaves and an index of two blocks.
 fn indexed(store: &Store) {
     some_keys(store);
     let schema = schema().with_index();
@@ -348,7 +348,7 @@ fn crowded(store: &Store) {
     (0..33).for_each(|step| add(store, 400, 10_000 + step * 200..10_200 + step * 200));
 }
 
-/// Creates a sorted feed of three leaves.
+/// Creates a sorted feed with three leaves.
 fn sorted(store: &Store) {
     some_keys(store);
     let (of, unique) = (FeedType::Text, false);
@@ -357,7 +357,7 @@ fn sorted(store: &Store) {
     add(store, -1, 0..2 * LEAF + 100);
 }
 
-/// Creates a feed with a leaf to whose head items were added.
+/// Creates a feed with a full leaf, and then adds items at the feed's head.
 fn headed(store: &Store) {
     with(store, LEAF);
     add(store, 0, 9000..9010);

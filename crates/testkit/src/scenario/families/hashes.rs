@@ -14,7 +14,7 @@ const LIMITS: PackedLimits = PackedLimits {
     value: 64,
 };
 
-/// The scenarios of hashes.
+/// The scenarios for hashes.
 pub(super) const SCENARIOS: &[Scenario] = &[
     // Changes to packed hashes.
     quick("HSET insert", some_keys, |s| put(s, 0, 0..2, 10)),
@@ -289,7 +289,7 @@ fn fat(store: &Store, fields: usize) {
     }
 }
 
-/// Creates a hash of `fields` fields with longer values that is still packed.
+/// Creates a hash that has `fields` fields with longer values but is still packed.
 fn wide(store: &Store, fields: usize) {
     some_keys(store);
     for index in 0..fields {

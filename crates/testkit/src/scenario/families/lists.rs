@@ -12,7 +12,7 @@ use crate::scenario::stores::some_keys;
 /// The number of 13-byte items in a full leaf of 4,096 bytes.
 const LEAF: usize = 313;
 
-/// The scenarios of lists.
+/// The scenarios for lists.
 pub(super) const SCENARIOS: &[Scenario] = &[
     // Changes to packed lists.
     quick("RPUSH insert", some_keys, |s| {
@@ -317,12 +317,12 @@ fn with(store: &Store, items: usize) {
     push(store, End::Right, &texts(0..items));
 }
 
-/// Creates a list of three leaves, of which the last is not full.
+/// Creates a list with three leaves, the last of which is not full.
 fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
 }
 
-/// Creates a list of two sparse leaves in which some items are equal.
+/// Creates a list with two sparse leaves in which some items are equal.
 fn thin(store: &Store) {
     tree(store);
     trim(store, 200, 400);
@@ -345,7 +345,7 @@ fn long_items(store: &Store) {
     }
 }
 
-/// Creates a list of seventeen leaves, which is in an arena (the pages of one large object).
+/// Creates a list with seventeen leaves, which is in an arena (the pages of one large object).
 fn in_arena(store: &Store) {
     with(store, 17 * LEAF);
 }

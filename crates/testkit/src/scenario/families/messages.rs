@@ -1,4 +1,4 @@
-//! Defines scenarios of messages to subscribers. The subscribers in a prepared store are dead, and
+//! Defines scenarios for messages to subscribers. The subscribers in a prepared store are dead, and
 //! publishers have removed their subscriptions. The only receiver of a message is its publisher.
 
 use std::mem::ManuallyDrop;
@@ -11,7 +11,7 @@ use crate::scenario::changes::value;
 use crate::scenario::definition::{Scenario, Steps, full, gradual, quick};
 use crate::scenario::stores::some_keys;
 
-/// The scenarios of messages to subscribers.
+/// The scenarios for messages to subscribers.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SUBSCRIBE, the first name", some_keys, |s| {
         subscribe(s, Topic::Channel, &[b"news"])

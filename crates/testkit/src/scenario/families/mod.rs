@@ -15,7 +15,7 @@
 //! - `sets`: sets.
 //! - `sorted`: sorted sets.
 //! - `streams`: streams.
-//! - `strings`: strings, keys of any type, and complete databases.
+//! - `strings`: strings, keys of any type, and entire databases.
 //! - `transactions`: transactions of several commands.
 //! - `upkeep`: steps of upkeep.
 

@@ -1,4 +1,4 @@
-//! Defines scenarios of script texts, which are not visible as keys, and of transactions that
+//! Defines scenarios for script texts, which are not visible as keys, and of transactions that
 //! restart, such as that of a script with an undeclared key.
 
 use undercroft_engine::Store;
@@ -15,7 +15,7 @@ const NAMES: [&[u8]; 2] = [
     b"5332031c6b470dc5a0dd9b4bf2030dea6d65de91",
 ];
 
-/// The scenarios of scripts.
+/// The scenarios for scripts.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("the text of a script is kept", some_keys, |s| {
         keep(s, NAMES[0], 60)

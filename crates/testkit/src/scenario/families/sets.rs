@@ -13,7 +13,7 @@ use crate::scenario::stores::some_keys;
 /// The maximum number of integers in a packed set.
 const INTEGERS: u64 = 8;
 
-/// The scenarios of sets.
+/// The scenarios for sets.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("SADD insert", some_keys, |s| add(s, 90, 0..3)),
     full(

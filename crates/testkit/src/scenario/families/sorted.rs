@@ -18,7 +18,7 @@ const LIMITS: PackedLimits = PackedLimits {
 /// The number of members in a full leaf.
 const LEAF: usize = 126;
 
-/// The scenarios of sorted sets.
+/// The scenarios for sorted sets.
 pub(super) const SCENARIOS: &[Scenario] = &[
     // Changes to packed sorted sets.
     quick("ZADD insert", some_keys, |s| add(s, 0..2, 1.0)),
@@ -294,7 +294,7 @@ fn crowd(store: &Store) {
     add(store, 0..300, 1.0);
 }
 
-/// Creates a sorted set of `members` members. They are added in order, so that all leaves except
+/// Creates a sorted set with `members` members. They are added in order, so that all leaves except
 /// the last are full.
 fn many(store: &Store, members: usize) {
     some_keys(store);
@@ -332,7 +332,7 @@ fn fat(store: &Store, members: usize) {
     }
 }
 
-/// Creates a sorted set of two leaves, of which the first has only slightly more members than the
+/// Creates a sorted set with two leaves, the first of which has only slightly more members than the
 /// minimum.
 fn halves(store: &Store) {
     many(store, 2 * LEAF);

@@ -14,7 +14,7 @@ use crate::scenario::stores::some_keys;
 /// The number of entries in a full leaf.
 const LEAF: u64 = StreamLimits::DEFAULT.entries;
 
-/// The scenarios of streams.
+/// The scenarios for streams.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("XADD, the first entry", some_keys, |s| add(s, 1, 0)),
     quick("XADD", |s| with(s, 20), |s| add(s, 1, 0)),

@@ -13,7 +13,7 @@ use crate::scenario::stores::{
     appended, expired_keys, expiring_keys, fill, large_in_both, some_keys, two_databases, with,
 };
 
-/// The scenarios of strings, keys and databases.
+/// The scenarios for strings, keys and databases.
 pub(super) const SCENARIOS: &[Scenario] = &[
     // Changes by the SET command.
     quick(

@@ -1,4 +1,4 @@
-//! Defines scenarios of transactions with many commands, some of which are rolled back
+//! Defines scenarios for transactions with many commands, some of which are rolled back
 //! individually.
 
 use undercroft_engine::sorted_sets::AddRule;
@@ -10,7 +10,7 @@ use crate::scenario::definition::{Scenario, full, log_steps, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::{expiring_keys, large_in_both, some_keys, two_databases};
 
-/// The scenarios of transactions.
+/// The scenarios for transactions.
 pub(super) const SCENARIOS: &[Scenario] = &[
     quick("EXEC over two shards", some_keys, |s| {
         exec(s, &[&[set_00, insert_10, delete_01]])

@@ -1,4 +1,4 @@
-//! Defines scenarios of upkeep steps, including steps that complete a flush.
+//! Defines scenarios for upkeep steps, including steps that complete a flush.
 
 use undercroft_engine::Store;
 use undercroft_engine::lists::End;
@@ -8,7 +8,7 @@ use crate::scenario::definition::{Scenario, full, gradual, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::{expired_keys, fill, some_keys, with};
 
-/// The scenarios of upkeep steps.
+/// The scenarios for upkeep steps.
 pub(super) const SCENARIOS: &[Scenario] = &[
     gradual("a step of upkeep removes expired keys", expired_keys, step),
     gradual(
