@@ -106,7 +106,7 @@ pub enum Error {
         /// The path at which the store was opened.
         path: PathBuf,
     },
-    /// The store was changed during another boot or on another machine and not synced afterwards,
+    /// The store was changed during another boot or on another machine and not synced afterward,
     /// so its pages may date from different moments.
     Unclean {
         /// The path of the store file.
@@ -138,7 +138,7 @@ pub enum Error {
         /// The minimum and maximum capacity, in bytes.
         allowed: (u64, u64),
     },
-    /// All 4,096 entries of the process table belong to living processes.
+    /// All 4,096 entries in the process table belong to living processes.
     TooManyProcesses,
 }
 

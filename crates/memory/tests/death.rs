@@ -394,7 +394,7 @@ fn long_log() -> Need {
     }
 }
 
-/// A removal whose log cannot grow is committed in parts. A death leaves a number of complete parts
+/// A removal whose log cannot grow is committed in parts. A death leaves a whole number of parts
 /// committed.
 #[test]
 fn death_in_a_removal_in_parts_leaves_whole_parts() {
@@ -404,7 +404,7 @@ fn death_in_a_removal_in_parts_leaves_whole_parts() {
         let _removing = removing();
         segment.write(both(), |transaction| {
             if !transaction.is_in_parts() {
-                // Preserve more bytes than fit into any log of this store.
+                // Preserve more bytes than fit in any log of this store.
                 transaction.preserve(0, transaction.view().root(0, 7), 700_000)?;
             }
             let mut removed = 0;

@@ -113,7 +113,7 @@ fn a_damaged_run_is_not_freed() {
     for pages in [0, 3, 1 << 20, u64::from(u32::MAX)] {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let segment = create(&directory.path().join("store"));
-        // Allocate one run in the middle of an extent, and another that fills a complete extent.
+        // Allocate one run in the middle of an extent, and another that fills an entire extent.
         for bytes in [3 << 12, 16 << 12] {
             let block = allocate(&segment, 0, bytes);
             let layout = layout(&segment);

@@ -123,7 +123,7 @@ fn a_free_run_is_found_in_any_extent() {
     };
     let mut blocks = allocate(EXTENTS * SLABS_IN_EXTENT * IN_SLAB);
     blocks.sort_unstable();
-    // Free one slab of each extent, except in the lower half, where each extent still has one free
+    // Free one slab in each extent, except in the lower half, where each extent still has one free
     // page.
     let slabs = blocks.chunks(IN_SLAB).skip(blocks.len() / IN_SLAB / 2);
     let freed: Vec<&[Offset]> = slabs.step_by(SLABS_IN_EXTENT).collect();

@@ -7,7 +7,7 @@ use undercroft_memory::fault::die_after;
 use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
 
 const CAPACITY: u64 = 2 << 20;
-/// Sizes in bytes: a block of one page, a block of which two fit in a slab of five pages, and a run
+/// Sizes in bytes: a block of one page, a block that fits twice in a slab of five pages, and a run
 /// that needs most of the heap.
 const PAGE: u64 = 4096;
 const IN_SLAB: u64 = 10_000;

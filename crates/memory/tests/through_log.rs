@@ -1,6 +1,6 @@
 //! Tests reading shards that are being changed, through their undo logs (R9). Whether the writer is
 //! stopped, slow or dead, a reader finds the state before the change until the commit, and the new
-//! state afterwards.
+//! state afterward.
 
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;

@@ -116,8 +116,8 @@ fn stream(elements: u32, items: Items) -> Ranges {
     all
 }
 
-/// Returns a feed whose schema `schema` derives from the schema of a list. The schema is the first
-/// element. Values have at most 255 bytes.
+/// Returns a feed whose schema is derived by `schema` from the schema of a list. The schema is the
+/// first element. Values have at most 255 bytes.
 fn feed(elements: u32, items: Items, schema: fn(Schema) -> Option<Schema>) -> Ranges {
     let size = items.first(0).len().min(255);
     let list = Schema::new(size as u8, &[4, 3, 1], Order::List);

@@ -55,7 +55,7 @@ impl Transaction<'_> {
     }
 
     /// Moves an arena and all blocks in it to another shard of this transaction, and returns the
-    /// arena as a pool of that shard. O(1). The arena's blocks can still be changed afterwards,
+    /// arena as a pool of that shard. O(1). The arena's blocks can still be changed afterward,
     /// even before the commit.
     pub fn transfer_arena(&mut self, pool: Pool, to: usize) -> Result<Pool, Error> {
         let mapping = &self.segment.mapping;
@@ -65,7 +65,7 @@ impl Transaction<'_> {
             return Ok(moved);
         }
         // An interrupted return of shard `to` may still refer to a page that is now in this arena.
-        // Complete that return first, because it would free the page.
+        // Complete that return first; otherwise, it would free the page later.
         self.finish_return(to)?;
         let page = mapping.page_of(words);
         let home = self.home(pool);

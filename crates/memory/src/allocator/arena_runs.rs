@@ -57,7 +57,7 @@ impl Transaction<'_> {
         shard < self.segment.shards() && self.shards().contains(shard)
     }
 
-    /// Transfers runs that were just granted to the shard to the arena.
+    /// Transfers newly granted runs from the shard to the arena.
     pub(crate) fn join_arena(
         &mut self,
         pool: Pool,

@@ -17,7 +17,7 @@ impl Transaction<'_> {
     /// Frees a block, as the last step of the transaction (W4).
     #[inline]
     pub fn free(&mut self, pool: impl Into<Pool>, at: Offset) {
-        // The commit needs the page's descriptor, which often is not in any cache yet.
+        // The commit needs the page's descriptor, which is often not cached yet.
         let mapping = &self.segment.mapping;
         let page = at.wrapping_sub(mapping.layout().heap) / PAGE;
         mapping.prefetch(mapping.layout().descriptor(page));
@@ -83,7 +83,8 @@ impl Transaction<'_> {
         let only = mapping.load(list) == page + 1
             && mapping.load(layout.descriptor(page) + descriptor::NEXT) == 0;
         if pages > 1 {
-            // Retain the last slab of its class, because the next allocation may need it soon.
+            // Retain a slab that is the last of its class, because the next allocation may need it
+            // soon.
             if !only {
                 self.unlink(index, list, page)?;
                 self.bury(pool, page, pages)?;

@@ -66,7 +66,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Returns the offset of the descriptor of a neighbor in a list, given its page number plus 1.
+    /// Returns the offset of a list neighbor's descriptor, given the neighbor's page number plus 1.
     pub(crate) fn neighbour(&self, link: u64) -> Result<u64, Error> {
         let mapping = &self.segment.mapping;
         if mapping.page_reserved(link - 1) {

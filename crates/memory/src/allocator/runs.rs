@@ -106,7 +106,7 @@ impl Transaction<'_> {
             return Ok(false);
         }
         // Shard `to` may have owned this run before, and an interrupted return may still refer to
-        // it. Complete that return first, because it would free the run once shard `to` owns it
+        // it. Complete that return first; otherwise, it would free the run once shard `to` owns it
         // again.
         self.finish_return(to)?;
         self.careful = true;

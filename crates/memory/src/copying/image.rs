@@ -35,7 +35,7 @@ const ATTEMPTS: u32 = 4;
 const STOCK_PART: u64 = 4;
 /// The factor by which each further attempt enlarges the stock.
 const STOCK_GROWTH: u64 = 4;
-/// The number of extents added in one step to a stock that runs low.
+/// The number of extents added in one step to a stock that is running low.
 const TOP_UP: u64 = 32;
 /// The minimum number of extents in a stock.
 const STOCK_LEAST: u64 = 4;
@@ -216,7 +216,7 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Copies all pages that were in use at the moment. Stops early if the copy is lost.
+    /// Copies all pages that were in use at the copy's moment. Stops early if the copy is lost.
     fn copy(&self, between: &mut dyn FnMut()) {
         for extent in 0..self.table.extents {
             let free = self.table.free_pages(extent);
@@ -230,7 +230,7 @@ impl<'s> Copier<'s> {
         }
     }
 
-    /// Copies a page, as it was at the moment, into the image.
+    /// Copies a page into the image, as the page was at the copy's moment.
     fn collect(&self, page: u64) {
         let mapping = &self.segment.mapping;
         let at = mapping.layout().page(page);
@@ -254,8 +254,8 @@ impl<'s> Copier<'s> {
     /// Adds to the stock if it is running low. Returns false if the copy is lost.
     fn go_on(&self) -> bool {
         if self.area.left() < self.low {
-            // Copy each page that was in use at the moment before adding it to the stock. If memory
-            // is scarce, the copy continues with its current stock.
+            // Copy each page that was in use at the copy's moment before adding it to the stock. If
+            // memory is scarce, the copy continues with its current stock.
             let _ = self.area.stock_up(&self.table, TOP_UP, |first, pages| {
                 let end = (first + pages).min(self.table.extents * EXTENT_PAGES);
                 (first..end).for_each(|page| self.collect(page));
@@ -368,7 +368,7 @@ fn free_masks(segment: &Segment, extent: u64) -> u64 {
     missing.fold(masks, |masks, bit| masks | 0xffff << (bit * 16))
 }
 
-/// Returns the number of extents that were ever reserved.
+/// Returns the number of extents that have ever been reserved.
 fn extents_in_use(segment: &Segment) -> u64 {
     let high = segment.mapping.load(control::HEAP_HIGH);
     high.min(segment.mapping.layout().extents)

@@ -1,17 +1,17 @@
 //! Runs that a shard abandoned when a flush emptied it in one step (W8, M8). They are freed later,
-//! without reading their contents.
+//! without their contents being read.
 //!
-//! Each run of a shard records the shard's *age* at the time of the run's grant. Emptying a shard
-//! increments its age and resets its lists and counters, so only the age of a run shows whether the
-//! run is stale. Upkeep walks through the extents, a few per step, and frees every run of a
-//! different age, at a few nanoseconds a page. If the shard is emptied again during the walk,
+//! Each run of a shard records the shard's *age* at the time when the run was granted. Emptying a
+//! shard increments its age and resets its lists and counters, so only the age of a run shows
+//! whether the run is stale. Upkeep walks through the extents, a few per step, and frees every run
+//! of a different age, at a few nanoseconds a page. If the shard is emptied again during the walk,
 //! upkeep continues for one more round from its current position, so that no extent waits for
 //! longer than one round.
 //!
 //! The age and the lists change in the shard's transaction (`flush.rs`). Runs are freed in heap
 //! steps, while the shard's lock is held. The current position and the number of remaining bytes
-//! change in the heap's log, together with the runs. A transaction that changes these words through
-//! the shard's log must have observed that the heap's log was empty under the same lock.
+//! change through the heap's log, together with the runs. A transaction that changes these words
+//! through the shard's log must have observed, under the same lock, that the heap's log was empty.
 
 use smallvec::SmallVec;
 

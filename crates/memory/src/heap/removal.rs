@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 use crate::mapped::layout::Layout;
 
-/// The maximum number of extents reserved for removals. The reserve consists of complete extents,
+/// The maximum number of extents reserved for removals. The reserve consists of whole extents,
 /// because a removal may need a run of several pages.
 const RESERVED_EXTENTS: u64 = 2;
 /// At most 1/`RESERVED_PART` of all extents are reserved for removals, but always at least one

@@ -46,10 +46,10 @@ pub(crate) fn free_extents(segment: &Segment) -> u64 {
 }
 
 impl Heap<'_> {
-    /// Finds `wanted` adjacent extents of which at least one is not backed and the rest are free.
-    /// Returns the first extent and the end. A run without any backed extent is preferred, because
-    /// the transaction that lacks memory may itself have used the extents that are now free.
-    /// O(extents ever reserved).
+    /// Finds `wanted` adjacent extents, at least one of which is not backed while the rest are
+    /// free. Returns the first extent and the end. A run without any backed extent is preferred,
+    /// because the transaction that lacks memory may itself have used the extents that are now
+    /// free. O(extents ever reserved).
     pub(crate) fn backable_run(&self, wanted: u64) -> Option<(u64, u64)> {
         self.lowest_run(wanted, false)
             .or_else(|| self.lowest_run(wanted, true))

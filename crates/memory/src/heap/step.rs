@@ -181,8 +181,8 @@ impl Heap<'_> {
         self.set(control::HEAP_FREE_PAGES, free.wrapping_add_signed(change))
     }
 
-    /// Marks complete extents as free or used, in their page masks and in both maps. All masks
-    /// share one log entry.
+    /// Marks entire extents as free or used, in their page masks and in both maps. All masks share
+    /// one log entry.
     pub(crate) fn set_extents(&self, first: u64, count: u64, free: bool) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         let end = first + count;

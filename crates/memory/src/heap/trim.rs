@@ -176,8 +176,7 @@ impl Heap<'_> {
         Ok(retired)
     }
 
-    /// Makes some retired extents free again, unless a process is punching. Returns the number of
-    /// these extents.
+    /// Makes some retired extents free again, unless a process is punching, and returns how many.
     fn recall(&self) -> Result<u64, Error> {
         let layout = *self.layout();
         if self.load(control::RETIRED_OWNER) != 0 {

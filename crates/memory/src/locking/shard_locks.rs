@@ -25,7 +25,7 @@ const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
 const MOMENTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(500);
 
 impl Segment {
-    /// Returns whether a shard's lock is held at this moment.
+    /// Returns whether a shard's lock is currently held.
     pub fn is_locked(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::LOCK;
         self.mapping.half(at).load(Ordering::Relaxed) != lock::FREE

@@ -67,7 +67,7 @@ pub(super) unsafe fn copy_across(source: *const u64, target: *mut u64, count: us
     }
 }
 
-/// Copies complete blocks, then calls `each` with the index of every remaining word.
+/// Copies whole blocks, then calls `each` with the index of every remaining word.
 ///
 /// # Safety
 /// `source` must be valid for reads of `count` words, and `target` for writes of `count` words.

@@ -44,7 +44,7 @@ pub(crate) fn wake_all(word: &AtomicU32) {
     };
 }
 
-/// Moves all waiters of `word` to `other`, a word that has or recently had waiters. Wakes the
+/// Moves all waiters on `word` to `other`, a word that has or recently had waiters. Wakes the
 /// waiters if the system does not support requeueing.
 pub(crate) fn move_all(word: &AtomicU32, other: &AtomicU32) {
     // SAFETY: the words are mapped and aligned; the kernel uses only their addresses.

@@ -45,7 +45,7 @@ pub mod header {
     pub const RING: u64 = 80;
     /// The CRC-32 of the header bytes before this word.
     pub const CHECKSUM: u64 = 88;
-    /// The boot during which the store was changed and not synced afterwards. 0 means that all
+    /// The boot during which the store was changed and not synced afterward. 0 means that all
     /// changes are on disk. The checksum does not cover this word, because the word changes.
     pub const UNSYNCED: u64 = 96;
     /// The first eight bytes of every store.
@@ -102,8 +102,8 @@ pub mod control {
     pub const TOLD_EVENTS: u64 = START + 312;
     /// Nonzero if the header on disk records that the store is being changed.
     pub const WRITING: u64 = START + 320;
-    /// The state of the copy of the store: 0 if no copy is being made, 1 if a copy is being made, 2
-    /// if that copy is lost.
+    /// The state of the store's copy: 0 if none is being made, 1 if one is being made, 2 if that
+    /// copy is lost.
     pub const COPY_STATE: u64 = START + 328;
     /// The offset of the copy's table, in bytes.
     pub const COPY_TABLE: u64 = START + 336;
@@ -136,7 +136,7 @@ pub mod control {
     pub const COPY_TAKEN: u64 = START + 512;
 }
 
-/// An entry of the process table.
+/// A process table entry.
 pub mod slot {
     use super::PAGE;
     /// The start of the process table.
@@ -471,7 +471,7 @@ impl Layout {
         self.shard_start + self.shard_stride * index as u64
     }
 
-    /// Returns the offset at which an entry of the process table starts.
+    /// Returns the offset at which a process table entry starts.
     pub fn slot(&self, index: u64) -> u64 {
         slot::TABLE + slot::STRIDE * index
     }
@@ -481,12 +481,12 @@ impl Layout {
         self.slot(slot_index) + slot::RECORDS + slot::RECORD_STRIDE * record
     }
 
-    /// Returns the offset at which a pin in an entry of the process table starts.
+    /// Returns the offset at which a pin in a process table entry starts.
     pub fn pin(&self, slot_index: u64, pin: u64) -> u64 {
         self.slot(slot_index) + slot::PINS + slot::PIN_STRIDE * pin
     }
 
-    /// Returns the offset at which a seat in an entry of the process table starts.
+    /// Returns the offset at which a seat in a process table entry starts.
     pub fn seat(&self, slot_index: u64, seat: u64) -> u64 {
         self.slot(slot_index) + slot::SEATS + slot::SEAT_STRIDE * seat
     }

@@ -37,8 +37,8 @@ impl Map {
         Self::new(length, protection, flags, file.as_raw_fd())
     }
 
-    /// Reserves `length` bytes of private address space. They read as zeros, and only pages that
-    /// are written use memory. A forked child does not inherit the mapping.
+    /// Reserves `length` bytes of private address space. The space reads as zeros, and only pages
+    /// that are written use memory. A forked child does not inherit the mapping.
     pub(crate) fn own(length: u64) -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

@@ -197,7 +197,7 @@ impl Mapping {
         }
     }
 
-    /// Returns a word of the control page. The bounds check happens at compile time, because some
+    /// Returns a word in the control page. The bounds check happens at compile time, because some
     /// control words are read often.
     #[inline(always)]
     pub(crate) fn load_control<const AT: u64>(&self) -> u64 {
@@ -272,7 +272,7 @@ impl Mapping {
     }
 
     /// Accepts an empty range anywhere in the heap, including the end of the last reserved extent.
-    /// If this mapping reads through an overlay, performs the complete check.
+    /// If this mapping reads through an overlay, performs the full check.
     #[cold]
     fn check_further(&self, at: u64, length: u64) -> Result<(), Fault> {
         let (heap, size) = (self.layout.heap, self.layout.extents * EXTENT);

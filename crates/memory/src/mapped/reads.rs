@@ -30,7 +30,7 @@ impl Mapping {
         }
     }
 
-    /// Like [`append_to`](Self::append_to), but starts `skip` bytes, fewer than 8, after the start
+    /// Like [`append_to`](Self::append_to), but starts `skip` bytes (fewer than 8) after the start
     /// of the checked range.
     #[inline(always)]
     pub(crate) fn append_from(&self, at: u64, skip: usize, length: usize, out: &mut Vec<u8>) {

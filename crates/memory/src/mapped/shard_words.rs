@@ -92,7 +92,7 @@ impl Mapping {
         self.load(self.layout().shard(index) + shard::ROOTS + word as u64 * 8)
     }
 
-    /// Returns the words of a transaction record in an entry of the process table.
+    /// Returns the words of a transaction record in a process table entry.
     #[inline(always)]
     pub(crate) fn record_words(&self, slot_index: u64, record: u64) -> RecordWords<'_> {
         assert!(slot_index < SLOTS && record < slot::RECORD_COUNT);

@@ -1,4 +1,4 @@
-//! Stores into the mapped file at an offset: words, copies and additions (S1).
+//! Stores into the mapped file (S1): single words, copies, and additions to words.
 //!
 //! In debug builds, each store asserts that no copy of the store still needs the bytes it
 //! overwrites (C1).

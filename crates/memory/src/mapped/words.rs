@@ -25,7 +25,7 @@ impl Lock {
     }
 
     /// Counts an acquisition of the lock. Only the lock's owner may call this, so no other thread
-    /// stores the count.
+    /// writes the count.
     #[inline(always)]
     pub(crate) fn count(&self) {
         self.turns
@@ -39,8 +39,8 @@ pub(crate) fn words_of(bytes: u64) -> u64 {
     bytes.wrapping_add(7) / 8
 }
 
-/// Returns the trailing bytes that do not fill a complete word, padded with zeros. At least one
-/// such byte must exist.
+/// Returns the trailing bytes that do not fill a whole word, padded with zeros. There must be at
+/// least one such byte.
 #[inline(always)]
 pub fn last_word(bytes: &[u8]) -> u64 {
     let left = bytes.len() % 8;

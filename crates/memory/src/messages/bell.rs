@@ -49,7 +49,7 @@ fn file_name(name: SeatName) -> String {
     format!("{}.{}.{}", name.slot(), name.generation(), name.seat())
 }
 
-/// Calls `body` with a path to the socket that fits into a socket address.
+/// Calls `body` with a path to the socket that fits in a socket address.
 fn with_address<R>(
     directory: &Path,
     name: &str,

@@ -28,13 +28,13 @@ const MOST_RESTS: u32 = 4096;
 pub struct Polling {
     longest: u64,
     window: AtomicU64,
-    /// The longest time for which the last wait yielded the core while polling, or 0 if it did not
-    /// poll.
+    /// The duration of the longest yield of the core during the last wait, or 0 if that wait did
+    /// not poll.
     away: AtomicU64,
     /// The number of items received before the last wait.
     progress: AtomicU64,
-    /// The number of upcoming waits that sleep without polling, and the number to set the next
-    /// time.
+    /// The number of upcoming waits that sleep without polling, and the number to use the next time
+    /// that other threads need the core.
     rests: AtomicU32,
     next_rests: AtomicU32,
 }

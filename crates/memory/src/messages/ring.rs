@@ -54,19 +54,19 @@ pub(crate) fn still_there<V: Version>(announced: &V, position: u64, size: u64) -
     announced.get(Ordering::Relaxed).saturating_sub(position) <= size
 }
 
-/// Returns the file offset of a word of the ring's control page, or of its data.
+/// Returns the file offset of a word in the ring's control page, or of the ring's data.
 #[inline(always)]
 pub(crate) fn at(segment: &Segment, field: u64) -> u64 {
     segment.mapping.layout().ring + field
 }
 
-/// Loads a word of the ring's control page, or a counter.
+/// Loads a word from the ring's control page, or a counter.
 #[inline(always)]
 pub(crate) fn word(segment: &Segment, field: u64) -> u64 {
     segment.mapping.load(at(segment, field))
 }
 
-/// Stores a word of the ring's control page, or a counter. Compiler fences keep the stores in
+/// Stores a word in the ring's control page, or a counter. Compiler fences keep the stores in
 /// program order, because the process may be killed between any two of them.
 pub(crate) fn set_word(segment: &Segment, field: u64, value: u64) {
     compiler_fence(Ordering::SeqCst);

@@ -37,7 +37,7 @@ pub struct RingRecord {
     body_length: u32,
 }
 
-/// The result of inspecting a position of the ring.
+/// The result of inspecting a position in the ring.
 #[derive(Clone, Copy, Debug)]
 pub enum Look {
     /// The position is at the end of the ring, and the next record has not been written yet.

@@ -10,7 +10,7 @@ use super::parts::{Broken, Counter, Futex, Patient, WAITERS, explore_with_canari
 use crate::processes::lock::{self, Next, Owner, Surroundings};
 use crate::segment::counter;
 
-/// An entry of the process table: its generation, and whether the kernel's lock on it is held.
+/// A process table entry: its generation, and whether the kernel's lock on it is held.
 struct Slot {
     generation: AtomicU64,
     held: AtomicBool,

@@ -55,7 +55,7 @@ mod counting {
     }
 
     /// Sets a callback for each step of this thread, and returns the previous callback. During the
-    /// callback the thread does nothing else, so the callback sees the store as other processes
+    /// callback, the thread does nothing else, so the callback sees the store as other processes
     /// would if this thread were stopped. Steps of the callback itself are not reported.
     pub fn on_step(called: Option<AtStep>) -> Option<AtStep> {
         IS_WATCHED.set(called.is_some());

@@ -8,8 +8,8 @@
 //! +---------+---------------+----------+
 //! ```
 //!
-//! The algorithm is generic over the word and its surroundings, so that the loom models run exactly
-//! this code.
+//! The algorithm is generic over the word type and its surroundings, so that the loom models run
+//! exactly this code.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ const WAITERS: u32 = 1 << 31;
 /// The value of a lock word that no process holds.
 pub(crate) const FREE: u32 = 0;
 
-/// The owner of a lock: a slot (an entry of the process table) and the slot's generation.
+/// The owner of a lock: a slot (a process table entry) and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner(u32);
 

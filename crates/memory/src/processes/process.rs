@@ -526,7 +526,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let description = self.description.get_mut();
         if self.guard.first_word().load(Ordering::Acquire) != CLAIMED {
-            // A forked child does not have the parent's mapping, so it must not unmap it.
+            // A forked child does not have its parent's mapping, so the child must not unmap it.
             std::mem::forget(description.take());
         }
     }

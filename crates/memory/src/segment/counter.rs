@@ -11,7 +11,7 @@
 //! The mark bit means that the shard must be cleaned up first. Every reader and writer loads this
 //! word anyway, so checking the mark costs no extra instruction (L5).
 //!
-//! The functions are generic over the word, so that the loom models run exactly this code.
+//! The functions are generic over the word type, so that the loom models run exactly this code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,7 +58,7 @@ pub(crate) fn is_plain(noted: u64) -> bool {
     noted & (ODD | MARK) == 0
 }
 
-/// Loads the counter at the start of a read. Everything that the reader loads afterwards is at
+/// Loads the counter at the start of a read. Everything that the reader loads afterward is at
 /// least as new as this value.
 #[inline(always)]
 pub(crate) fn note<V: Version>(counter: &V) -> u64 {

@@ -1,4 +1,4 @@
-//! The hint table (R6), which records when keys were last used, indexed by bits of their hash.
+//! The hint table (R6), which records when keys were last used, indexed by bits of the key's hash.
 //!
 //! Hints are estimates for eviction and for OBJECT IDLETIME and FREQ. Keys whose hashes have the
 //! same index bits share an entry. Entries are written without a lock, so an update may be lost.

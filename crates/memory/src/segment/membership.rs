@@ -61,8 +61,8 @@ impl Segment {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Checks the path and returns true if the mapped file is known to be no longer there. Returns
-    /// false in a process that cannot check because it dropped its privileges.
+    /// Checks the path and returns true if the mapped file is known to be gone. Returns false in a
+    /// process that cannot check because it dropped its privileges.
     pub fn removed(&self) -> bool {
         check_place(self);
         self.removed.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Settings that all processes share. They are words of the control page, most of which only the
+//! Settings that all processes share. They are words in the control page, most of which only the
 //! engine interprets.
 
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use crate::mapped::layout::control;
 use crate::mapped::platform::coarse_milliseconds;
 use crate::segment::Segment;
 
-/// A word of the control page that only the engine interprets.
+/// A word in the control page that only the engine interprets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Setting {

@@ -19,7 +19,7 @@ impl ShardSet {
         ShardSet(u64::MAX >> (64 - count))
     }
 
-    /// Creates a set from bits, ignoring bits at positions of `count` and above.
+    /// Creates a set from bits, ignoring bits at position `count` and above.
     pub(crate) fn from_bits(bits: u64, count: usize) -> ShardSet {
         ShardSet(bits & Self::first(count).0)
     }

@@ -153,7 +153,7 @@ impl Segment {
         }
     }
 
-    /// Returns the absolute path of the store, as passed when opening it.
+    /// Returns the absolute path of the store, as passed when the store was opened.
     pub fn path(&self) -> &Path {
         self.process.path()
     }

@@ -215,8 +215,8 @@ fn this_boot(file: &File) -> io::Result<u64> {
     }
 }
 
-/// Acquires the shared lock of this process's pid namespace. The open file description of `file` is
-/// mapped, so the lock lasts until the last process that inherited the mapping ends. Returns the
+/// Acquires the shared lock for this process's pid namespace. The open file description of `file`
+/// is mapped, so the lock lasts until the last process that inherited the mapping ends. Returns the
 /// namespace, or 0 if it could not be locked.
 fn share_namespace(file: &File, namespace: u32) -> io::Result<u32> {
     let locked =

@@ -1,5 +1,5 @@
-//! Recovers from dead processes, either on request or before a dead process's table entry is reused
-//! (L4).
+//! Recovers from the deaths of processes, either on request or before a dead process's table entry
+//! is reused (L4).
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

@@ -231,9 +231,9 @@ impl<'a> Transaction<'a> {
             shard.store::<{ shard::LOG_NUMBER }>(number);
             fault::step();
         });
-        // Make readers that read through the logs restart: as long as the counter has one value, a
-        // log must not become empty and grow again (R9). This is the last step, because readers
-        // check the number after the counter.
+        // Make readers that read through the logs restart: unless the counter changes, a log must
+        // not become empty and grow again (R9). This is the last step, because readers check the
+        // number after the counter.
         in_order();
         self.for_each(|shard| counter::raise(shard.word::<{ shard::COUNTER }>()));
         in_order();

@@ -157,7 +157,7 @@ impl Log<'_> {
     /// first, for a reader without a lock.
     ///
     /// The log may change during the call, so the result is valid only if the log and the shard's
-    /// counter are unchanged afterwards. Returns `None` if the log does not consist of valid
+    /// counter are unchanged afterward. Returns `None` if the log does not consist of valid
     /// entries. Calls `goes_on` occasionally, which must return false if the result is no longer
     /// needed.
     pub(crate) fn saved(

@@ -1,4 +1,4 @@
-//! Tracks which words a long undo log already contains, so that each word is saved once (W10).
+//! Tracks which words a long undo log already contains, so that each word is saved only once (W10).
 //!
 //! A transaction over many items changes the same words repeatedly: counters, bitmaps of free
 //! blocks, the leaves of a tree. Undoing it requires only the original value of each word. Once a
@@ -7,7 +7,7 @@
 //!
 //! A savepoint also needs the value that each word had when the savepoint was created. Only the
 //! process that runs the transaction ever returns to a savepoint, because its death undoes the
-//! complete transaction. The values that logged words have at a savepoint are therefore stored in
+//! entire transaction. The values that logged words have at a savepoint are therefore stored in
 //! that process's own memory.
 
 use std::cell::Cell;

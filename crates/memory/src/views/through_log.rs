@@ -10,7 +10,7 @@
 //! - shrinks, with each entry restored before it is removed (a rollback, which raises the counter
 //!   at its beginning and at its end).
 //!
-//! A read is therefore correct if afterwards the counter is the same, the transaction is not
+//! A read is therefore correct if afterward the counter is the same, the transaction is not
 //! committed, and no word was read before the log contained it. The last condition is checked
 //! against the entries that were added to the log during the read. Those entries also complete the
 //! overlay for the next attempt.

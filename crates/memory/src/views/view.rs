@@ -26,7 +26,7 @@ pub struct View<'a> {
 
 /// Copies of more bytes than this first check the version counters (R3).
 const LONG: u64 = 4096;
-/// Long copies check the version counters again after this many bytes (R10).
+/// Long copies check the version counters again each time this many bytes have been copied (R10).
 const CHUNK: u64 = 64 * 1024;
 /// Each step of a traversal counts as this number of bytes.
 const STEP: u64 = 512;

@@ -1,4 +1,4 @@
-//! The commit of a transaction, either complete or, for a removal, in parts (H6).
+//! Commits a transaction, either in one step or, for a removal, in parts (H6).
 //!
 //! A removal whose log cannot grow runs in parts: its body declares where a part ends
 //! ([`Transaction::end_of_part`]), and each part is committed separately while the locks stay held.
@@ -13,7 +13,7 @@ use crate::transactions::Transaction;
 use crate::transactions::rare_state::Shortage;
 use crate::writing::memory_return;
 
-/// The number of undo log bytes after which a part ends. The remaining space of the shortest log is
+/// The number of undo log bytes after which a part ends. The remaining space in the shortest log is
 /// enough for one more item.
 const PART: u64 = shard::LOG_RESERVED_MIN / 4;
 /// The estimated number of undo log bytes for each block to be freed.

@@ -111,7 +111,7 @@ impl Segment {
         for index in shards.iter() {
             let _ = log_memory::grow(self, index, each);
         }
-        // A part of an extent may stay unused in each shard.
+        // Part of an extent may stay unused in each shard.
         let memory = need.memory + count * EXTENT;
         if need.memory > EXTENT {
             let _ = reserve_in_all(self, memory);
@@ -212,7 +212,8 @@ pub(crate) fn make_room(segment: &Segment, used: &Used, runs: &mut Runs) -> Resu
 }
 
 /// Frees or backs a run of `pages` pages, for a transaction that was previously granted `granted`
-/// bytes. If no place exists for such a run, frees other memory, because shorter runs may suffice.
+/// bytes. If there is no place for such a run, frees other memory, because shorter runs may
+/// suffice.
 fn make_room_for(segment: &Segment, pages: u64, granted: u64) -> Result<(), Error> {
     let given = memory_return::until(segment, || backing::has_run(segment, pages))?;
     if given.enough {
@@ -246,7 +247,7 @@ fn reserve_in_all(segment: &Segment, bytes: u64) -> Result<(), Error> {
     let mut missing = wanted.saturating_sub(free());
     while missing > 0 {
         match backing::reserve(segment, missing.next_multiple_of(EXTENT_PAGES).min(most)) {
-            // No place exists for a run of this length, so try shorter runs.
+            // There is no place for a run of this length, so try shorter runs.
             Err(Error::OutOfMemory) if most > EXTENT_PAGES => {
                 most /= 4;
                 continue;

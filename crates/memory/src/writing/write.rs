@@ -69,7 +69,7 @@ impl Segment {
     /// needed to be done.
     ///
     /// # Errors
-    /// Returns [`Error::OutOfMemory`] if no place exists for such a run.
+    /// Returns [`Error::OutOfMemory`] if there is no place for such a run.
     pub fn prepare(&self, bytes: u64) -> Result<bool, Error> {
         place::prepare_to_write(self)?;
         backing::prepare_run(self, bytes.div_ceil(PAGE))

@@ -58,7 +58,7 @@ fn moving_and_freeing_take_the_same_steps_regardless_of_size() {
     };
     assert_eq!(move_small, move_large);
     // A few runs are returned to the heap after the commit. A return takes a few more steps if it
-    // makes a complete extent free.
+    // makes an entire extent free.
     assert!(free_large < free_small + 10, "{free_small}, {free_large}");
     empty(&segment);
 }

@@ -96,7 +96,7 @@ impl Object {
             return Ok(false);
         }
         let length = transaction.view().word(first + 8)?;
-        // Write a word, then a range far from the block's start, and then the complete block.
+        // Write a word, then a range far from the block's start, and then the entire block.
         let end = first + length;
         transaction.store(self.shard(), first + 16, mark)?;
         for (start, end) in [(end - length / 16 * 8, end), (first + 16, end)] {

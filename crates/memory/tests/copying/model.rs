@@ -1,5 +1,6 @@
 //! Makes random changes between any two pages of a copy, and compares the copy with the content at
-//! its moment. Also tests that a sum that all changes preserve is the same in every copy.
+//! its moment. Also tests that every copy contains the same sum while threads move amounts between
+//! words.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Tests stores that are damaged at random places. Opening, reading, writing and checking such a
+//! Tests stores that are damaged in random places. Opening, reading, writing and checking such a
 //! store must yield a result or an error, and never a crash, a hang or an out-of-bounds access.
 //!
 //! - `UNDERCROFT_DAMAGE_SEED`: the first seed, as printed by a failing run
@@ -48,7 +48,7 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
-    /// Picks a word of the image, usually a nonzero word before the heap.
+    /// Picks a word in the image, usually a nonzero word before the heap.
     fn place(&mut self, image: &Image) -> (usize, usize) {
         let pages = match self.below(4) {
             0 => image.pages(),

@@ -1,5 +1,5 @@
-//! Tests files that are not a store of this build: the error must give the reason, and the file
-//! must not change.
+//! Tests files that are not stores in this build's format: the error must give the reason, and the
+//! file must not change.
 
 use std::ffi::CString;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The file of a store as data, to be damaged and then used. Whatever the bytes are, every
-//! operation must return a result or an error.
+//! A store's file as data, to be damaged and then used. Whatever the bytes are, every operation
+//! must return a result or an error.
 //!
 //! The fuzz target `store` uses the same code.
 

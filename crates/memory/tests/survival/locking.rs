@@ -24,7 +24,7 @@ fn first_two() -> ShardSet {
     ShardSet::first(2)
 }
 
-/// Holds the locks of shards 0 and 1, with half of a change made.
+/// Holds the locks of shards 0 and 1, halfway through a change.
 fn hold(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
     set(&segment, first_two(), 7, || {
@@ -355,7 +355,7 @@ fn a_holder_in_another_pid_namespace_counts_as_alive() {
     let inside = store.segment.members();
     assert!(inside.iter().any(|member| member.pid == 1), "{inside:?}");
     store.segment.set_patience(IMPATIENT);
-    // In this namespace the owner's pid belongs to another process, but the owner still counts as
+    // In this namespace, the owner's pid belongs to another process, but the owner still counts as
     // alive.
     let result = increment(&store.segment, ShardSet::one(0));
     assert!(

@@ -164,7 +164,8 @@ fn drop_and_take_over(store: &Path) {
     increment(&segment, ShardSet::one(0)).expect("the dead holder's lock");
 }
 
-/// The number of a child in a separate pid namespace does not distinguish it from other processes.
+/// The process number of a child in a separate pid namespace does not distinguish the child from
+/// other processes.
 fn drop_and_enter_a_namespace(store: &Path) {
     let segment = open(store);
     // SAFETY: the system call touches no memory of this process.

@@ -45,8 +45,8 @@ impl Default for Limits {
 /// The result of [`RequestParser::parse`] for the beginning of its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A command of this many bytes. [`RequestParser::args`] returns its arguments, of which there
-    /// is at least one.
+    /// A command that is this many bytes long. [`RequestParser::args`] returns its arguments, of
+    /// which there is at least one.
     Command(usize),
     /// This many bytes that contain no command (an empty line, `*0`, `*-1`). The caller must skip
     /// them.

@@ -50,8 +50,8 @@ fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Resu
     }
 }
 
-/// Makes the change of a scenario between two markers. `first` joins the store before the first
-/// marker, so that only the change runs between the markers.
+/// Makes a scenario's change between two markers. `first` joins the store before the first marker,
+/// so that only the change runs between the markers.
 fn act(name: &str, path: &Path, first: fn(&Store) -> Result<(), Error>) {
     let scenario = scenario::all()
         .find(|known| known.name == name)

@@ -180,8 +180,8 @@ pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the number of a feed's items that have a certain attribute value. It must be 0 or the
-/// number in a complete feed.
+/// Checks how many of a feed's items have a certain attribute value. The number must be 0 or that
+/// of a complete feed.
 ///
 /// # Errors
 /// Fails if the count is wrong.

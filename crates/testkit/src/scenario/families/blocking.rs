@@ -252,7 +252,7 @@ fn add(store: &Store, key: &[u8]) {
 }
 
 /// Opens the store as another process, calls `body`, and simulates the process's death. The process
-/// has a slot in the process table that the process under test cannot get.
+/// has a slot in the process table that the process under test cannot claim.
 pub(super) fn with_another(store: &Store, body: impl FnOnce(&Store)) {
     let others = [0; 3].map(|_| {
         let other = fixture::open(store.path()).expect("a whole store");

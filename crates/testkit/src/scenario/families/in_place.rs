@@ -8,7 +8,7 @@ use crate::scenario::definition::{Scenario, full, gradual, quick};
 use crate::scenario::names::key;
 use crate::scenario::stores::with;
 
-/// The length of the string, in bytes. Its block consists of complete pages.
+/// The length of the string, in bytes. Its block consists of whole pages.
 const LONG: usize = 40_000;
 
 /// The scenarios with strings that are read in place.

@@ -81,7 +81,7 @@ fn send_several(store: &Store, length: usize) {
 }
 
 /// Creates a subscriber as another process. The process has a slot in the process table that the
-/// process under test cannot get.
+/// process under test cannot claim.
 fn subscribed(store: &Store) {
     some_keys(store);
     let others = [0; 3].map(|_| {

@@ -1,5 +1,5 @@
-//! Defines scenarios for script texts, which are not visible as keys, and of transactions that
-//! restart, such as that of a script with an undeclared key.
+//! Defines scenarios for script texts, which are not visible as keys, and for transactions that
+//! restart, such as the transaction of a script that uses an undeclared key.
 
 use undercroft_engine::Store;
 
