@@ -7,7 +7,7 @@ use std::any::Any;
 pub(crate) struct Parts(Vec<Box<dyn Any + Send + Sync>>);
 
 impl Parts {
-    /// Adds a value, which must be the first value of its type.
+    /// Adds a value, which must be the first of its type.
     pub(crate) fn with<P: Any + Send + Sync>(mut self, part: P) -> Parts {
         self.0.push(Box::new(part));
         self

@@ -44,8 +44,8 @@ impl Access<'_> {
         self.sum(database, EXPIRES)
     }
 
-    /// Returns the size in bytes of a database's hash tables, without overflow buckets. O(number of
-    /// shards).
+    /// Returns the size in bytes of a database's hash tables, excluding overflow buckets. O(number
+    /// of shards).
     pub fn table_bytes(&self, database: usize) -> Result<u64, Error> {
         let shards = self.all_shards();
         self.read(shards, |reader| {

@@ -26,13 +26,13 @@ pub struct Item<'i> {
 }
 
 impl Store {
-    /// Visits every unexpired key exactly once, all in their state at one moment. Other processes
-    /// keep reading and writing: the used part of the store is first copied to private memory, and
-    /// no lock is held while `visit` runs. O(data).
+    /// Visits every unexpired key exactly once, in the state that the store had at one moment.
+    /// Other processes keep reading and writing: the used part of the store is first copied to
+    /// private memory, and no lock is held while `visit` runs. O(data).
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if the locks cannot be acquired, if the store changes faster than
-    /// it can be copied, or if an entry is damaged. Also returns any error of `visit`.
+    /// it can be copied, or if an entry is damaged. Also returns any error from `visit`.
     pub fn snapshot<E: From<Error>>(
         &self,
         visit: impl FnMut(Item<'_>) -> Result<(), E>,
