@@ -18,7 +18,7 @@ const MAX_MEMORY: u64 = 1 << 30;
 /// The limits with which a new store is created. An existing store keeps its own limits.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// The address space for the heap in bytes.
+    /// The size of the heap's address space in bytes.
     pub capacity: Option<u64>,
     /// The memory limit in bytes, which applies to the data of all processes; 0 means no limit. The
     /// default is 1 GiB, or five eighths of the file system if that is less.

@@ -9,7 +9,7 @@ use crate::structures::elements::Elements;
 use crate::structures::key::hash;
 use crate::structures::roots::{KEYS, NEXT_TABLE};
 
-/// The state of the check of one shard's structures.
+/// The state of the structural check of one shard.
 pub(crate) struct Check<'w> {
     pub(crate) view: &'w View<'w>,
     pub(crate) shard: usize,

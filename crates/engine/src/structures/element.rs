@@ -30,10 +30,10 @@ const TEXT: u64 = 0;
 const INTEGER: u64 = 1;
 const BLOCK: u64 = 2;
 
-/// The value of an element, as it is stored.
+/// The value of an element in its stored form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'v> {
-    /// A byte string that is stored as it is.
+    /// A byte string that is stored as is.
     Text(&'v [u8]),
     /// An integer, which is stored in eight bytes and represents its decimal text.
     Integer(i64),

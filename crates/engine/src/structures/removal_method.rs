@@ -12,7 +12,7 @@ use crate::structures::roots::ELEMENTS_WORDS;
 /// The minimum number of elements to remove for which rebuilding the dictionary is considered.
 pub(crate) const REBUILD_MIN: usize = 256;
 
-/// The method of removing the elements.
+/// The method by which elements are removed.
 pub(crate) enum RemovalMethod {
     /// Remove all elements by freeing the entire dictionary. The field is the number of elements.
     All(u64),
