@@ -1,4 +1,4 @@
-//! Messages that a transaction leaves to be sent after its commit.
+//! Messages that a transaction queues, to be sent after its commit.
 
 use crate::structures::roots::SUBSCRIPTIONS;
 

@@ -8,7 +8,7 @@ use crate::handle::store::Store;
 use crate::transaction::above::above;
 use crate::transaction::outbox::{Mark, Outbox};
 
-/// The error of a failed attempt at a change, raised either by the body or by the segment.
+/// The error from a failed attempt at a change, raised either by the body or by the segment.
 pub(crate) struct FailedTry<E> {
     error: E,
     cause: Cause,

@@ -1,4 +1,4 @@
-//! Inner nodes of a tree: their layout, reading them, and changing one child.
+//! The layout of a tree's inner nodes, reading them, and changing one child.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
@@ -356,7 +356,7 @@ impl<const K: usize> Node<K> {
         children <= usize::from(self.room)
     }
 
-    /// Replaces the children from index `first` on. The new children must fit in the node.
+    /// Replaces all children starting at index `first`. The new children must fit in the node.
     pub(crate) fn set_children(
         &self,
         transaction: &mut Transaction<'_>,
