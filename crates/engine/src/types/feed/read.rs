@@ -67,7 +67,7 @@ pub(super) type Between<'l> = (Bound<&'l [u8]>, Bound<&'l [u8]>);
 
 impl Feed {
     /// Counts the items that a query selects. O(log n) if the query depends only on whether items
-    /// are hidden, or if every subtree with possible matches has not changed since
+    /// are hidden, or if no subtree with possible matches has changed since
     /// [`Access::make_tallies`]. Otherwise, the nodes and leaves with possible matches are
     /// searched.
     ///
@@ -94,7 +94,7 @@ impl Feed {
         self.count(view, selection, positions, untallied)
     }
 
-    /// Returns the positions of the items of a sorted feed whose values are within limits.
+    /// Returns the positions of the items in a sorted feed whose values are within limits.
     pub(super) fn positions_between(
         &self,
         view: &View<'_>,

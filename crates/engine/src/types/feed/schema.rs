@@ -15,7 +15,7 @@ const INDEXED: u8 = 64;
 /// The maximum width of an attribute in bits.
 const WIDTH_MAX: u8 = 32;
 
-/// The schema of a feed's items. The schema of a feed never changes.
+/// The schema of a feed's items, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
     size: u8,

@@ -1,5 +1,5 @@
-//! Represents items outside the store, in the layout of a leaf. Leaves are loaded into such images,
-//! changed there, and created from them.
+//! Represents items outside the store, in the layout of a leaf. To change a leaf, its items are
+//! loaded into such an image. New leaves are created from images.
 
 use std::ops::Range;
 
