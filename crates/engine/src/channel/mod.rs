@@ -31,11 +31,11 @@ use crate::waiting::{Look, Looked};
 /// A channel's keys, which all map to the same Redis Cluster slot.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    /// The key of the list of messages.
+    /// The key of the message list.
     items: Vec<u8>,
     /// The key of a string that exists once the channel is closed.
     closed: Vec<u8>,
-    /// The key of the sorted set of the consumers that may hold messages.
+    /// The key of the sorted set of consumers that may hold messages.
     consumers: Vec<u8>,
     /// The prefix of the keys of held messages. The consumer's name follows the prefix.
     held: Vec<u8>,

@@ -96,8 +96,8 @@ impl Store {
         self.segment.removed()
     }
 
-    /// Returns the error with which all writes fail, if the store's file was removed or replaced
-    /// while mapped.
+    /// If the store's file was removed or replaced while mapped, returns the error with which all
+    /// writes fail.
     pub fn removal(&self) -> Option<Error> {
         self.removed().then(|| Error::of_removal(self.path()))
     }

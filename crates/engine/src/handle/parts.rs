@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-/// A set of values of different types, at most one value of each type.
+/// A set of values with different types, at most one of each type.
 #[derive(Default)]
 pub(crate) struct Parts(Vec<Box<dyn Any + Send + Sync>>);
 

@@ -40,7 +40,7 @@ impl Store {
         if self.segment.is_alone() {
             // The mapping is private, so locks block no other process. Read the data in place: a
             // private copy of a store that was changing may have inconsistent page maps, which
-            // copying would need.
+            // copying requires.
             let mut visit = visit;
             let shown = self.read_locked(self.all_shards(), |view| {
                 show(view, self.shards(), self.now(), &mut visit)

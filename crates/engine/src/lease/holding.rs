@@ -157,8 +157,8 @@ impl Store {
     /// O(length).
     ///
     /// # Errors
-    /// Returns the errors of [`write`](Self::write), for example if the store is out of memory. The
-    /// caller then keeps the lease.
+    /// Returns the errors of [`write`](Self::write), for example if the store is out of memory.
+    /// After an error, the caller keeps the lease.
     pub fn set_leased(
         &self,
         database: usize,

@@ -102,7 +102,7 @@ impl Store {
 
     /// Sends messages to one channel or shard channel, in order, at a much lower cost than
     /// publishing each message separately. Messages from other publishers may be interleaved.
-    /// Returns the number of receivers of each message.
+    /// Returns how many receivers each message has.
     ///
     /// # Errors
     /// Returns the errors of [`publish`](Self::publish). Some of the first messages may have been
@@ -321,7 +321,7 @@ impl Access<'_> {
         })
     }
 
-    /// Returns the number of subscribers of one channel or shard channel, not counting pattern
+    /// Returns the number of subscribers to one channel or shard channel, not counting pattern
     /// subscribers. O(processes subscribed to it).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         let key = self.store.topic_key(topic, name);
@@ -333,7 +333,7 @@ impl Access<'_> {
         Ok(self.store.count_living(&places).0)
     }
 
-    /// Returns all channels, patterns or shard channels that have living subscribers. Also removes
+    /// Returns all channels, patterns or shard channels that have live subscribers. Also removes
     /// subscriptions of dead processes, unless a transaction is running. O(names).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = Vec::new();

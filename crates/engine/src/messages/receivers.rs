@@ -139,7 +139,7 @@ impl Store {
         })
     }
 
-    /// Returns the number of receivers in living processes, and whether any of the processes are
+    /// Returns the number of receivers in live processes, and whether any of the processes are
     /// dead.
     pub(crate) fn count_living(&self, places: &Places) -> (u64, bool) {
         let mut receivers = 0_u64;
@@ -158,14 +158,13 @@ impl Store {
         (receivers, some_dead)
     }
 
-    /// Returns the number of subscribers of one channel or shard channel; see
+    /// Returns the number of subscribers to one channel or shard channel; see
     /// [`Access::receivers`](crate::Access::receivers).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         self.access().receivers(topic, name)
     }
 
-    /// Returns the names that have living subscribers; see
-    /// [`Access::topics`](crate::Access::topics).
+    /// Returns the names that have live subscribers; see [`Access::topics`](crate::Access::topics).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
         self.access().topics(topic)
     }

@@ -185,7 +185,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
 
     /// Subscribes to all of the names or, after an error, to none of them. The subscriber receives
     /// all messages that are published after this call returns, and no message from before the
-    /// call. Each call adds a receiver to the counts that publishers get.
+    /// call. Each call adds one to the receiver counts that publishers see.
     ///
     /// # Errors
     /// Fails if the store is read-only, or if this process already has 512 subscribers.

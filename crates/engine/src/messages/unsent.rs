@@ -97,7 +97,7 @@ impl Store {
         result
     }
 
-    /// Keeps a dropped subscriber, to cancel its subscriptions later.
+    /// Queues a dropped subscriber, so that its subscriptions are canceled later.
     #[cold]
     pub(crate) fn depart_later(&self, departure: Departure) {
         self.unsent(|content| content.departures.push_back(departure));

@@ -120,7 +120,7 @@ impl Access<'_> {
             _ if !wait => {}
             Some(running) => running.post(Post::Flushed),
             None => {
-                // The keys are already removed, so ignore errors of the cleanup.
+                // The keys are already removed, so ignore errors from the cleanup.
                 let _ = self.store.free_all_of_the_dead();
                 self.store.free_flushed()?;
             }

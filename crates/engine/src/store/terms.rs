@@ -144,7 +144,7 @@ mod tests {
         let path = directory.path().join("store");
         open(&path, &Terms::default()).expect("a new store");
         let refused = |terms: Terms| open(&path, &terms).err().expect("refused").to_string();
-        // Opens the store without and with `strict`, and checks that the warning and the error have
+        // Opens the store with and without `strict`, and checks that the warning and the error have
         // the same text.
         let told = |terms: Terms| {
             let store = open(&path, &terms).expect("a warning only");

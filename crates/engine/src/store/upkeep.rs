@@ -152,8 +152,7 @@ impl Store {
     /// removed expired keys.
     pub fn upkeep_all(&self) -> Result<u64, Error> {
         let mut expired = 0;
-        // A single step examines only a part of the waits and subscriptions that dead processes
-        // left.
+        // A single step examines only some of the waits and subscriptions that dead processes left.
         self.free_all_of_the_dead()?;
         loop {
             let upkept = self.upkeep_step()?;

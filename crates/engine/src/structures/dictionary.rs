@@ -134,7 +134,7 @@ impl RootWords for Roots<'_, TABLE_WORDS> {
     }
 }
 
-/// A kind of dictionary: the location of its root words, and the items that its slots refer to.
+/// A kind of dictionary, which defines where its root words are and which items its slots refer to.
 pub(crate) trait Dictionary: Copy {
     /// The decoded form of an item that a slot refers to.
     type Item: Copy;

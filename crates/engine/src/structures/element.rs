@@ -320,8 +320,8 @@ fn in_block(key_length: usize, text: &[u8]) -> bool {
     text.len() > SHORT_VALUE && (key_length + text.len()) as u64 + 8 > INLINE_MAX
 }
 
-/// Returns the size in bytes of a new element, and the size of the separate block of its value if
-/// the value needs one.
+/// Returns the size in bytes of a new element, and the size of its value's separate block if the
+/// value needs one.
 pub(crate) fn sizes(key_length: usize, value: Value<'_>) -> (u64, Option<u64>) {
     let head = if key_length as u64 > SHORT_KEY_MAX {
         8

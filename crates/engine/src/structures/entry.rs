@@ -150,7 +150,7 @@ impl Header {
         8 + (self.0 & EXPIRES) / EXPIRES * 8 + (self.0 & LONG_KEY) / LONG_KEY * 8
     }
 
-    /// Returns the number of bytes of the value that are stored in the entry.
+    /// Returns how many bytes of the value are stored in the entry.
     #[inline(always)]
     pub(crate) fn inline_length(self) -> u64 {
         match self.form() {

@@ -61,12 +61,12 @@ pub(crate) const PATTERN_CHANGES: usize = (SUBSCRIPTIONS + SUBSCRIPTION_KINDS) *
 /// wait.
 pub(crate) const TICKETS: usize = PATTERN_CHANGES + 1;
 
-/// The dictionary of queues of waiting clients. The queue of a key is in the key's shard.
+/// The dictionary of waiting clients' queues. A key's queue is in the key's shard.
 pub(crate) const QUEUES: usize = 28;
-/// The dictionary of records of waiting clients. Each record is in the shard of the client's seat
+/// The dictionary of waiting clients' records. Each record is in the shard of the client's seat
 /// (its process's futex slot).
 pub(crate) const WAITERS: usize = 29;
-/// The dictionary of the tickets (ids of waits) of answered clients, by seat.
+/// The dictionary of answered clients' tickets (ids of waits), by seat.
 pub(crate) const ANSWERED: usize = 30;
 
 /// The dictionary of messages that are too long for the message ring.

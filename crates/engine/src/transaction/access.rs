@@ -275,7 +275,7 @@ impl<'a> Access<'a> {
                 running.post(Post::Use(key.shard, key.hash));
             }
             // Setting an access time twice is harmless. Use the time at which the transaction
-            // started to write.
+            // started writing.
             Some(_) => self.store.touch_written(key),
             None => self.store.note_use(key),
         }

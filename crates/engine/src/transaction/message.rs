@@ -71,7 +71,7 @@ pub(crate) struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// Returns the number of bytes of memory that the message occupies.
+    /// Returns the memory that the message occupies, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<QueuedMessage>() + self.name.len() + self.body.len()
     }

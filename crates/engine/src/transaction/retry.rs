@@ -69,7 +69,7 @@ impl Store {
     /// memory.
     ///
     /// # Errors
-    /// Returns the original error if a retry would fail, too.
+    /// Returns the original error if a retry would also fail.
     #[cold]
     pub(crate) fn try_again<E: From<Error>>(&self, failed: FailedTry<E>) -> Result<(), E> {
         match failed.cause {

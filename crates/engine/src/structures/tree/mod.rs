@@ -28,7 +28,7 @@
 //! - `note`: the notes that nodes store about their children.
 //! - `ordered`: finding a key in an ordered tree.
 //! - `path`: the path to a leaf, and steps from leaf to leaf.
-//! - `root`: a tree, loaded from its root words, and finding leaves by position.
+//! - `root`: loading a tree from its root words, and finding leaves by position.
 //! - `splice`: replacing leaves, with splits, merges and new roots.
 //! - `tally`: cached totals that large nodes store about their subtree.
 

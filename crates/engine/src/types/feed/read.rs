@@ -21,7 +21,7 @@ use crate::structures::ranges::Ranges;
 use crate::structures::tree::Node;
 use crate::types::value_type::ValueType;
 
-/// The number of bytes of values that are prefetched before the leaf's header is read.
+/// The number of value bytes that are prefetched before the leaf's header is read.
 const AHEAD: u64 = 256;
 
 /// The options of a read that select a range of items.
@@ -47,7 +47,7 @@ pub struct FeedInfo {
     pub nodes: u64,
     /// The number of bytes used in addition to the entry.
     pub bytes: u64,
-    /// The number of items for which the leaves have room.
+    /// The number of items that fit in the leaves.
     pub places: u64,
 }
 
@@ -116,7 +116,7 @@ impl Feed {
         self.range_within(view, selection, 0..u64::MAX, range, out)
     }
 
-    /// Fills `out` with a range of the selected items of a sorted feed, considering only items
+    /// Fills `out` with a range of the selected items in a sorted feed, considering only items
     /// whose values are within limits. Positions count from the first of these items. Locating the
     /// limits takes O(log n).
     pub fn range_between(

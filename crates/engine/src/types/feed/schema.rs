@@ -97,7 +97,7 @@ impl Schema {
             && widths.all(|(&width, &attribute)| u64::from(attribute) >> width == 0)
     }
 
-    /// Returns the number of bits of an item in addition to its value: the hidden bit and the
+    /// Returns the number of bits that an item has in addition to its value: the hidden bit and the
     /// attribute bits.
     pub(super) fn planes(&self) -> usize {
         1 + self

@@ -1,5 +1,5 @@
-//! Represents items outside the store, in the layout of a leaf. To change a leaf, its items are
-//! loaded into such an image. New leaves are created from images.
+//! Represents items outside the store, in the layout of a leaf. A leaf is changed by loading it
+//! into an image and changing the image, and new leaves are created from images.
 
 use std::ops::Range;
 

@@ -70,7 +70,7 @@ pub(in crate::types::feed) struct Span {
     pub(in crate::types::feed) first: usize,
     /// The binary logarithm of the number of bits.
     log: usize,
-    /// The number of low bits of the attribute that are ignored.
+    /// How many low bits of the attribute are ignored.
     pub(in crate::types::feed) shift: usize,
 }
 

@@ -352,7 +352,7 @@ impl<'s> Selection<'s> {
         Ok(masks)
     }
 
-    /// Returns the offsets of the cache lines of a leaf that the query reads, except lines that
+    /// Returns the offsets of the cache lines in a leaf that the query reads, except lines that
     /// contain only values.
     pub(in crate::types::feed) fn lines(&self, layout: &Layout) -> Vec<u64> {
         let words = |plane: usize| layout.word(plane, 0) as u64;
