@@ -5,7 +5,7 @@ use std::path::Path;
 
 use undercroft_memory::{self as memory, Fault};
 
-/// The reason why an operation on keys failed. A failed operation changes no key.
+/// The reason an operation on keys failed. A failed operation changes no key.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,10 +17,11 @@ pub enum Error {
     NotAnInteger,
     /// The result of an increment does not fit in an `i64`.
     Overflow,
-    /// An item is not valid for the value that it is added to, such as a row with wrong columns.
+    /// An item does not fit the value that it was to be added to, such as a row with the wrong
+    /// columns.
     WrongItem,
     /// The operation requires a feed that is sorted by value, but this feed keeps its items in
-    /// insertion order, or the reverse.
+    /// insertion order, or vice versa.
     WrongOrder,
     /// The resulting score is not a number (NaN).
     NotANumber,
@@ -37,12 +38,12 @@ pub enum Error {
     Name(Box<str>),
     /// The caller requested terms that differ from the terms that the store was created with.
     Terms(Box<str>),
-    /// An error of the memory layer, boxed to keep `Result` small.
+    /// An error from the memory layer, boxed to keep `Result` small.
     Memory(Box<memory::Error>),
 }
 
 impl Error {
-    /// Returns the error of a call that was interrupted by a signal handler.
+    /// Returns the error for a call that was interrupted by a signal handler.
     pub fn interrupted() -> Error {
         memory::Error::Interrupted.into()
     }

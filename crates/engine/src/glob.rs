@@ -1,18 +1,19 @@
 //! Glob matching for KEYS, SCAN MATCH, CONFIG GET and COMMAND LIST, compatible with
 //! `stringmatchlen` in Redis 7.0.
 //!
-//! `?` matches one byte, `*` matches any number of bytes, `[ab-c]` and `[^ab-c]` match one byte of
-//! a class, and a backslash makes the next byte literal. The part after the last `*` has a fixed
-//! length, so it is compared only with the end of the string. Of the earlier stars, only the most
-//! recent star is ever retried, without recursion. The number of steps is therefore at most the
-//! pattern length times the string length, and a step budget stops a match that costs too much.
+//! `?` matches any byte, `*` matches any number of bytes, `[ab-c]` matches a byte in the class,
+//! `[^ab-c]` matches a byte outside it, and a backslash makes the next byte literal. The part after
+//! the last `*` has a fixed length, so it is compared only with the end of the string. Of the
+//! earlier stars, only the most recent one is ever retried, without recursion. The number of steps
+//! is therefore at most the pattern length times the string length, and a step budget stops a match
+//! that takes too many.
 //!
-//! Redis' corner cases are kept, because clients depend on them: an empty string matches only the
-//! empty pattern (not even `*`), an unterminated class ends with the pattern, and the ends of a
+//! Redis' corner cases are preserved, because clients depend on them: an empty string matches only
+//! the empty pattern (not even `*`), an unterminated class ends with the pattern, and the ends of a
 //! range compare as signed bytes.
 
-/// The number of pattern elements that [`matches()`] tries against one string before it gives up,
-/// after a few milliseconds.
+/// The number of pattern elements that [`matches()`] tries against one string before it gives up.
+/// Trying them takes a few milliseconds.
 pub const STEP_BUDGET: u64 = 1 << 20;
 
 /// The error that [`matches()`] returns when a match takes too many steps.
@@ -59,7 +60,7 @@ pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooCom
                 star = Some((rest, at + 1));
                 continue;
             };
-            // Without another star, the rest of the pattern has a fixed length, so it can match
+            // If no other star follows, the rest of the pattern has a fixed length, so it can match
             // only the end of the string.
             match string.len().checked_sub(length) {
                 Some(end) if end >= at => (at, star) = (end, None),
@@ -155,7 +156,7 @@ fn class_matches(class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
     (matched != negated, rest)
 }
 
-/// Returns whether a byte lies between two ends, which may be in either order. Bytes compare as a C
+/// Returns whether a byte lies between two endpoints, given in either order. Bytes compare as a C
 /// `signed char` on x86-64.
 fn in_range(start: u8, end: u8, byte: u8, case: Case) -> bool {
     let (low, high) = if (start as i8) <= (end as i8) {

@@ -70,7 +70,7 @@ impl Chance {
         self.0.store(seed, Ordering::Relaxed);
     }
 
-    /// Returns the next random number of the sequence.
+    /// Returns the next random number in the sequence.
     pub(crate) fn next(&self) -> u64 {
         let seed = self.0.load(Ordering::Relaxed).wrapping_add(1);
         self.0.store(seed, Ordering::Relaxed);

@@ -28,7 +28,7 @@ const MARKED: u8 = 0;
 /// The name and the text of a script or a library.
 pub type NamedText = (Vec<u8>, Vec<u8>);
 
-/// A function library as stored in the store.
+/// A function library in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoredLibrary {
     /// The name of the library.
@@ -70,7 +70,7 @@ impl SharedTexts {
 pub struct SharedMemory {
     /// The number of texts.
     pub texts: u64,
-    /// The number of bytes that the texts use. If there are many texts, an estimate from a sample.
+    /// The number of bytes that the texts use, estimated from a sample if there are many texts.
     pub bytes: u64,
 }
 
@@ -112,8 +112,8 @@ impl Store {
         })
     }
 
-    /// Returns how often running scripts were told to stop. A script stops if this count has grown
-    /// since the script started.
+    /// Returns how many times running scripts have been told to stop. A script stops if this count
+    /// has grown since the script started.
     pub fn killed_scripts(&self) -> u64 {
         self.segment.setting(Setting::ScriptsKilled)
     }

@@ -99,7 +99,7 @@ impl Store {
         Ok((received, consumer))
     }
 
-    /// Ends a consumer's hold of a message. If `goes_back` is true, returns the message to the
+    /// Ends a consumer's hold on a message. If `goes_back` is true, returns the message to the
     /// front of the channel; otherwise deletes it. Returns false if the consumer no longer held the
     /// message, because another process had recalled it. O(messages that the consumer holds).
     ///
@@ -150,8 +150,8 @@ impl Store {
         let now = self.now() as f64;
         let mut back = 0;
         for (consumer, until) in known.iter() {
-            // Check liveness without a lock (W9): a dead process stays dead. A time that has
-            // expired is checked again under the lock.
+            // Check liveness without a lock (W9): a dead process stays dead. An expired hold is
+            // checked again under the lock.
             let lives = match seat_of(consumer) {
                 Some(seat) => self.segment.seat_lives_now(seat),
                 None => until >= now,

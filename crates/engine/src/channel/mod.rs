@@ -1,9 +1,10 @@
-//! Channels: bounded queues of messages between processes. Only `lib.rs` uses this module.
+//! Channels: bounded message queues between processes. Only `lib.rs` uses this module.
 //!
-//! The messages of a channel are a list. Producers push at one end and consumers pop at the other
-//! end, each in a transaction that checks the length of the list and whether the channel is closed
-//! (a separate key marks that). A client that finds the channel full or empty waits for the list to
-//! change ([`Look`]) and retries, so no message is ever handed to a client that may be dead.
+//! A channel keeps its messages in a list. Producers push to one end and consumers pop from the
+//! other, each in a transaction that checks the length of the list and whether the channel is
+//! closed, which a separate key marks. A client that finds the channel full or empty waits for the
+//! list to change ([`Look`]) and retries, so no message is ever handed to a client that may be
+//! dead.
 //!
 //! A consumer can receive a message and *hold* it. The receiving transaction moves the message to a
 //! list of the consumer's held messages, and adds the consumer to a sorted set. After processing
@@ -11,7 +12,7 @@
 //! [returns](Store::recall) its held messages to the channel. A consumer that uses the store
 //! directly is identified by one of its process's seats (futex slots in the store), so that every
 //! process can check whether it is alive. A consumer that is a client of a server is identified by
-//! a number, and counts as alive until a time that is stored with the number.
+//! a number, and counts as alive until the time stored with that number.
 //!
 //! - `hold`: messages that a consumer holds until it has processed them.
 
@@ -30,13 +31,13 @@ use crate::waiting::{Look, Looked};
 /// A channel's keys, which all map to the same Redis Cluster slot.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    /// The key of the list of messages.
+    /// The key of the message list.
     items: Vec<u8>,
     /// The key of a string that exists once the channel is closed.
     closed: Vec<u8>,
-    /// The key of the sorted set of the consumers that may hold messages.
+    /// The key of the sorted set of consumers that may hold messages.
     consumers: Vec<u8>,
-    /// The prefix of the keys of held messages. The name of a consumer follows the prefix.
+    /// The prefix of the keys of held messages. The consumer's name follows the prefix.
     held: Vec<u8>,
 }
 
@@ -65,7 +66,7 @@ pub enum Received {
     Refused(usize),
 }
 
-/// The reason why a channel transaction is rolled back.
+/// The reason a channel transaction is rolled back.
 enum RollbackReason {
     Full,
     Refused(usize),
@@ -162,8 +163,8 @@ impl Store {
         }
     }
 
-    /// Converts the error of a failed `send`: returns `Sent::Closed` if the store is full and the
-    /// channel is closed, and otherwise `error`.
+    /// Returns `Sent::Closed` if a `send` failed because the store is full and the channel is
+    /// closed, and otherwise `error`.
     #[cold]
     fn closed_or(&self, database: usize, channel: &Channel, error: Error) -> Result<Sent, Error> {
         let is_full = error.is_out_of_memory() || matches!(error, Error::MaxMemory);
@@ -207,10 +208,10 @@ impl Store {
         }
     }
 
-    /// Closes a channel for all processes and wakes all clients that wait for a message or for
-    /// room. O(1).
+    /// Closes a channel for all processes and wakes all clients that are waiting for a message or
+    /// for room. O(1).
     ///
-    /// Closing succeeds even in a full store, as removals do. Consumers receive the remaining
+    /// Closing succeeds even if the store is full, as removals do. Consumers receive the remaining
     /// messages before they learn that the channel is closed.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use undercroft_memory::{boot_milliseconds, unix_milliseconds};
 
 thread_local! {
-    /// The frozen time of this thread, or [`RUNS`] or [`STOPS`] if the clock is not frozen.
+    /// This thread's frozen time, or [`RUNS`] or [`STOPS`] if the clock is not frozen.
     static FROZEN: Cell<u64> = const { Cell::new(RUNS) };
 }
 
@@ -16,7 +16,7 @@ const RUNS: u64 = 0;
 /// Indicates that the clock freezes at the next read.
 const STOPS: u64 = u64::MAX;
 
-/// A guard that freezes the clock for the current thread, from the first read of the clock on.
+/// A guard that freezes the clock for the current thread as soon as the thread reads it.
 #[must_use]
 pub struct Frozen {
     /// Whether an outer guard, which outlives this guard, keeps the clock frozen.
@@ -37,7 +37,7 @@ impl Drop for Frozen {
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     fixed: AtomicU64,
-    /// The milliseconds since boot that a test has set, or 0.
+    /// The time since boot in milliseconds, if a test has set it; otherwise 0.
     fixed_boot: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Clock {
         }
     }
 
-    /// Returns the milliseconds since boot, either the actual time or a time that a test has set.
+    /// Returns the time since boot in milliseconds: the actual time, or a time that a test has set.
     pub(crate) fn boot(&self) -> u64 {
         match self.fixed_boot.load(Ordering::Relaxed) {
             0 => boot_milliseconds(),
@@ -73,7 +73,7 @@ impl Clock {
         now
     }
 
-    /// Freezes the clock for this thread, from the first read of the clock on. All commands of a
+    /// Freezes the clock for this thread as soon as the thread reads it. All commands of a
     /// transaction then see the same time, and transactions that never read the clock pay nothing.
     pub(crate) fn freeze(&self) -> Frozen {
         let is_inner = FROZEN.get() != RUNS;

@@ -10,7 +10,7 @@ use crate::handle::store::Store;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
 pub enum EvictionPolicy {
-    /// Evict no keys: writes fail instead.
+    /// Evict no keys; writes fail instead.
     #[default]
     NoEviction = 0,
     /// Evict the least recently used keys.
@@ -19,11 +19,11 @@ pub enum EvictionPolicy {
     AllKeysLfu = 2,
     /// Evict random keys.
     AllKeysRandom = 3,
-    /// Of the keys with an expiry, evict the least recently used keys.
+    /// Evict the least recently used keys among those with an expiry.
     VolatileLru = 4,
-    /// Of the keys with an expiry, evict the least frequently used keys.
+    /// Evict the least frequently used keys among those with an expiry.
     VolatileLfu = 5,
-    /// Of the keys with an expiry, evict random keys.
+    /// Evict random keys among those with an expiry.
     VolatileRandom = 6,
     /// Evict the keys that expire soonest.
     VolatileTtl = 7,
@@ -132,7 +132,7 @@ impl Default for Eviction {
     }
 }
 
-/// A change of one eviction setting. Numbers must be below 2^63.
+/// A change to one eviction setting. Numbers must be below 2^63.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvictionChange {
     /// Changes [`Eviction::policy`].
@@ -170,7 +170,7 @@ impl Store {
         self.change_eviction(EvictionChange::Policy(eviction.policy))
     }
 
-    /// Changes one eviction setting for all processes. A concurrent change of another setting is
+    /// Changes one eviction setting for all processes. A concurrent change to another setting is
     /// not lost.
     pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
         // A stored 0 stands for the default, so numbers are stored incremented by one.

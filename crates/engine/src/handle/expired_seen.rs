@@ -21,11 +21,11 @@ thread_local! {
     /// The database and the name of each remembered key. An entry can be stale, so every key is
     /// looked up again before it is removed.
     static MET: Cell<Vec<(usize, Vec<u8>)>> = const { Cell::new(Vec::new()) };
-    /// Whether this thread remembers any key.
+    /// Whether this thread remembers any keys.
     static HAS_MET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Remembers a key that a read found expired, so that it can be removed later.
+/// Remembers a key that a read found to be expired, so that it can be removed later.
 #[cold]
 pub(crate) fn remember(view: &View<'_>, database: usize, entry: &Entry) {
     let mut key = Vec::new();

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::handle::store::Store;
 
 impl Store {
-    /// Returns the number of bytes in allocated blocks: keys, values and buckets.
+    /// Returns the number of bytes in allocated blocks, which contain keys, values and buckets.
     pub fn used_memory(&self) -> u64 {
         (0..self.shards())
             .map(|shard| self.segment.used_bytes(shard))
@@ -50,8 +50,8 @@ impl Store {
         self.segment.held_locks()
     }
 
-    /// Recovers all shards that dead writers left inconsistent, rather than at the shards' next
-    /// use.
+    /// Immediately recovers all shards that dead writers left inconsistent, rather than waiting for
+    /// each shard's next use.
     pub fn recover(&self) -> Result<(), Error> {
         Ok(self.segment.recover()?)
     }
@@ -96,8 +96,8 @@ impl Store {
         self.segment.removed()
     }
 
-    /// Returns the error with which all writes fail, if the store's file was removed or replaced
-    /// while mapped.
+    /// If the store's file was removed or replaced while mapped, returns the error with which all
+    /// writes fail.
     pub fn removal(&self) -> Option<Error> {
         self.removed().then(|| Error::of_removal(self.path()))
     }

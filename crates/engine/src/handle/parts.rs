@@ -2,12 +2,12 @@
 
 use std::any::Any;
 
-/// A set of values of different types, at most one value of each type.
+/// A set of values with different types, at most one of each type.
 #[derive(Default)]
 pub(crate) struct Parts(Vec<Box<dyn Any + Send + Sync>>);
 
 impl Parts {
-    /// Adds a value, which must be the first value of its type.
+    /// Adds a value, which must be the first of its type.
     pub(crate) fn with<P: Any + Send + Sync>(mut self, part: P) -> Parts {
         self.0.push(Box::new(part));
         self

@@ -29,13 +29,13 @@ impl<'s> Reader<'_, 's> {
         self.store.key(bytes)
     }
 
-    /// Returns the Unix time in milliseconds with which expiry times are compared.
+    /// Returns the Unix time in milliseconds against which expiry times are checked.
     #[inline]
     pub fn now(&self) -> u64 {
         self.store.now()
     }
 
-    /// Prefetches the next of many keys into the CPU caches; see [`Store::warm_ahead`].
+    /// Prefetches the next group of keys during a walk over many keys; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);

@@ -1,8 +1,8 @@
-//! When keys were last used, or how often, as recorded in the hints of a shard (R6).
+//! When keys were last used, or how often, as recorded in a shard's hints (R6).
 //!
 //! ```text
-//! a hint, unless the policy counts uses: the clock, in ticks of 64 ms
-//! a hint, if it does: | 0 | new | minute of the last change, 16 bits | counter, 8 bits |
+//! a hint under an LFU policy: | 0 | new | minute of the last change, 16 bits | counter, 8 bits |
+//! a hint under any other policy: the clock, in ticks of 64 ms
 //! ```
 //!
 //! As in Redis, the counter grows logarithmically with the number of uses, and drops by one for
@@ -22,15 +22,15 @@ const TICK: u64 = 64;
 const INITIAL: u32 = 5;
 /// The bits of a hint that contain the counter.
 const COUNTER: u32 = 0xff;
-/// The bits of the minute, before it is shifted to its place above the counter.
+/// The mask of the minute, before the minute is shifted to its place above the counter.
 const MINUTES: u64 = 0xffff;
-/// The flag of a key that was just inserted. The use that inserted the key is not counted.
+/// The flag that marks a key as just inserted. The use that inserted the key is not counted.
 const NEW: u32 = 1 << 24;
 /// The length of a minute in milliseconds.
 const MINUTE: u64 = 60_000;
 
 impl Store {
-    /// Returns the time in milliseconds by which the uses of keys are compared, and only those.
+    /// Returns the time in milliseconds of a clock that serves only to compare the uses of keys.
     #[inline(always)]
     fn use_clock(&self) -> u64 {
         self.clock.fixed().unwrap_or_else(coarse_milliseconds)
@@ -99,8 +99,8 @@ impl Store {
         self.look_for_file();
     }
 
-    /// Returns whether a use increments the counter, which is random: the larger the counter, the
-    /// less likely.
+    /// Returns whether a use increments the counter. The choice is random: the larger the counter,
+    /// the less likely an increment.
     fn grows(&self, counter: u32) -> bool {
         if counter >= COUNTER {
             return false;

@@ -1,4 +1,4 @@
-//! The handle of a store: the state that this process keeps, as opposed to the state in the file.
+//! The store handle, with the state that this process keeps outside the file.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -22,11 +22,11 @@ pub struct Store {
     /// The Unix time in milliseconds before which expired keys are not removed, or 0 to always
     /// remove them.
     pub(crate) expired_stay: AtomicU64,
-    /// Whether a timer in this process runs the steps of upkeep, rather than this process's writes.
+    /// Whether a timer in this process, rather than this process's writes, runs the upkeep steps.
     kept_by_timer: AtomicBool,
     /// The modules with unfinished work, one bit for each module.
     backlog: AtomicU8,
-    /// Whether changes of keys are reported to a follower.
+    /// Whether changes to keys are reported to a follower.
     pub(crate) is_followed: AtomicBool,
     parts: Parts,
 }
@@ -134,13 +134,13 @@ impl Store {
         self.segment.shards()
     }
 
-    /// Returns the Unix time in milliseconds with which expiry times are compared.
+    /// Returns the Unix time in milliseconds against which expiry times are checked.
     #[inline]
     pub fn now(&self) -> u64 {
         self.clock.now()
     }
 
-    /// Returns the milliseconds since boot with which the terms of leases are compared.
+    /// Returns the time since boot in milliseconds, against which lease terms are checked.
     pub(crate) fn boot_now(&self) -> u64 {
         self.clock.boot()
     }
@@ -151,20 +151,20 @@ impl Store {
         self.clock.set_boot(milliseconds);
     }
 
-    /// Leaves the steps of upkeep (M8) to a timer in this process that calls
-    /// [`upkeep`](Self::upkeep). Without a timer, this process's writes run the steps.
+    /// Leaves upkeep (M8) to a timer in this process that calls [`upkeep`](Self::upkeep). Without a
+    /// timer, this process's writes run the upkeep steps.
     pub fn leave_upkeep_to_a_timer(&self) {
         self.kept_by_timer.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether writes run steps of upkeep. They do not if a test has set the time, because
-    /// the test then controls upkeep.
+    /// Returns whether writes run upkeep steps. They do not if a test has set the time, because the
+    /// test then controls upkeep.
     pub(crate) fn keeps_itself(&self) -> bool {
         !self.kept_by_timer.load(Ordering::Relaxed) && self.clock.fixed().is_none()
     }
 
-    /// Sets this process's clock for expiry, in Unix milliseconds, and stops upkeep by writes. 0
-    /// restores the system clock. Only for tests.
+    /// Sets this process's clock for expiry, in Unix milliseconds, and stops writes from running
+    /// upkeep. 0 restores the system clock. Only for tests.
     pub fn set_time(&self, milliseconds: u64) {
         self.clock.set(milliseconds);
     }

@@ -9,14 +9,14 @@ use crate::structures::key::Key;
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::roots::Root;
 
-/// The minimum size in bytes of an entry that always extends into a second cache line.
+/// The distance in bytes from the start of an entry to the second cache line to prefetch.
 const NEXT_LINE: u64 = 64;
 
 impl Store {
     /// Prefetches keys into the CPU caches, for commands that will soon use them. A single command
     /// waits for memory several times in a row: for the bucket, for the entry and for the hint (the
-    /// key's access time). Prefetching many keys overlaps these waits. It changes nothing, reports
-    /// no errors, and never blocks. O(keys).
+    /// key's access time). Prefetching many keys overlaps these waits. Changes nothing, reports no
+    /// errors, and never blocks. O(keys).
     pub fn warm(&self, database: usize, keys: &[&[u8]]) {
         for keys in keys.chunks(TOGETHER) {
             let keys: SmallVec<[Key<'_>; TOGETHER]> =

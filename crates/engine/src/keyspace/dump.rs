@@ -16,8 +16,8 @@ pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8
     seal(out.into_bytes())
 }
 
-/// Decodes a payload and returns the type and the items of its value. Each string in the value may
-/// have at most `limit` bytes.
+/// Decodes a payload and returns the type and the items of its value. Each string in the value can
+/// be at most `limit` bytes long.
 ///
 /// # Errors
 /// Returns a [`RestoreError`] if the payload is invalid. A collection that is empty or contains a
@@ -44,7 +44,7 @@ fn value(body: &[u8], limit: usize) -> Option<(ValueType, Ranges)> {
     (sound && unique).then_some((value_type, items))
 }
 
-/// Returns whether all `count` texts are different. The hash is keyed randomly, so that a crafted
+/// Returns whether all `count` texts are distinct. The hash uses a random key, so that a crafted
 /// payload cannot force collisions.
 fn differ<'t>(texts: impl Iterator<Item = &'t [u8]>, count: usize) -> bool {
     let random = RandomState::new();

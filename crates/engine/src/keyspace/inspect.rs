@@ -14,8 +14,8 @@ const BUCKET_SHARE: u64 = 14;
 
 impl Entry {
     /// Returns the total memory usage of the key in bytes: its block, the separate block of its
-    /// value, its elements, and its share of a bucket. The size of the elements of a hash, set or
-    /// sorted set is estimated from about `samples` elements, or computed from all elements if
+    /// value, its elements, and its share of a bucket. For a hash, set or sorted set, the size of
+    /// the elements is estimated from about `samples` elements, or computed from all elements if
     /// `samples` is 0. A collection of about 64 KiB or more has its own arena (a separate memory
     /// area) of known size, so the time depends neither on its length nor on `samples`.
     pub fn memory_usage(&self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
@@ -44,8 +44,8 @@ impl Access<'_> {
         self.sum(database, EXPIRES)
     }
 
-    /// Returns the size in bytes of a database's hash tables, without overflow buckets. O(number of
-    /// shards).
+    /// Returns the size in bytes of a database's hash tables, excluding overflow buckets. O(number
+    /// of shards).
     pub fn table_bytes(&self, database: usize) -> Result<u64, Error> {
         let shards = self.all_shards();
         self.read(shards, |reader| {

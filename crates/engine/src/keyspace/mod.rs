@@ -1,5 +1,5 @@
-//! Operations on keys of any type: listing keys, measuring their size, checking the store. The
-//! folders from `messages` upwards use this module.
+//! Operations on keys of any type, such as listing keys, measuring their size and checking the
+//! store. The folders from `messages` upwards use this module.
 //!
 //! - `check`: the structural check of every dictionary and every entry.
 //! - `dump`: values of any type in the RDB format.

@@ -23,12 +23,12 @@ use crate::types::set::SetOperation;
 use crate::types::sorted::{Bounds, Limit};
 use crate::types::value_type::ValueType;
 
-/// The total number of items in all keys from which collections are read in parts. Fewer items are
-/// read in a single step.
+/// The minimum total number of items in all keys for reading in parts. Fewer items are read in a
+/// single step.
 const MANY: u64 = 10_000;
 /// The number of items in a part.
 const PART: u64 = 512;
-/// The maximum time to wait for the locks that starting to watch the keys requires.
+/// The maximum time to wait for the locks needed to start watching the keys.
 const MOMENT: Duration = Duration::from_millis(1);
 /// The number of attempts if other clients keep changing the keys during the reads.
 const ATTEMPTS: u32 = 2;
@@ -108,8 +108,8 @@ impl Reader<'_, '_> {
 
 impl Access<'_> {
     /// Reads the items of lists, sets and sorted sets in parts. Returns `None` if the caller must
-    /// read them directly: there are few items, a transaction is running, a key has another type,
-    /// the store is read-only, a lock is held, or other clients keep changing the keys.
+    /// read them directly because there are few items, a transaction is running, a key has another
+    /// type, the store is read-only, a lock is held, or other clients keep changing the keys.
     ///
     /// # Errors
     /// Fails if reading the keys or [watching](Self::watch) them fails.
@@ -165,7 +165,7 @@ impl Access<'_> {
         self.watch(database, keys.iter().map(|key| key.bytes))
     }
 
-    /// Reads all parts of a collection. Returns `None` if the collection has become much longer
+    /// Reads all parts of a collection. Returns `None` if the collection has grown considerably
     /// since its size was read.
     fn gather_one(
         &self,
@@ -199,8 +199,8 @@ impl Gathered {
         Ok(true)
     }
 
-    /// Returns whether the keys are still unchanged. The transaction of `writer` must have locked
-    /// the shards of these keys.
+    /// Returns whether the keys are still unchanged. `writer`'s transaction must have locked the
+    /// shards of these keys.
     ///
     /// # Errors
     /// Fails if reading the keys fails.

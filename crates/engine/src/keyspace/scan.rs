@@ -3,7 +3,7 @@
 //! The cursor consists of a shard and a bucket number that counts in reversed bit order, from the
 //! highest bit to the lowest. When a table grows, the buckets that replace a bucket share its low
 //! bits. A walk therefore visits every key that exists during the entire walk, even if tables are
-//! resized between calls. The method is by Pieter Noordhuis, from `dictScan` in Redis.
+//! resized between calls. Pieter Noordhuis devised this method for `dictScan` in Redis.
 
 use std::collections::HashSet;
 

@@ -26,13 +26,13 @@ pub struct Item<'i> {
 }
 
 impl Store {
-    /// Visits every unexpired key exactly once, all in their state at one moment. Other processes
-    /// keep reading and writing: the used part of the store is first copied to private memory, and
-    /// no lock is held while `visit` runs. O(data).
+    /// Visits every unexpired key exactly once, in the state that the store had at one moment.
+    /// Other processes keep reading and writing: the used part of the store is first copied to
+    /// private memory, and no lock is held while `visit` runs. O(data).
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if the locks cannot be acquired, if the store changes faster than
-    /// it can be copied, or if an entry is damaged. Also returns any error of `visit`.
+    /// it can be copied, or if an entry is damaged. Also returns any error from `visit`.
     pub fn snapshot<E: From<Error>>(
         &self,
         visit: impl FnMut(Item<'_>) -> Result<(), E>,
@@ -40,7 +40,7 @@ impl Store {
         if self.segment.is_alone() {
             // The mapping is private, so locks block no other process. Read the data in place: a
             // private copy of a store that was changing may have inconsistent page maps, which
-            // copying would need.
+            // copying requires.
             let mut visit = visit;
             let shown = self.read_locked(self.all_shards(), |view| {
                 show(view, self.shards(), self.now(), &mut visit)

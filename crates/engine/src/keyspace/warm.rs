@@ -13,7 +13,7 @@ use crate::transaction::access::Access;
 
 impl Store {
     /// Prefetches fields of hashes and members of sets and sorted sets, as [`warm`](Self::warm)
-    /// does for keys. Each element is given as the key of its collection and its name. Prefetch the
+    /// does for keys. Each element is given as its collection's key and its own name. Prefetch the
     /// keys first with `warm`. Only elements of large collections are prefetched. O(elements).
     pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
         for some in elements.chunks(TOGETHER) {
@@ -68,7 +68,7 @@ impl Access<'_> {
         self.store.warm_elements(database, elements);
     }
 
-    /// Prefetches the next of many keys into the CPU caches; see [`Store::warm_ahead`].
+    /// Prefetches the next group of keys during a walk over many keys; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);

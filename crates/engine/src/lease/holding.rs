@@ -23,8 +23,7 @@ const LENGTH: usize = 49;
 /// cannot define the term, because a step of the system clock would shorten the term.
 const FORGOTTEN: u64 = 24 * 60 * 60 * 1000;
 
-/// A lease as stored in the store. The lease entitles its holder to compute and store the key's
-/// value.
+/// A lease in its stored form. The lease entitles its holder to compute and store the key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease(Vec<u8>);
 
@@ -66,7 +65,7 @@ impl Lease {
         self.number(2)
     }
 
-    /// Returns the number at position `place` of the lease's three numbers.
+    /// Returns the lease's number at index `place`, from 0 to 2.
     fn number(&self, place: usize) -> Option<u64> {
         let digits = self
             .0
@@ -94,15 +93,16 @@ impl Reader<'_, '_> {
 }
 
 impl Store {
-    /// Takes the lease of a key's value for a term of at least a millisecond, unless another client
-    /// holds the lease. Takes the lease over if its holder is dead. `number`, for example a random
+    /// Takes the lease on a key's value for a term of at least a millisecond, unless another client
+    /// holds the lease. Takes over the lease if its holder is dead. `number`, for example a random
     /// number, must differ from the number of every other lease. Also returns the key's value,
     /// which another client may have stored in the meantime. O(length of the value). Must not be
     /// called within a transaction.
     ///
     /// # Errors
     /// Returns [`Error::WrongType`] if the key or the key of the lease holds a value that is not a
-    /// string. Also fails if the store is read-only, and with the errors of [`write`](Self::write).
+    /// string. Also fails if the store is read-only, and returns the errors of
+    /// [`write`](Self::write).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -157,8 +157,8 @@ impl Store {
     /// O(length).
     ///
     /// # Errors
-    /// Returns the errors of [`write`](Self::write), for example if the store is out of memory. The
-    /// caller then keeps the lease.
+    /// Returns the errors of [`write`](Self::write), for example if the store is out of memory.
+    /// After an error, the caller keeps the lease.
     pub fn set_leased(
         &self,
         database: usize,
@@ -224,8 +224,8 @@ impl Store {
         Ok(ended && !is_late)
     }
 
-    /// Waits for at most `most`, until the lease of a key's value is free, has a new holder, or its
-    /// holder is dead. Releases the language runtime's lock during the wait.
+    /// Waits up to `most` until the lease on a key's value is free, has a new holder, or has a dead
+    /// holder. Releases the language runtime's lock during the wait.
     ///
     /// # Errors
     /// Returns an error for which [`Error::is_wait`] is true if a signal handler must run. Fails

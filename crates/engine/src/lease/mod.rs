@@ -1,9 +1,9 @@
 //! Leases, which ensure that only one client among all processes computes a missing cached value.
 //! Only `lib.rs` uses this module.
 //!
-//! A caller that finds a value missing takes the *lease* of that value for a limited term. The
+//! A caller that finds a value missing takes the *lease* on that value for a limited term. The
 //! lease is an ordinary string at a separate key ([`lease_key`]). It identifies its holder's
-//! process, so that another caller can take the lease over as soon as it finds that process dead. A
+//! process, so that another caller can take over the lease as soon as it finds that process dead. A
 //! holder that is only stopped or slow loses the lease when the term ends. The lease contains the
 //! end of the term by the boot clock, which all processes of the machine share and which steps of
 //! the system clock do not affect. Every transaction that changes a lease first compares its
@@ -27,7 +27,7 @@ mod holding;
 pub use cached::Cached;
 pub use holding::{Lease, Leased};
 
-/// Returns the key of the lease of a key's value. Both keys map to the same Redis Cluster slot.
+/// Returns the key of the lease on a key's value. Both keys map to the same Redis Cluster slot.
 ///
 /// ```
 /// use undercroft_engine::leases::lease_key;

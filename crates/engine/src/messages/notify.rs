@@ -1,4 +1,4 @@
-//! Keyspace notifications: messages about changes of keys (M3).
+//! Keyspace notifications: messages about changes to keys (M3).
 //!
 //! A writer collects the events of its transaction in its outbox. The events are published after
 //! the commit, so subscribers never see a change that was rolled back. If notifications are off,
@@ -11,8 +11,8 @@ use crate::messages::publish::Outgoing;
 use crate::transaction::message::Topic;
 
 impl Outgoing<'_> {
-    /// Publishes a key event on the keyspace and keyevent channels, if these channels are among the
-    /// enabled classes.
+    /// Publishes a key event on the keyspace and keyevent channels, if the enabled classes include
+    /// these channels.
     pub(crate) fn tell(
         &mut self,
         classes: EventClasses,

@@ -27,7 +27,7 @@ pub(crate) type Name = [u8; 16];
 
 impl Access<'_> {
     /// Stores a message as a parcel and returns the parcel's name, by which receivers find it.
-    /// Within a transaction, the parcel becomes visible at the commit. O(length).
+    /// Within a transaction, the parcel becomes visible when the transaction commits. O(length).
     ///
     /// # Errors
     /// Fails if the store is out of memory, or if the message exceeds the maximum length of a

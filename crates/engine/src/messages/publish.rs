@@ -1,8 +1,8 @@
 //! Publishing messages to the subscribers of all processes.
 //!
-//! The subscribers of a channel are found without a lock, so publishing a message without
-//! subscribers costs about as much as a GET. All other messages are written to the message ring,
-//! and sleeping receivers are woken.
+//! A publisher finds the subscribers of a channel without a lock, so publishing to a channel
+//! without subscribers costs about as much as a GET. All other messages are written to the message
+//! ring, and sleeping receivers are woken.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use crate::transaction::outbox::Post;
 /// Every pattern, with the seats (processes' futex slots) that are subscribed to it.
 type List = Arc<[(Vec<u8>, Places)]>;
 
-/// A cache of the subscribed patterns, with which publishers match channels. It is kept in the
-/// store handle.
+/// A cache of the subscribed patterns that publishers match channels against, kept in the store
+/// handle.
 #[derive(Default)]
 pub(crate) struct Patterns(ForkMutex<KnownPatterns>);
 
@@ -101,12 +101,12 @@ impl Store {
     }
 
     /// Sends messages to one channel or shard channel, in order, at a much lower cost than
-    /// publishing each message separately. Messages of other publishers may be interleaved. Returns
-    /// the number of receivers of each message.
+    /// publishing each message separately. Messages from other publishers may be interleaved.
+    /// Returns how many receivers each message has.
     ///
     /// # Errors
-    /// Returns the errors of [`publish`](Self::publish). The first messages may have been sent
-    /// despite an error.
+    /// Returns the errors of [`publish`](Self::publish). Some of the first messages may have been
+    /// sent despite an error.
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         self.access().publish_all(topic, name, bodies)
     }
@@ -134,8 +134,7 @@ impl Store {
             let sent = self
                 .segment
                 .append_all(kind.pack(), address.hash, name, bodies);
-            // Wake the receivers even after an error, because the first messages may have been
-            // sent.
+            // Wake the receivers even after an error, because some messages may have been sent.
             self.wake(&address.places);
             sent?;
         }
@@ -145,11 +144,12 @@ impl Store {
         Ok(())
     }
 
-    /// Sends the kept messages in order. Returns false if another thread is already sending them.
+    /// Sends the pending messages in order. Returns false if another thread is already sending
+    /// them.
     ///
     /// # Errors
-    /// Fails if the lock of the message ring cannot be acquired. Messages that were not sent are
-    /// kept.
+    /// Fails if the lock of the message ring cannot be acquired. Messages that were not sent stay
+    /// pending.
     pub(crate) fn send_unsent(&self) -> Result<bool, Error> {
         self.send_kept(|letter| self.publish_now(letter.kind, &letter.name, &letter.body))
     }
@@ -321,7 +321,7 @@ impl Access<'_> {
         })
     }
 
-    /// Returns the number of subscribers of one channel or shard channel, not counting pattern
+    /// Returns the number of subscribers to one channel or shard channel, not counting pattern
     /// subscribers. O(processes subscribed to it).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         let key = self.store.topic_key(topic, name);
@@ -333,7 +333,7 @@ impl Access<'_> {
         Ok(self.store.count_living(&places).0)
     }
 
-    /// Returns all channels, patterns or shard channels that have living subscribers. Also removes
+    /// Returns all channels, patterns or shard channels that have live subscribers. Also removes
     /// subscriptions of dead processes, unless a transaction is running. O(names).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
         let mut names = Vec::new();

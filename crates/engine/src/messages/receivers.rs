@@ -1,10 +1,10 @@
 //! The subscribers of all processes (M3).
 //!
 //! Subscribers are stored in three dictionaries that clients cannot see: for channels, patterns and
-//! shard channels. The value of a name is a packed list with two words for each subscribed seat:
-//! the seat's name and its number of receivers. The dictionaries change by transactions, as keys
-//! do. The entries of a process that dies no longer count, and any process that finds them later
-//! removes them.
+//! shard channels. The value stored for a name is a packed list with two words for each subscribed
+//! seat: the seat's name and its number of receivers. The dictionaries are changed by transactions,
+//! as keys are. If a process dies, its entries no longer count, and any process that finds them
+//! later removes them.
 
 use std::collections::BTreeMap;
 
@@ -75,8 +75,7 @@ fn packed(places: &Places) -> Vec<u8> {
 }
 
 impl Writer<'_, '_> {
-    /// Changes the list of subscribed seats of a name, and removes the name if the list becomes
-    /// empty.
+    /// Changes a name's list of subscribed seats, and removes the name if the list becomes empty.
     fn change_places(
         &mut self,
         topic: Topic,
@@ -105,7 +104,7 @@ impl Writer<'_, '_> {
 
 impl Store {
     /// Returns the hashed key of a channel or pattern name. All patterns are in shard 0, because
-    /// each message is matched with all of them.
+    /// each message is matched against all of them.
     pub(crate) fn topic_key<'k>(&self, topic: Topic, name: &'k [u8]) -> Key<'k> {
         let key = self.key(name);
         match topic {
@@ -140,7 +139,7 @@ impl Store {
         })
     }
 
-    /// Returns the number of receivers in living processes, and whether any of the processes are
+    /// Returns the number of receivers in live processes, and whether any of the processes are
     /// dead.
     pub(crate) fn count_living(&self, places: &Places) -> (u64, bool) {
         let mut receivers = 0_u64;
@@ -159,14 +158,13 @@ impl Store {
         (receivers, some_dead)
     }
 
-    /// Returns the number of subscribers of one channel or shard channel; see
+    /// Returns the number of subscribers to one channel or shard channel; see
     /// [`Access::receivers`](crate::Access::receivers).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         self.access().receivers(topic, name)
     }
 
-    /// Returns the names that have living subscribers; see
-    /// [`Access::topics`](crate::Access::topics).
+    /// Returns the names that have live subscribers; see [`Access::topics`](crate::Access::topics).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
         self.access().topics(topic)
     }

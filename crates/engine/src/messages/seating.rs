@@ -18,8 +18,8 @@ pub(crate) struct Seating {
 }
 
 impl Seating {
-    /// Returns the seat, and whether the seat is new. Acquires a seat if this process has none here
-    /// yet.
+    /// Returns the seat, and whether the seat is new. Acquires a seat if this process has not done
+    /// so yet.
     ///
     /// # Errors
     /// Fails if the store is read-only, or if this process already uses 512 seats.
@@ -63,7 +63,7 @@ impl Seating {
         }
     }
 
-    /// Arms the descriptor, if it exists, so that the next wake makes it readable. `rung` is
+    /// Arms the descriptor, if it exists, so that the next wake makes it readable. `rung` indicates
     /// whether the descriptor was readable. Returns whether the caller must check its condition
     /// once more.
     pub(crate) fn arm(&self, segment: &Segment, rung: bool) -> bool {

@@ -15,7 +15,7 @@ use crate::messages::unsent::Departure;
 use crate::transaction::message::MessageKind;
 use crate::transaction::message::Topic;
 
-/// The default for the longest time that a thread polls for messages before it sleeps.
+/// The default maximum time that a thread polls for messages before it sleeps.
 const SPIN: Duration = Duration::from_micros(500);
 /// The maximum number of records for other subscribers that one call skips.
 const PASSED_OVER: u32 = 10_000;
@@ -34,7 +34,7 @@ pub struct Message<'m> {
     pub payload: &'m [u8],
     /// Whether the subscriber is subscribed to the channel by name, and not only by a pattern.
     pub direct: bool,
-    /// The subscribed patterns that match the channel, in the order of their subscription.
+    /// The subscribed patterns that match the channel, in the order in which they were subscribed.
     pub patterns: &'m [Arc<[u8]>],
 }
 
@@ -105,7 +105,7 @@ enum Step {
 #[derive(Clone, Debug)]
 pub struct Waiting {
     seat: SeatName,
-    /// The position in the message ring, or `None` without subscriptions.
+    /// The position in the message ring, or `None` if there are no subscriptions.
     position: Option<u64>,
     polling: Arc<Polling>,
     progress: u64,
@@ -185,7 +185,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
 
     /// Subscribes to all of the names or, after an error, to none of them. The subscriber receives
     /// all messages that are published after this call returns, and no message from before the
-    /// call. Each call adds a receiver to the counts that publishers get.
+    /// call. Each call adds one to the receiver counts that publishers see.
     ///
     /// # Errors
     /// Fails if the store is read-only, or if this process already has 512 subscribers.
@@ -247,8 +247,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(self.event(step))
     }
 
-    /// Returns the next event, and waits for it if necessary. Waits without limit if there is no
-    /// timeout. Returns `None` if the timeout expires first.
+    /// Returns the next event, and waits for it if necessary. Without a timeout, waits
+    /// indefinitely. Returns `None` if the timeout expires first.
     ///
     /// # Errors
     /// Returns an error for which [`Error::is_wait`] is true if a signal handler of the language
@@ -286,9 +286,9 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         self.store.segment.ring_tail()
     }
 
-    /// Returns the position of the next message to read, or `None` without subscriptions. Once the
-    /// position reaches an earlier value of [`newest`](Self::newest), all messages published before
-    /// that value was read have been received.
+    /// Returns the position of the next message to read, or `None` if there are no subscriptions.
+    /// Once the position reaches an earlier value of [`newest`](Self::newest), all messages
+    /// published before that value was read have been received.
     pub fn position(&self) -> Option<u64> {
         self.is_active().then(|| self.reader.position())
     }

@@ -1,4 +1,4 @@
-//! The subscriptions of one subscriber, and matching messages with them.
+//! A subscriber's subscriptions, and matching messages against them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -40,7 +40,7 @@ struct Named {
     name: Box<[u8]>,
     /// The number of times that the subscriber subscribed to this name.
     count: u64,
-    /// The position in the message ring before which messages do not belong to this subscription.
+    /// The position in the message ring at which this subscription starts.
     since: u64,
 }
 

@@ -1,9 +1,9 @@
 //! Messages and unsubscriptions of this process that a locked shard delayed.
 //!
-//! A commit is final even if its messages must be delayed, and so is the end of a subscriber. If
-//! another process holds a lock that this work needs, this process does the work before its next
-//! write, or whenever a caller [settles](Store::settle_waits) its unfinished work. Messages keep
-//! their order. Unfinished work is lost only if the process dies.
+//! A commit is final even if its messages are delayed, and dropping a subscriber is final even if
+//! its unsubscriptions are. If another process holds a lock that this work needs, this process does
+//! the work before its next write, or whenever a caller [settles](Store::settle_waits) its
+//! unfinished work. Messages keep their order. Unfinished work is lost only if the process dies.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::handle::store::{Backlog, Store};
 use crate::messages::seating::Seating;
 use crate::transaction::message::{QueuedMessage, Topic};
 
-/// The maximum number of bytes of kept messages. Messages beyond this limit are lost.
+/// The maximum total size of the pending messages in bytes. Messages beyond this limit are lost.
 const LETTERS_MAX: usize = 16 << 20;
 /// The time between two attempts at work that a lock delayed.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// The kept messages and unsubscriptions, stored in the store handle.
+/// The pending messages and unsubscriptions, kept in the store handle.
 #[derive(Default)]
 pub(crate) struct Unsent(ForkMutex<Content>);
 
@@ -81,7 +81,7 @@ impl Content {
 }
 
 impl Store {
-    /// Calls `body` with the kept work, holding its mutex.
+    /// Calls `body` with the pending work, holding its mutex.
     #[cold]
     fn unsent<R>(&self, body: impl FnOnce(&mut Content) -> R) -> R {
         let mut content = self.part::<Unsent>().0.lock();
@@ -97,29 +97,29 @@ impl Store {
         result
     }
 
-    /// Keeps a dropped subscriber, to cancel its subscriptions later.
+    /// Queues a dropped subscriber, so that its subscriptions are canceled later.
     #[cold]
     pub(crate) fn depart_later(&self, departure: Departure) {
         self.unsent(|content| content.departures.push_back(departure));
     }
 
-    /// Keeps a message, to send it after the messages that are already kept.
+    /// Queues a message, to send it after the messages that are already pending.
     pub(crate) fn send_later(&self, letter: QueuedMessage) {
         self.unsent(|content| content.keep(letter));
     }
 
-    /// Returns whether there are kept messages, which must be sent before any new message.
+    /// Returns whether there are pending messages, which must be sent before any new message.
     #[inline]
     pub(crate) fn has_letters(&self) -> bool {
         self.has_backlog() && self.unsent(|content| content.has_letters())
     }
 
-    /// Sends the kept messages with `publish`, in order. Returns false if another thread is already
-    /// sending them.
+    /// Sends the pending messages with `publish`, in order. Returns false if another thread is
+    /// already sending them.
     ///
     /// # Errors
-    /// Fails if the lock of the message ring cannot be acquired. Messages that were not sent are
-    /// kept.
+    /// Fails if the lock of the message ring cannot be acquired. Messages that were not sent stay
+    /// pending.
     pub(crate) fn send_kept(
         &self,
         publish: impl Fn(&QueuedMessage) -> Result<(), Error>,
@@ -146,8 +146,9 @@ impl Store {
         }
     }
 
-    /// Ends the dropped subscribers with `depart`. If a lock delays that, `depart` returns the rest
-    /// of the subscriber. Returns the time until the next attempt if any work remains.
+    /// Cancels the subscriptions of the dropped subscribers with `depart`, which returns the
+    /// remaining work if a lock delays it. Returns the time until the next attempt if any work
+    /// remains.
     pub(crate) fn depart_kept(
         &self,
         depart: impl Fn(Departure) -> Result<(), Departure>,

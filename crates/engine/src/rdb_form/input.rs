@@ -48,7 +48,7 @@ impl<'p> Input<'p> {
         Some(string)
     }
 
-    /// Reads `count` strings. Each string occupies at least one byte, so a false `count` fails
+    /// Reads `count` strings. Each string occupies at least one byte, so a wrong `count` fails
     /// early.
     pub(crate) fn strings(&mut self, count: usize, out: &mut Ranges) -> Option<()> {
         let mut size = 0_usize;

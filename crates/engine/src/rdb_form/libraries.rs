@@ -10,7 +10,7 @@ const LIBRARY: u8 = 245;
 /// The marker byte of a library in prereleases of Redis 7.0.
 const LIBRARY_OF_OLD: u8 = 246;
 
-/// Returns the payload of libraries with the given texts. O(bytes).
+/// Returns the payload for libraries with the given texts. O(bytes).
 pub fn dump_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     let mut out = Output::default();
     for text in texts {
@@ -20,10 +20,10 @@ pub fn dump_libraries<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
     seal(out.into_bytes())
 }
 
-/// Returns the texts of the libraries in a payload. Each text may have at most `limit` bytes.
+/// Returns the texts of the libraries in a payload. Each text can be at most `limit` bytes long.
 ///
 /// # Errors
-/// Returns the error reply of Redis if the payload is invalid.
+/// Returns Redis' error reply if the payload is invalid.
 pub fn restore_libraries(payload: &[u8], limit: usize) -> Result<Vec<Vec<u8>>, &'static str> {
     let body = verify(payload).map_err(|why| why.message())?;
     let mut input = Input::new(body, limit);

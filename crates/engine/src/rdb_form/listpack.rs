@@ -13,8 +13,8 @@ use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 6;
 const END: u8 = 0xff;
-/// The maximum of the element count in the header. If a listpack has more elements, counting them
-/// requires a walk.
+/// The largest value that the header's element count can hold. If a listpack has more elements,
+/// counting them requires a walk.
 const COUNT_MAX: usize = 0xffff;
 /// The maximum length of an integer's decimal text.
 const DIGITS_MAX: usize = 20;

@@ -25,7 +25,7 @@ impl Output {
         self.bytes
     }
 
-    /// Writes the byte that identifies the form of the value.
+    /// Writes the byte that identifies the value's encoding.
     pub(crate) fn kind(&mut self, kind: u8) {
         self.bytes.push(kind);
     }

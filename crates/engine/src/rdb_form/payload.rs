@@ -10,7 +10,7 @@ const FOOTER: usize = 10;
 
 static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
 
-/// The reason why a payload was rejected.
+/// The reason a payload was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoreError {
     /// The payload is too short, damaged, or has a newer RDB version.

@@ -9,8 +9,8 @@ use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 10;
 const END: u8 = 0xff;
-/// The maximum of the entry count in the header. If a ziplist has more entries, counting them
-/// requires a walk.
+/// The largest value that the header's entry count can hold. If a ziplist has more entries,
+/// counting them requires a walk.
 const COUNT_MAX: usize = 0xffff;
 /// The first byte of a previous entry's length that is stored in the next four bytes.
 const LONG_BEFORE: u8 = 0xfe;

@@ -1,4 +1,4 @@
-//! Implements the callbacks with which `transaction` calls modules that it does not depend on.
+//! Implements the callbacks through which `transaction` calls modules that it does not depend on.
 
 use std::time::Duration;
 

@@ -2,11 +2,11 @@
 //! mailboxes (records of waits, with their answers) of their waiting clients.
 //!
 //! Tickets, mailboxes and subscriptions are stored in dictionaries that clients cannot see. One
-//! cleanup step examines a bounded number of names in these dictionaries without a lock. It frees
-//! what dead processes left in transactions of bounded length (W9): one transaction for each
-//! ticket, whose number of keys the blocking command bounds, and one transaction for a batch of
-//! subscribed names. A caller that runs out of memory runs a full round of steps before its call
-//! fails.
+//! cleanup step examines a bounded number of names in these dictionaries without a lock. It then
+//! frees the entries of dead processes in transactions of bounded length (W9): one transaction for
+//! each ticket, whose number of keys is limited by the blocking command, and one transaction for a
+//! batch of subscribed names. A caller that runs out of memory runs a full round of steps before
+//! its call fails.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,7 +60,7 @@ impl Store {
     /// Skips locked shards until the next round.
     ///
     /// # Errors
-    /// Returns the errors of [`write`](Store::write), except for the error of a held lock.
+    /// Returns the errors of [`write`](Store::write), except the error for a held lock.
     pub fn free_some_of_the_dead(&self) -> Result<Freed, Error> {
         let place = self.part::<Round>().place.load(Ordering::Relaxed);
         let (next, left) = self.step_over_the_dead(place)?;

@@ -13,7 +13,7 @@ use crate::upkeep::graveyard::{clear, detach_unseen};
 use crate::upkeep::reclaim::Locked;
 
 /// The maximum number of freeing steps that a flush runs itself, in addition to one step in each
-/// shard. They take a few milliseconds.
+/// shard. These steps take a few milliseconds.
 const AT_ONCE: usize = 64;
 
 /// Removes all keys of the given databases from a shard. Returns the number of removed keys. O(1).
@@ -33,7 +33,7 @@ fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Resu
         return Ok(removed);
     }
     // No live structure in the shard refers to the abandoned memory. The graveyard, the queue of
-    // large values to free, is abandoned, too.
+    // large values to free, is abandoned too.
     for database in all() {
         let root = Root { shard, database };
         if databases.contains(&database) && root.get(writer.view(), TABLE) != 0 {
@@ -57,14 +57,14 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
 
 impl Store {
     /// Removes all keys of the given databases in one transaction, and returns their number. With
-    /// `wait`, also frees memory before returning: all memory of the keys if there is little,
+    /// `wait`, also frees the keys' memory before returning: all of it if there is little,
     /// otherwise a part. Upkeep frees the rest in small steps.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
         self.access().flush(databases, wait)
     }
 
-    /// Frees memory that flushes left to be freed: all of it if there is little, otherwise a part,
-    /// so that other processes do not wait long for the locks. Skips a shard whose lock cannot be
+    /// Frees the memory of flushed databases: all of it if there is little, otherwise a part, so
+    /// that other processes do not wait long for the locks. Skips a shard whose lock cannot be
     /// acquired.
     pub(crate) fn free_flushed(&self) -> Result<(), Error> {
         let _deferred = defer_signals();
@@ -120,7 +120,7 @@ impl Access<'_> {
             _ if !wait => {}
             Some(running) => running.post(Post::Flushed),
             None => {
-                // The keys are already removed, so ignore errors of the cleanup.
+                // The keys are already removed, so ignore errors from the cleanup.
                 let _ = self.store.free_all_of_the_dead();
                 self.store.free_flushed()?;
             }

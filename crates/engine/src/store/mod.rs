@@ -1,7 +1,7 @@
 //! The top layer of the engine: opening a store, and operations that involve all modules. Only
 //! `lib.rs` uses this module.
 //!
-//! - `above`: callbacks with which `transaction` calls modules that it does not depend on.
+//! - `above`: callbacks through which `transaction` calls modules that it does not depend on.
 //! - `dead_processes`: cleanup of the waits and subscriptions of dead processes.
 //! - `flush`: removing all keys of databases.
 //! - `name`: names of stores, and listing them.

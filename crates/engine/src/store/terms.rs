@@ -18,7 +18,7 @@ const MAX_MEMORY: u64 = 1 << 30;
 /// The limits with which a new store is created. An existing store keeps its own limits.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// The address space for the heap in bytes.
+    /// The size of the heap's address space in bytes.
     pub capacity: Option<u64>,
     /// The memory limit in bytes, which applies to the data of all processes; 0 means no limit. The
     /// default is 1 GiB, or five eighths of the file system if that is less.
@@ -144,7 +144,7 @@ mod tests {
         let path = directory.path().join("store");
         open(&path, &Terms::default()).expect("a new store");
         let refused = |terms: Terms| open(&path, &terms).err().expect("refused").to_string();
-        // Opens the store without and with `strict`, and checks that the warning and the error have
+        // Opens the store with and without `strict`, and checks that the warning and the error have
         // the same text.
         let told = |terms: Terms| {
             let store = open(&path, &terms).expect("a warning only");

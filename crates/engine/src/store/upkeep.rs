@@ -68,15 +68,15 @@ const OF_MEMORY: &[Chore] = &[
 
 /// The maximum number of sweep transactions in one step.
 const SWEEPS: usize = 24;
-/// The number of removed keys after which a step stops sweeping. This takes about 350 us if
-/// each key is a cache miss, and suffices to remove a million keys within four seconds.
+/// The number of removed keys after which a step stops sweeping. Removing them takes about 350 us
+/// if each key is a cache miss. At this rate, a million keys are removed within four seconds.
 const SWEPT: u64 = 1500;
 /// A step stops sweeping if fewer than one in `WORTH_MORE` visited keys had expired.
 const WORTH_MORE: u64 = 10;
 /// The maximum number of transactions in one step that free removed structures.
 const FREES: usize = 4;
 /// The maximum number of times that a step returns freed pages to the heap, 64 page runs each time.
-/// They take about 100 us.
+/// All of them together take about 100 us.
 const GIVE_BACKS: usize = 4;
 /// The amount of resizing work in one step, in tenths of a microsecond.
 const RESIZE_WORK_AT_ONCE: u64 = 1000;
@@ -85,7 +85,7 @@ const KEPT_FREE: u64 = 16 << 20;
 
 impl Store {
     /// Runs a step of upkeep after a command, if a step is due and this handle does not leave
-    /// upkeep to a timer. Ignores errors, because they are not errors of the command.
+    /// upkeep to a timer. Ignores errors, because the command itself has succeeded.
     #[cold]
     pub(crate) fn upkeep_after_write(&self) {
         self.upkeep_at(self.segment.last_written());
@@ -152,8 +152,7 @@ impl Store {
     /// removed expired keys.
     pub fn upkeep_all(&self) -> Result<u64, Error> {
         let mut expired = 0;
-        // A single step examines only a part of the waits and subscriptions that dead processes
-        // left.
+        // A single step examines only some of the waits and subscriptions that dead processes left.
         self.free_all_of_the_dead()?;
         loop {
             let upkept = self.upkeep_step()?;
@@ -229,7 +228,7 @@ fn evict(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     })
 }
 
-/// Frees a part of the memory of flushed, cut-off or removed values.
+/// Frees some of the memory of flushed, cut-off or removed values.
 fn free_dying(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let mut steps = 0;
     for shard in 0..store.shards() {
@@ -243,7 +242,7 @@ fn free_dying(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Frees a part of the waits and subscriptions of dead processes.
+/// Frees some of the waits and subscriptions of dead processes.
 fn free_the_dead(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let freed = store.free_some_of_the_dead()?;
     Ok(match freed {
@@ -267,7 +266,7 @@ fn give_back(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     Ok(Pace::Idle)
 }
 
-/// Continues the resizing of tables. Insertions and removals also do that, but may be rare.
+/// Continues the resizing of tables. Insertions and removals do so too, but may be rare.
 fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
     let (mut pace, mut work) = (Pace::Idle, 0);
     for shard in 0..store.shards() {
@@ -342,7 +341,8 @@ fn shrink_logs(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 
 /// Returns free memory to the system, except for a part that is kept mapped for reuse (H5).
 fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
-    // If not even another process's slot can be allocated, keep no free memory mapped for reuse.
+    // If not even a slot for another process can be allocated, keep no free memory mapped for
+    // reuse.
     if !store.segment.keep_spare_slots() {
         let trimmed = store.segment.trim(0)?;
         return Ok(if trimmed.bytes > 0 {

@@ -65,7 +65,7 @@ pub(crate) struct Draft<'d> {
     secret: [u64; 2],
     parts: Vec<Part<'d>>,
     /// A hash table that maps each key to the index of its part plus 1, with the [`MARK`] bits of
-    /// the hash above the index. 0 is an empty place. At most half of the places are used.
+    /// the hash above the index. 0 marks an empty place. At most half of the places are used.
     places: Vec<u64>,
 }
 

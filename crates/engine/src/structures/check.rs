@@ -1,4 +1,4 @@
-//! The structural check of dictionaries, both of databases and of large collections.
+//! The structural check of dictionaries, for both databases and large collections.
 
 use undercroft_memory::{Offset, Report, View};
 
@@ -9,7 +9,7 @@ use crate::structures::elements::Elements;
 use crate::structures::key::hash;
 use crate::structures::roots::{KEYS, NEXT_TABLE};
 
-/// The state of the check of one shard's structures.
+/// The state of a shard's structural check.
 pub(crate) struct Check<'w> {
     pub(crate) view: &'w View<'w>,
     pub(crate) shard: usize,

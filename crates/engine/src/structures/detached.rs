@@ -20,9 +20,9 @@ use crate::structures::graveyard::{self, CURSOR, MAIN, PARTS};
 use crate::structures::tree::Subtree;
 
 const PART: u64 = 32;
-/// The offset of the root and the levels of the subtree within a part.
+/// The offset, within a part, of the subtree's root and levels.
 pub(crate) const TREE: u64 = 8;
-/// The offset of the type number of the value within a record.
+/// The offset of the value's type number within a record.
 pub(crate) const TYPE: u64 = MAIN + 8;
 /// The type number of lists in a record, which is 0 because lists were once the only type with
 /// parts.

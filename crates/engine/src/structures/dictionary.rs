@@ -71,7 +71,7 @@ impl Table {
     }
 }
 
-/// Returns the size in bytes of a dictionary's tables, without overflow buckets.
+/// Returns the size in bytes of a dictionary's tables, excluding overflow buckets.
 pub(crate) fn table_bytes<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fault> {
     let Some(tables) = root.tables(view)? else {
         return Ok(0);
@@ -116,7 +116,7 @@ pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     pub(crate) bucket: Offset,
-    /// The previous bucket of the chain, or 0 if `bucket` is the home bucket.
+    /// The previous bucket in the chain, or 0 if `bucket` is the home bucket.
     pub(crate) parent: Offset,
     pub(crate) index: usize,
 }
@@ -134,7 +134,7 @@ impl RootWords for Roots<'_, TABLE_WORDS> {
     }
 }
 
-/// A kind of dictionary: the location of its root words, and the items that its slots refer to.
+/// A kind of dictionary, which defines where its root words are and which items its slots refer to.
 pub(crate) trait Dictionary: Copy {
     /// The decoded form of an item that a slot refers to.
     type Item: Copy;
@@ -271,8 +271,8 @@ pub(crate) fn tag_of(hash: u64) -> u64 {
     (hash >> 48 & 0xff).max(1)
 }
 
-/// Sets the high bit of each byte of `tags` that equals `tag`. The byte above a true match can also
-/// be set by mistake, so the caller must verify each match.
+/// Sets the high bit of each byte of `tags` that equals `tag`. The byte above a true match can be a
+/// false match, so the caller must verify each match.
 #[inline(always)]
 fn matches(tags: u64, tag: u64) -> u64 {
     const LOW: u64 = 0x0001_0101_0101_0101;
@@ -380,7 +380,7 @@ pub(crate) fn chain_fault(at: Offset) -> Fault {
     }
 }
 
-/// The content of a bucket: its entries, and the next bucket of its chain or 0.
+/// The content of a bucket: its entries, and the next bucket in its chain or 0.
 pub(crate) struct Bucket {
     pub(crate) entries: [Offset; SLOTS],
     pub(crate) next: Offset,

@@ -11,7 +11,7 @@ use crate::structures::dictionary::{
 };
 use crate::structures::roots::{BITS, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, TABLE};
 
-/// The number of buckets for each key above which the table halves.
+/// The number of buckets per key above which the table halves.
 const SPARSE: u64 = 2;
 /// Insertions and removals try to allocate a large table only when the key count is a multiple of
 /// this number, because there may not be enough memory yet.

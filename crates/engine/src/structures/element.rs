@@ -30,10 +30,10 @@ const TEXT: u64 = 0;
 const INTEGER: u64 = 1;
 const BLOCK: u64 = 2;
 
-/// The value of an element, as it is stored.
+/// The value of an element in its stored form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'v> {
-    /// A byte string that is stored as it is.
+    /// A byte string that is stored as is.
     Text(&'v [u8]),
     /// An integer, which is stored in eight bytes and represents its decimal text.
     Integer(i64),
@@ -320,8 +320,8 @@ fn in_block(key_length: usize, text: &[u8]) -> bool {
     text.len() > SHORT_VALUE && (key_length + text.len()) as u64 + 8 > INLINE_MAX
 }
 
-/// Returns the size in bytes of a new element, and the size of the separate block of its value if
-/// the value needs one.
+/// Returns the size in bytes of a new element, and the size of its value's separate block if the
+/// value needs one.
 pub(crate) fn sizes(key_length: usize, value: Value<'_>) -> (u64, Option<u64>) {
     let head = if key_length as u64 > SHORT_KEY_MAX {
         8

@@ -34,7 +34,7 @@ pub(crate) const OUTGROWN: u64 = 64 * 1024;
 /// The minimum length in bytes of a long element, after which the size of the collection is always
 /// measured.
 const WIDE: usize = 1024;
-/// The minimum size in bytes of an element that always extends into a second cache line.
+/// The distance in bytes from the start of an element to the second cache line to prefetch.
 const NEXT_LINE: u64 = 64;
 
 /// A group of keys that are looked up together, in order.
@@ -215,8 +215,8 @@ impl Elements {
         dictionary::find(view, self, key)
     }
 
-    /// Hashes a group of up to [`TOGETHER`] elements, and prefetches their buckets and blocks.
-    /// Without prefetching, each lookup waits for the bucket and then for the element.
+    /// Hashes a group of up to [`TOGETHER`] names, and prefetches the buckets and blocks of their
+    /// elements. Without prefetching, each lookup waits for the bucket and then for the element.
     pub(crate) fn group<'k>(self, transaction: &Transaction<'_>, texts: &[&'k [u8]]) -> Group<'k> {
         let secret = transaction.hash_key();
         let keys: Group<'k> = texts.iter().map(|text| element_key(secret, text)).collect();

@@ -21,7 +21,7 @@ const SHORT_KEY_MAX: u64 = 0xfffe;
 const EXPIRES: u64 = 1 << 8;
 const LONG_KEY: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
-/// The position and the maximum of the header bits that the value's type can use freely.
+/// The position and the maximum value of the header bits that the value's type can use freely.
 const DETAIL_SHIFT: u64 = 11;
 const DETAIL_MAX: u64 = 31;
 
@@ -70,8 +70,8 @@ impl Header {
         Header(bits)
     }
 
-    /// Returns this header with the flag of a string that counts as changed in place, whose
-    /// encoding Redis reports as "raw".
+    /// Returns this header, flagged as the header of a string that counts as changed in place.
+    /// Redis reports the encoding of such a string as "raw".
     pub(crate) fn as_raw(self) -> Header {
         Header(self.0 | RAW)
     }
@@ -150,7 +150,7 @@ impl Header {
         8 + (self.0 & EXPIRES) / EXPIRES * 8 + (self.0 & LONG_KEY) / LONG_KEY * 8
     }
 
-    /// Returns the number of bytes of the value that are stored in the entry.
+    /// Returns how many bytes of the value are stored in the entry.
     #[inline(always)]
     pub(crate) fn inline_length(self) -> u64 {
         match self.form() {

@@ -1,7 +1,7 @@
-//! The graveyard: a queue of structures that are freed later, in bounded steps (W8, W9). They are
-//! the dictionaries of emptied databases, and the dictionaries and trees of large collections that
-//! were removed. Each shard has its own graveyard, a linked list. An arena is a separate memory
-//! area of one large value.
+//! The graveyard: a queue of structures that are freed later, in bounded steps (W8, W9). These
+//! structures are the dictionaries of emptied databases, and the dictionaries and trees of large
+//! collections that were removed. Each shard has its own graveyard, a linked list. An arena is a
+//! separate memory area for one large value.
 //!
 //! ```text
 //! a structure that is being freed, 64 bytes; a dictionary:

@@ -110,8 +110,8 @@ impl Ranges {
             .extend((1..=count).map(|index| first + index * size));
     }
 
-    /// Appends an item whose bytes `append` appends to the given buffer. If `append` fails, no item
-    /// is added.
+    /// Appends an item. `append` must append the item's bytes to the given buffer. If `append`
+    /// fails, no item is added.
     pub fn push_with<R, E>(
         &mut self,
         append: impl FnOnce(&mut Vec<u8>) -> Result<R, E>,

@@ -9,10 +9,10 @@ use crate::structures::elements::{Elements, new_pool};
 use crate::structures::prefetch::TOGETHER;
 use crate::structures::roots::ELEMENTS_WORDS;
 
-/// The minimum number of elements to remove for which rebuilding the dictionary is considered.
+/// The minimum number of removed elements at which rebuilding the dictionary is considered.
 pub(crate) const REBUILD_MIN: usize = 256;
 
-/// The method of removing the elements.
+/// The method by which elements are removed.
 pub(crate) enum RemovalMethod {
     /// Remove all elements by freeing the entire dictionary. The field is the number of elements.
     All(u64),
@@ -39,8 +39,8 @@ impl RemovedElements {
 }
 
 impl RemovalMethod {
-    /// Looks up the elements named by `texts` and chooses the method of removal. The names may
-    /// contain duplicates, and names that are not in the collection. O(n log n).
+    /// Looks up the elements named by `texts` and chooses the method of removal. `texts` may
+    /// contain duplicates and names that are not in the collection. O(n log n).
     pub(crate) fn of(
         elements: Elements,
         transaction: &Transaction<'_>,

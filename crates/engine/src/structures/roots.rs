@@ -36,8 +36,8 @@ pub(crate) const SWEEP: usize = 8;
 /// A lower bound for the expiry times of the database's keys in this shard, in Unix milliseconds. 0
 /// means unknown.
 pub(crate) const SOONEST: usize = 9;
-/// The earliest future expiry that the current pass of the sweep has seen. 0 means unknown: the
-/// pass has not started at the first bucket, or it started during a resize.
+/// The earliest future expiry that the current pass of the sweep has seen. 0 means unknown, because
+/// the pass did not start at the first bucket or started during a resize.
 pub(crate) const SEEN: usize = 10;
 /// For a large collection, the arena (a separate memory area) that contains its blocks, or 0.
 pub(crate) const ARENA: usize = 8;
@@ -49,10 +49,10 @@ pub(crate) const ELEMENTS_WORDS: usize = 9;
 /// the databases.
 pub(crate) const DYING: usize = DATABASES * DATABASE_WORDS;
 
-/// The first of the dictionaries of subscribers: of channels, of patterns (all in shard 0), and of
+/// The first of the subscriber dictionaries: for channels, for patterns (all in shard 0), and for
 /// shard channels. Internal dictionaries use the root words of databases with higher numbers.
 pub(crate) const SUBSCRIPTIONS: usize = 24;
-/// The number of dictionaries of subscribers.
+/// The number of subscriber dictionaries.
 pub(crate) const SUBSCRIPTION_KINDS: usize = 3;
 /// The number of changes to pattern subscriptions, stored in shard 0.
 pub(crate) const PATTERN_CHANGES: usize = (SUBSCRIPTIONS + SUBSCRIPTION_KINDS) * DATABASE_WORDS;
@@ -61,12 +61,12 @@ pub(crate) const PATTERN_CHANGES: usize = (SUBSCRIPTIONS + SUBSCRIPTION_KINDS) *
 /// wait.
 pub(crate) const TICKETS: usize = PATTERN_CHANGES + 1;
 
-/// The dictionary of queues of waiting clients. The queue of a key is in the key's shard.
+/// The dictionary of waiting clients' queues. A key's queue is in the key's shard.
 pub(crate) const QUEUES: usize = 28;
-/// The dictionary of records of waiting clients. Each record is in the shard of the client's seat
+/// The dictionary of waiting clients' records. Each record is in the shard of the client's seat
 /// (its process's futex slot).
 pub(crate) const WAITERS: usize = 29;
-/// The dictionary of the tickets (ids of waits) of answered clients, by seat.
+/// The dictionary of answered clients' tickets (ids of waits), by seat.
 pub(crate) const ANSWERED: usize = 30;
 
 /// The dictionary of messages that are too long for the message ring.

@@ -8,10 +8,10 @@ use undercroft_memory::{Offset, View};
 use crate::error::Error;
 use crate::structures::dictionary::{BUCKET, Dictionary, Table, for_each_in_chain};
 
-/// The number of bits of a SCAN cursor that contain the bucket number.
+/// The number of bits in a SCAN cursor that contain the bucket number.
 pub(crate) const BUCKET_BITS: u32 = 48;
 
-/// The number of steps ahead of the walk at which a bucket is prefetched.
+/// How many steps ahead of the walk a bucket is prefetched.
 const STEPS_AHEAD: u64 = 4;
 
 /// Visits the entries at a position of the walk. Returns the next position, or 0 at the end.

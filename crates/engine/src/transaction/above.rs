@@ -24,7 +24,7 @@ pub(crate) trait UpperFloors: Send + Sync {
     ) -> Result<(), Error>;
 
     /// Returns the root words for an object that moves or is copied to a different key. With
-    /// `take`, the new key takes over the object, otherwise it gets a copy.
+    /// `take`, the new key takes over the object; otherwise, it gets a copy.
     fn hand_over_object(
         &self,
         writer: &mut Writer<'_, '_>,
@@ -50,7 +50,8 @@ pub(crate) trait UpperFloors: Send + Sync {
         buckets: u64,
     ) -> Result<(), Error>;
 
-    /// Does the work and sends the notifications that a transaction left for after its commit.
+    /// Does the work and sends the notifications that a transaction postponed until after its
+    /// commit.
     fn deliver(&self, store: &Store, content: Content);
 
     /// Retries work that was skipped because of a lock. If work remains, returns the time after
@@ -78,7 +79,7 @@ pub(crate) trait UpperFloors: Send + Sync {
 /// The table of higher modules' functions that a store handle was created with.
 pub(crate) type Table = &'static dyn UpperFloors;
 
-/// Returns the table of higher modules' functions of a store handle.
+/// Returns a store handle's table of higher modules' functions.
 pub(crate) fn above(store: &Store) -> Table {
     *store.part::<Table>()
 }

@@ -164,7 +164,7 @@ impl<'a> Access<'a> {
         self.store.shards()
     }
 
-    /// Returns the Unix time in milliseconds with which expiry times are compared.
+    /// Returns the Unix time in milliseconds against which expiry times are checked.
     #[inline]
     pub fn now(&self) -> u64 {
         self.store.now()
@@ -194,7 +194,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Changes keys of several shards; see [`Store::write`]. RunningAccess a transaction, an error does
+    /// Changes keys of several shards; see [`Store::write`]. Within a transaction, an error does
     /// not undo the changes of `body`. The code that runs the transaction's commands must roll them
     /// back before the transaction can commit.
     #[inline(always)]
@@ -229,7 +229,7 @@ impl<'a> Access<'a> {
     /// a transaction, the store itself rolls back a failed command.
     ///
     /// # Errors
-    /// Fails if [`Running::roll_back_to`](crate::Running::roll_back_to) fails. An error of `body`
+    /// Fails if [`Running::roll_back_to`](crate::Running::roll_back_to) fails. An error from `body`
     /// is in the inner result.
     pub fn attempt<R, E>(
         &self,
@@ -258,7 +258,7 @@ impl<'a> Access<'a> {
         self.running.is_some()
     }
 
-    /// Records a use of a key; see [`Store::note_use`]. RunningAccess a transaction, the use is counted
+    /// Records a use of a key; see [`Store::note_use`]. Within a transaction, the use is counted
     /// once after the commit, even if the transaction runs several times.
     #[inline(always)]
     pub fn note_use(&self, key: &Key<'_>) {
@@ -275,7 +275,7 @@ impl<'a> Access<'a> {
                 running.post(Post::Use(key.shard, key.hash));
             }
             // Setting an access time twice is harmless. Use the time at which the transaction
-            // started to write.
+            // started writing.
             Some(_) => self.store.touch_written(key),
             None => self.store.note_use(key),
         }

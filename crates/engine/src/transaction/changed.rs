@@ -1,9 +1,9 @@
-//! Every change of a key, whether by a command, a typed call, expiry or eviction, is reported
+//! Every change to a key, whether by a command, a typed call, expiry or eviction, is reported
 //! through this module.
 //!
 //! WATCH, the queues of waiting clients, and followers of all changes (a replica or a journal)
-//! depend on it. [`Writer::changed`] reports a change after the change was made and within its
-//! transaction, so a change that is undone is never reported.
+//! depend on these reports. [`Writer::changed`] reports a change after the change was made and
+//! within its transaction, so a change that is undone is never reported.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ use crate::transaction::writer::{Writer, root};
 pub(crate) struct Followed(ForkMutex<Option<Follower>>);
 
 impl Writer<'_, '_> {
-    /// Reports the effect of a change on a key. Every change must end with a call of this function.
+    /// Reports the effect of a change on a key. Every change must end with a call to this function.
     #[inline(always)]
     pub fn changed(&mut self, database: usize, key: &Key<'_>, effect: Effect) {
         let root = root(database, key);
@@ -34,8 +34,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Reports a change to followers only. For data that is not an element of the value, whose
-    /// change, as in Redis, is invisible to WATCH and waiting clients.
+    /// Reports a change to followers only. As in Redis, a change to data that is not an element of
+    /// the value is invisible to WATCH and to waiting clients.
     pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
         if self.outbox.is_followed() {
             self.outbox.follow(database, key.bytes, Effect::Changed);
@@ -103,7 +103,7 @@ impl Writer<'_, '_> {
         root.get(self.view(), KEYS) != 0
     }
 
-    /// Records the queue of a changed key, if it has a queue, for serving after the commit.
+    /// If a changed key has a queue, records the queue, to be served after the commit.
     #[cold]
     pub(crate) fn notice(&mut self, root: Root, hash: u64) {
         if root.database >= DATABASES {

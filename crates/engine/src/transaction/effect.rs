@@ -14,7 +14,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Returns the effect of removing elements from a key. `gone` is whether the removal also
+    /// Returns the effect of removing elements from a key. `gone` indicates whether this also
     /// removed the key.
     #[inline(always)]
     pub(crate) fn of_taking(gone: bool) -> Effect {
@@ -26,10 +26,10 @@ impl Effect {
     }
 }
 
-/// A change of one or more keys, as reported by [`Store::follow`](crate::Store::follow).
+/// A change to one or more keys, as reported by [`Store::follow`](crate::Store::follow).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A change of one key, given by its database and name.
+    /// A change to one key, given by its database and name.
     Key(usize, Box<[u8]>, Effect),
     /// All keys of a database in one shard were removed or swapped.
     All {

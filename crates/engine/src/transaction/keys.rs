@@ -206,7 +206,7 @@ impl Writer<'_, '_> {
     }
 
     /// Creates an entry with the same value for a different key. With `take`, the new entry takes
-    /// over the block of the value, otherwise the block is copied.
+    /// over the block of the value; otherwise, the block is copied.
     fn copy_entry(
         &mut self,
         entry: &Entry,

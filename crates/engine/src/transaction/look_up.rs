@@ -97,7 +97,7 @@ impl Access<'_> {
         }
     }
 
-    /// Removes the expired keys that this thread's reads found; see [`Store::remove_met`]. RunningAccess a
+    /// Removes the expired keys that this thread's reads found; see [`Store::remove_met`]. Within a
     /// transaction, removes only keys in the transaction's locked shards, and rolls back a failed
     /// removal.
     pub fn remove_met(&self) -> Result<u64, Error> {
@@ -148,7 +148,7 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");
-        // Otherwise, the upkeep after a command could remove the keys first.
+        // Prevent the upkeep after a command from removing the keys first.
         store.leave_upkeep_to_a_timer();
         store.set_time(1000);
         let options = SetOptions {

@@ -1,4 +1,4 @@
-//! Messages that a transaction leaves to be sent after its commit.
+//! Messages that a transaction queues, to be sent after its commit.
 
 use crate::structures::roots::SUBSCRIPTIONS;
 
@@ -71,7 +71,7 @@ pub(crate) struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// Returns the number of bytes of memory that the message occupies.
+    /// Returns the memory that the message occupies, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<QueuedMessage>() + self.name.len() + self.body.len()
     }

@@ -1,17 +1,17 @@
-//! Changing keys, in single changes or in transactions of many commands, and the work after a
-//! commit. The types and all higher modules use this folder.
+//! Changes to keys, made individually or in transactions of many commands, and the work that
+//! follows a commit. The types and all higher modules use this folder.
 //!
 //! - `above`: calls from a transaction to higher modules, which it must not depend on.
-//! - `access`: the access to keys that commands use: the store itself, or a running transaction.
-//! - `changed`: the module through which every change of a key is reported.
+//! - `access`: access to keys for commands, through the store itself or a running transaction.
+//! - `changed`: the module through which every change to a key is reported.
 //! - `effect`: the effects of changes, as watchers and followers see them.
 //! - `keys`: inserting, removing, moving, renaming and copying keys.
 //! - `load`: the expected size of a command's changes, announced before its first lock.
 //! - `look_up`: the end of a lookup.
-//! - `message`: messages that a transaction leaves to be sent.
+//! - `message`: messages that a transaction queues.
 //! - `notice`: queues of waiting clients whose keys a transaction changed.
 //! - `notify`: publishing keyspace events.
-//! - `outbox`: the work and the notifications that a transaction leaves for after its commit.
+//! - `outbox`: the work and the notifications that a transaction postpones until after its commit.
 //! - `read`: reading the keys of several shards in one consistent state.
 //! - `retry`: retrying a transaction.
 //! - `running`: a running transaction of many commands.

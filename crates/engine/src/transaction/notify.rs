@@ -26,7 +26,8 @@ impl Access<'_> {
         self.told_events().has(KeyEvent::KeyMiss.class())
     }
 
-    /// Publishes an event for the lookup of a missing key, within a transaction after the commit.
+    /// Publishes an event for the lookup of a missing key. Within a transaction, publishes it after
+    /// the commit.
     pub fn tell_miss(&self, database: usize, key: &[u8]) {
         match self.running {
             Some(running) => running.tell(KeyEvent::KeyMiss, database, key),
@@ -40,7 +41,7 @@ impl Access<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Queues an event of a key, to be published after the transaction commits.
+    /// Queues a key event, to be published after the transaction commits.
     #[inline(always)]
     pub fn tell(&mut self, event: KeyEvent, database: usize, key: &Key<'_>) {
         if self.outbox.tells() {
@@ -48,7 +49,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Queues an event of a key, followed by `del` if the change removed the key.
+    /// Queues a key event, followed by `del` if the change removed the key.
     #[inline(always)]
     pub(crate) fn tell_taken(
         &mut self,

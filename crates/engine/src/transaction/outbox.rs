@@ -1,4 +1,4 @@
-//! The work and the notifications that a transaction leaves for after its commit.
+//! The work and the notifications that a transaction postpones until after its commit.
 //!
 //! Each run of a transaction starts with an empty outbox and returns it by value, so all work that
 //! a rolled-back run queued is dropped with the outbox (W10). The outbox is a list in the order of
@@ -13,7 +13,7 @@ use crate::transaction::effect::{Change, Effect};
 use crate::transaction::message::QueuedMessage;
 use crate::transaction::notice::{NoticedQueues, Queue};
 
-/// The work and the notifications for after the commit of a transaction.
+/// The work and the notifications to handle after a transaction commits.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     /// The classes of events that are published.
@@ -41,10 +41,10 @@ pub(crate) struct Content {
     pub(crate) noticed: NoticedQueues,
 }
 
-/// One piece of work or one notification for after the commit.
+/// One piece of work or one notification to handle after the commit.
 #[derive(Debug)]
 pub(crate) enum Post {
-    /// An event of a key, to be published.
+    /// A key event to be published.
     Event(KeyEvent, usize, Box<[u8]>),
     /// A key that was removed because it had expired.
     Expired(usize, Box<[u8]>),
@@ -112,7 +112,7 @@ impl Outbox {
         self.content().posts.push(post);
     }
 
-    /// Adds an event of a key, if its class is published.
+    /// Adds a key event, if its class is published.
     #[cold]
     pub(crate) fn tell(&mut self, event: KeyEvent, database: usize, key: &[u8]) {
         // Changes in internal dictionaries publish no events.
@@ -127,7 +127,7 @@ impl Outbox {
         self.post(Post::Expired(database, key.into()));
     }
 
-    /// Adds a change of one key for the follower.
+    /// Adds a change to one key, for the follower.
     #[cold]
     pub(crate) fn follow(&mut self, database: usize, key: &[u8], effect: Effect) {
         if database < DATABASES {
@@ -136,7 +136,7 @@ impl Outbox {
         }
     }
 
-    /// Adds a change of all keys of a database in one shard, for the follower.
+    /// Adds a change to all keys of a database in one shard, for the follower.
     #[cold]
     pub(crate) fn follow_all(&mut self, root: Root) {
         let Root { shard, database } = root;
@@ -145,17 +145,17 @@ impl Outbox {
         }
     }
 
-    /// Suppresses events until the matching call of [`unmute`](Self::unmute). Calls can be nested.
+    /// Suppresses events until the matching call to [`unmute`](Self::unmute). Calls can be nested.
     pub(crate) fn mute(&mut self) {
         self.muted += 1;
     }
 
-    /// Ends the suppression of events that the matching call of [`mute`](Self::mute) started.
+    /// Ends the suppression of events that the matching call to [`mute`](Self::mute) started.
     pub(crate) fn unmute(&mut self) {
         self.muted -= 1;
     }
 
-    /// Records the queue of a changed key, for serving after the commit.
+    /// Records a changed key's queue, to be served after the commit.
     #[cold]
     pub(crate) fn notice(&mut self, queue: Queue) {
         self.content().noticed.add(queue);

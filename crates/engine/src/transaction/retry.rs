@@ -8,7 +8,7 @@ use crate::handle::store::Store;
 use crate::transaction::above::above;
 use crate::transaction::outbox::{Mark, Outbox};
 
-/// The error of a failed attempt at a change, raised either by the body or by the segment.
+/// The error from a failed attempt at a change, raised either by the body or by the segment.
 pub(crate) struct FailedTry<E> {
     error: E,
     cause: Cause,
@@ -69,7 +69,7 @@ impl Store {
     /// memory.
     ///
     /// # Errors
-    /// Returns the original error if a retry would fail, too.
+    /// Returns the original error if a retry would also fail.
     #[cold]
     pub(crate) fn try_again<E: From<Error>>(&self, failed: FailedTry<E>) -> Result<(), E> {
         match failed.cause {

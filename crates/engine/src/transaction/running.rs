@@ -83,7 +83,7 @@ impl Running<'_, '_> {
     }
 
     /// Returns whether the transaction must start again with more memory or more locks. Its changes
-    /// are then undone, and an error of the last command has no meaning.
+    /// are then undone, and any error from the last command is meaningless.
     pub fn starts_again(&self) -> bool {
         self.beyond.get() || self.writer.borrow().transaction.is_short()
     }

@@ -1,10 +1,10 @@
 //! Watched keys (M2), for detecting whether a key has changed since it was watched.
 //!
-//! Each change of a key increments modification counters of the key's shard, which are selected by
-//! database and hash. Keys share counters, so a watcher can see the change of a different key, but
-//! never misses a change of its own key. Two events do not count as a change of the key and are
-//! recorded separately: the key's expiry, which needs no change, and the emptying or swapping of
-//! its entire database, which increments the database's epoch.
+//! Each change to a key increments modification counters in the key's shard, selected by database
+//! and hash. Keys share counters, so a watcher may notice a change to a different key, but never
+//! misses a change to its own key. Two events do not count as a change to the key and are recorded
+//! separately: the key's expiry, which needs no change, and the emptying or swapping of its entire
+//! database, which increments the database's epoch.
 
 use undercroft_memory::{Changes, ShardSet, View, defer_signals};
 
@@ -88,7 +88,7 @@ impl Watch {
 }
 
 impl Access<'_> {
-    /// Starts watching several keys, all in their state at one moment. O(keys).
+    /// Starts watching several keys, all at the same moment. O(keys).
     ///
     /// # Errors
     /// Fails if the store is not writable or a lock cannot be acquired.
@@ -101,7 +101,7 @@ impl Access<'_> {
         let keys: Vec<Key<'k>> = keys.map(|key| store.key(key)).collect();
         loop {
             store.segment.count_changes()?;
-            // Holding the locks guarantees that every later change of these keys is counted.
+            // Holding the locks guarantees that every later change to these keys is counted.
             let watches = self.write(store.shards_of(&keys), |writer| {
                 let Some(epoch) = store.segment.change_epoch() else {
                     return Ok(None);
@@ -128,7 +128,7 @@ impl Access<'_> {
         }
     }
 
-    /// Returns whether a key is unchanged since it was watched.
+    /// Returns whether a key has not changed since it was watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         // The caller may be unable to report an interruption, so defer signals.
         let _deferred = defer_signals();
@@ -139,14 +139,14 @@ impl Access<'_> {
 }
 
 impl Running<'_, '_> {
-    /// Returns whether a key is unchanged since it was watched.
+    /// Returns whether a key has not changed since it was watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         self.access().is_unchanged(watch)
     }
 }
 
 impl Writer<'_, '_> {
-    /// Returns whether a key is unchanged since it was watched. The key's shard must be locked.
+    /// Returns whether a key has not changed since it was watched. The key's shard must be locked.
     pub(crate) fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
         watch.is_unchanged(self.store, self.view())
     }

@@ -14,7 +14,7 @@ use crate::transaction::writer::Writer;
 
 impl Store {
     /// Changes keys of several shards atomically. An error from `body` undoes all changes. `body`
-    /// may run several times if the first run lacks memory or undo log. Like the body of
+    /// may run several times if the first run lacks memory or undo log space. Like the body of
     /// [`read`](Self::read), it is [`Fn`] and [`Sync`], so that it cannot carry state from one run
     /// to the next (W10).
     #[inline(always)]
@@ -89,7 +89,8 @@ impl Store {
         }
     }
 
-    /// Does the work and sends the notifications that a transaction left for after its commit.
+    /// Does the work and sends the notifications that a transaction postponed until after its
+    /// commit.
     #[inline(always)]
     pub(crate) fn deliver(&self, mail: Mail) {
         if let Some(content) = mail.0 {

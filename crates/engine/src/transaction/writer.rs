@@ -73,13 +73,13 @@ impl<'w, 's> Writer<'w, 's> {
         self.store.key(bytes)
     }
 
-    /// Prefetches the next of many keys into the CPU caches; see [`Store::warm_ahead`].
+    /// Prefetches the next group of keys during a walk over many keys; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
         self.store.warm_ahead(database, keys, position);
     }
 
-    /// Returns the Unix time in milliseconds with which expiry times are compared.
+    /// Returns the Unix time in milliseconds against which expiry times are checked.
     pub fn now(&self) -> u64 {
         self.store.now()
     }
@@ -114,7 +114,7 @@ impl<'w, 's> Writer<'w, 's> {
     }
 
     /// Prepares for a removal in parts. If the transaction commits in parts, its first part counts
-    /// as a change of the key, even if later parts fail (M2).
+    /// as a change to the key, even if later parts fail (M2).
     pub(crate) fn expect_parts(&mut self, database: usize, key: &Key<'_>) {
         if self.transaction.is_in_parts() {
             self.changed(database, key, Effect::Changed);

@@ -9,8 +9,8 @@ use super::node::{HEIGHT_MAX, Node, fault};
 use crate::error::Error;
 
 /// Frees the next leaf of a tree that has at least one level of inner nodes. Also frees each inner
-/// node of which this is the last leaf. Returns the new progress, or `None` once the entire tree
-/// has been freed. `free_leaf` must free the leaf and everything that it refers to.
+/// node whose last leaf this is. Returns the new progress, or `None` once the entire tree has been
+/// freed. `free_leaf` must free the leaf and everything that it refers to.
 pub(crate) fn free_next<const K: usize>(
     transaction: &mut Transaction<'_>,
     pool: Pool,

@@ -3,8 +3,8 @@
 //! Inner nodes store the position at which each child begins, so finding an item by position and
 //! finding the position of an item both take O(log n). The user of the tree defines the content of
 //! its leaves: to the tree, a leaf is a block with a number of items. A node also stores a note of
-//! `K` words for each child. The user defines its meaning ([`Merge`]): the least key in ordered
-//! trees, sums and sets in feeds, or nothing if only positions matter.
+//! `K` words for each child. The user defines the meaning of these notes ([`Merge`]): the least key
+//! in ordered trees, sums and sets in feeds, or nothing if only positions matter.
 //!
 //! ```text
 //! an inner node of 256, 1024 or 4096 bytes:
@@ -24,11 +24,11 @@
 //! - `build`: building a tree from its leaves, in order.
 //! - `cut`: removing a range of leaves from a tree.
 //! - `free`: freeing a tree that is no longer reachable.
-//! - `node`: inner nodes: their layout, reading them, changing one child.
+//! - `node`: the layout of inner nodes, reading them, and changing one child.
 //! - `note`: the notes that nodes store about their children.
 //! - `ordered`: finding a key in an ordered tree.
 //! - `path`: the path to a leaf, and steps from leaf to leaf.
-//! - `root`: a tree, loaded from its root words, and finding leaves by position.
+//! - `root`: loading a tree from its root words, and finding leaves by position.
 //! - `splice`: replacing leaves, with splits, merges and new roots.
 //! - `tally`: cached totals that large nodes store about their subtree.
 

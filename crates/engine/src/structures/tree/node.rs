@@ -1,4 +1,4 @@
-//! Inner nodes of a tree: their layout, reading them, and changing one child.
+//! The layout of a tree's inner nodes, reading them, and changing one child.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
@@ -92,17 +92,17 @@ pub(crate) struct Node<const K: usize> {
     pub(crate) at: Offset,
     level: u8,
     children: u16,
-    /// The maximum number of children of this node.
+    /// The maximum number of children that this node can have.
     room: u16,
     tallied: bool,
 }
 
-/// Returns the maximum number of children of the largest node.
+/// Returns the maximum number of children that the largest node can have.
 pub(crate) const fn children_max(note_words: usize) -> usize {
     room(SIZES[SIZES.len() - 1], note_words) as usize
 }
 
-/// Returns the maximum number of children of a node of the given size.
+/// Returns the maximum number of children that a node of the given size can have.
 const fn room(size: u64, note_words: usize) -> u64 {
     // A node stores one more position than it has children.
     (size - HEADER - 8 - tally_room(size, note_words)) / (16 + 8 * note_words as u64)
@@ -117,7 +117,7 @@ impl<const K: usize> Node<K> {
         tallied: false,
     };
 
-    /// Reads and validates the header of a node of the given level.
+    /// Reads and validates the header of a node at the given level.
     #[inline]
     pub(crate) fn load(view: &View<'_>, at: Offset, level: usize) -> Result<Node<K>, Error> {
         let header = view.word(at)?;
@@ -356,7 +356,7 @@ impl<const K: usize> Node<K> {
         children <= usize::from(self.room)
     }
 
-    /// Replaces the children from index `first` on. The new children must fit in the node.
+    /// Replaces all children starting at index `first`. The new children must fit in the node.
     pub(crate) fn set_children(
         &self,
         transaction: &mut Transaction<'_>,

@@ -8,8 +8,8 @@ use super::node::{HEIGHT_MAX, Least, Merge, Node, fault};
 use super::path::{Path, Place, Step};
 use crate::error::Error;
 
-/// The offset of the root word that refers to the root node or the only leaf, or is 0 for an empty
-/// tree.
+/// The offset of the root word that contains the root node or the only leaf, or 0 if the tree is
+/// empty.
 const ROOT: u64 = 0;
 /// The offset of the root word with the number of items.
 pub(super) const COUNT: u64 = 8;

@@ -1,4 +1,4 @@
-//! Replaces leaves, and propagates the change to the nodes above: splits, merges, a new root.
+//! Replaces leaves, and propagates the change to the nodes above by splits, merges and new roots.
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -19,7 +19,7 @@ struct Outcome<const K: usize> {
 }
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Replaces `remove` leaves, starting with the leaf at the end of `path`, by `leaves`. All
+    /// Replaces `remove` leaves, starting with the leaf at the end of `path`, with `leaves`. All
     /// removed leaves must have the same parent node, and the caller must free them. This
     /// invalidates all paths. For an empty tree, `path` has no steps. O(log n).
     ///
@@ -201,7 +201,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         Self::set_note_above(transaction, shard, above, note)
     }
 
-    /// Replaces the root by its child as long as the root has only one child.
+    /// Replaces the root with its child as long as the root has only one child.
     pub(super) fn lower_root(
         &mut self,
         transaction: &mut Transaction<'_>,

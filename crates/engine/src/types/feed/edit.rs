@@ -20,8 +20,8 @@ use super::schema::Schema;
 use crate::error::Error;
 use crate::structures::tree::{Child, Place};
 
-/// The maximum number of items that one step inserts, in full leaves. The new leaves must be
-/// inserted into the tree in one splice.
+/// The maximum number of items that one step inserts, measured in full leaves. The new leaves must
+/// be inserted into the tree in one splice.
 const STEP_LEAVES: usize = 32;
 /// The number of leaves after which a removal that commits in parts can end a part.
 const LEAVES_IN_A_PART: usize = 1;
@@ -258,8 +258,8 @@ impl Feed {
         self.splice(transaction, place, 1, &right, Some((stays, true)))
     }
 
-    /// Replaces `remove` leaves with new leaves. If `stays` is given, the old leaf in it is kept,
-    /// as the first leaf if the flag is true, otherwise as the last leaf.
+    /// Replaces `remove` leaves with new leaves. If `stays` is given, keeps that old leaf, as the
+    /// first leaf if the flag is true, otherwise as the last leaf.
     fn splice(
         &mut self,
         transaction: &mut Transaction<'_>,

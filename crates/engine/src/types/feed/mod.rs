@@ -1,10 +1,10 @@
 //! Implements feeds: long lists of fixed-size values. Each value has attributes of a few bits each
-//! and a bit that hides the value. `types/registry` uses `contract`; commands call the other
+//! and a bit that hides the value. `types/registry` uses `contract`, and commands call the other
 //! modules.
 //!
-//! A feed of any length is a tree of packed leaves that counts items. For each child, an inner node
-//! stores a note: the number of hidden items and the attribute values that can occur. A query can
-//! therefore count only the items that it selects, and skip subtrees without a possible match.
+//! A feed of any length is a counted tree with packed leaves. For each child, an inner node stores
+//! a note: the number of hidden items and the attribute values that can occur. A query can
+//! therefore count only the items that it selects, and skip subtrees that cannot contain a match.
 //!
 //! - `leaves`: reads, changes and summarizes the leaves of a feed.
 //! - `check`: integrity checks.

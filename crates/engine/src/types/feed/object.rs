@@ -103,7 +103,7 @@ impl Feed {
         Ok(Feed::root_words(&self.schema, made, self.hidden, to))
     }
 
-    /// Copies the feed to another memory pool, except the items `without`, which must be given in
+    /// Copies the feed to another memory pool, omitting the items `without`, which must be given in
     /// feed order. The leaves of the copy are full. Returns the copy's root words. O(n).
     pub(super) fn make_anew(
         &self,

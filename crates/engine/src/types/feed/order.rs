@@ -8,7 +8,7 @@ const SORTED: u8 = 16;
 /// The number that is added to the number of a sorted order if values are unique.
 const UNIQUE: u8 = 8;
 
-/// The order of the items of a feed.
+/// The order of a feed's items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// By position. Items can be inserted and removed at any position.

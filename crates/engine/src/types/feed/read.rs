@@ -21,7 +21,7 @@ use crate::structures::ranges::Ranges;
 use crate::structures::tree::Node;
 use crate::types::value_type::ValueType;
 
-/// The number of bytes of values that are prefetched before the leaf's header is read.
+/// The number of value bytes that are prefetched before the leaf's header is read.
 const AHEAD: u64 = 256;
 
 /// The options of a read that select a range of items.
@@ -47,7 +47,7 @@ pub struct FeedInfo {
     pub nodes: u64,
     /// The number of bytes used in addition to the entry.
     pub bytes: u64,
-    /// The number of items for which the leaves have room.
+    /// The number of items that fit in the leaves.
     pub places: u64,
 }
 
@@ -67,7 +67,7 @@ pub(super) type Between<'l> = (Bound<&'l [u8]>, Bound<&'l [u8]>);
 
 impl Feed {
     /// Counts the items that a query selects. O(log n) if the query depends only on whether items
-    /// are hidden, or if every subtree with possible matches has not changed since
+    /// are hidden, or if no subtree with possible matches has changed since
     /// [`Access::make_tallies`]. Otherwise, the nodes and leaves with possible matches are
     /// searched.
     ///
@@ -94,7 +94,7 @@ impl Feed {
         self.count(view, selection, positions, untallied)
     }
 
-    /// Returns the positions of the items of a sorted feed whose values are within limits.
+    /// Returns the positions of the items in a sorted feed whose values are within limits.
     pub(super) fn positions_between(
         &self,
         view: &View<'_>,
@@ -116,7 +116,7 @@ impl Feed {
         self.range_within(view, selection, 0..u64::MAX, range, out)
     }
 
-    /// Fills `out` with a range of the selected items of a sorted feed, considering only items
+    /// Fills `out` with a range of the selected items in a sorted feed, considering only items
     /// whose values are within limits. Positions count from the first of these items. Locating the
     /// limits takes O(log n).
     pub fn range_between(

@@ -53,7 +53,7 @@ pub(super) fn fault(at: Offset) -> Error {
 type Known = ([u64; SCHEMA_WORDS], (Schema, Layout));
 
 thread_local! {
-    /// Caches the schema that was decoded last, because most programs use few schemas at the same
+    /// Caches the schema that was decoded last, because most programs use only a few schemas at a
     /// time.
     static LAST: Cell<Option<Known>> = const { Cell::new(None) };
 }

@@ -15,7 +15,7 @@ const INDEXED: u8 = 64;
 /// The maximum width of an attribute in bits.
 const WIDTH_MAX: u8 = 32;
 
-/// The schema of a feed's items. The schema of a feed never changes.
+/// The schema of a feed's items, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema {
     size: u8,
@@ -97,7 +97,7 @@ impl Schema {
             && widths.all(|(&width, &attribute)| u64::from(attribute) >> width == 0)
     }
 
-    /// Returns the number of bits of an item in addition to its value: the hidden bit and the
+    /// Returns the number of bits that an item has in addition to its value: the hidden bit and the
     /// attribute bits.
     pub(super) fn planes(&self) -> usize {
         1 + self

@@ -80,7 +80,7 @@ impl Feed {
         load_value(view, &leaf, leaf.start, value)
     }
 
-    /// Returns the positions of the items of a sorted feed whose values are within limits.
+    /// Returns the positions of the items in a sorted feed whose values are within limits.
     pub(super) fn between(
         &self,
         view: &View<'_>,

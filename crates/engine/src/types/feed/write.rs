@@ -79,7 +79,7 @@ impl Writer<'_, '_> {
 
     /// Inserts items of the feed's schema before the item at `position`, or at the end. Returns the
     /// new number of items, or `None` if the feed does not exist. A sorted feed ignores `position`
-    /// and inserts items by value; if values are unique, it ignores items whose values already
+    /// and inserts items by value. If its values are unique, it ignores items whose values already
     /// exist. O(log n + items).
     pub fn feed_add(
         &mut self,

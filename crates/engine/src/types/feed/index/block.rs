@@ -15,7 +15,7 @@ const MAGIC: u64 = 0x401;
 /// is reserved for later words.
 pub(super) const FILL: usize = room(BLOCK) / 8 * 7;
 
-/// Returns the number of words for which a block of `size` bytes has room.
+/// Returns the number of words that fit in a block of `size` bytes.
 pub(super) const fn room(size: u64) -> usize {
     ((size - HEADER) / 8) as usize
 }

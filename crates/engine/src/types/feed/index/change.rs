@@ -251,7 +251,7 @@ impl Index {
 }
 
 /// Removes the words that two sorted lists have in common, and returns the remaining words of each
-/// list. Of a repeated word, only as many copies are removed as occur in both lists.
+/// list. If a word is repeated, each list loses only as many copies as occur in both lists.
 fn without_common(one: &[u64], other: &[u64]) -> (Vec<u64>, Vec<u64>) {
     let (mut only, mut only_other) = (Vec::new(), Vec::new());
     let mut others = other.iter().copied().peekable();

@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::structures::tree::{Builder, Least, Node, Place, Tree};
 use block::{BLOCK, Block, FILL, fault};
 
-/// The number of bits of a word that identify the leaf.
+/// The number of bits in a word that identify the leaf.
 const LEAF_BITS: u32 = 36;
 /// The alignment of leaves in bytes.
 const LEAF_UNIT: u64 = 256;

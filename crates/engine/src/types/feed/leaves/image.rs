@@ -1,5 +1,5 @@
-//! Represents items outside the store, in the layout of a leaf. Leaves are loaded into such images,
-//! changed there, and created from them.
+//! Represents items outside the store, in the layout of a leaf. A leaf is changed by loading it
+//! into an image and changing the image, and new leaves are created from images.
 
 use std::ops::Range;
 

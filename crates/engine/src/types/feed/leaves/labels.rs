@@ -21,9 +21,9 @@ pub(in crate::types::feed) const FIRST: u64 = 1 << 63;
 pub(in crate::types::feed) const STEP: u64 = 1 << 32;
 /// The minimum number of leaves that are relabeled together.
 const WINDOW: usize = 8;
-/// The number of leaves from which a relabeled window accepts the minimum distance between labels.
-/// A smaller window grows until each leaf has more room. A larger window does not, because
-/// relabeling holds the shard's lock.
+/// The size in leaves at which a relabeled window accepts the minimum distance between labels. A
+/// smaller window grows until each leaf has more room. A larger window does not, because relabeling
+/// holds the shard's lock.
 const WINDOW_USUAL: usize = 4096;
 /// The binary logarithm of the minimum distance between new labels. A distance of 256 is enough
 /// because one splice inserts a few dozen leaves.
@@ -204,7 +204,7 @@ impl Feed {
     }
 }
 
-/// The next label to assign, and the difference to the label that follows it.
+/// The next label to assign, and its difference from the label that follows it.
 struct Labels {
     next: u64,
     step: u64,

@@ -10,9 +10,9 @@
 //!
 //! Each item occupies a place. The places before the first item and after the last item are unused,
 //! so a leaf can grow at either end. The bits of an item in addition to its value are stored in bit
-//! planes, in which a word contains one bit of 64 items. The first plane contains the hidden bits.
-//! The planes of each attribute follow, lowest bit first. An attribute of 64 items can therefore be
-//! compared with a few word operations.
+//! planes, in which a word contains one bit from each of 64 items. The first plane contains the
+//! hidden bits. The planes of each attribute follow, lowest bit first. An attribute of 64 items can
+//! therefore be compared in a few word operations.
 
 use undercroft_memory::{Fault, Offset, View};
 
@@ -24,7 +24,7 @@ use crate::types::feed::schema::Schema;
 const SIZES: [u64; 7] = [256, 512, 1024, 2048, LEAF_USUAL, 8192, LEAF_MAX];
 /// The usual size of a leaf in bytes.
 const LEAF_USUAL: u64 = 4096;
-/// The maximum size of a leaf in bytes, used for items that waste much space in smaller leaves.
+/// The maximum size of a leaf in bytes, used if smaller leaves waste too much space.
 pub(in crate::types::feed) const LEAF_MAX: u64 = 16_384;
 /// The number of words that precede the bit planes.
 pub(in crate::types::feed) const HEADER_WORDS: usize = 2;

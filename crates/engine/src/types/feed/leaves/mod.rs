@@ -2,7 +2,7 @@
 //!
 //! - `image`: items outside the store in the layout of a leaf.
 //! - `insert`: inserts items between the items of a leaf.
-//! - `labels`: labels of leaves, which lead to the path to a leaf.
+//! - `labels`: labels, by which the path to a leaf is found.
 //! - `leaf`: the layout of a leaf, and how to read it.
 //! - `single`: finds, removes and moves single items.
 //! - `summary`: the notes in which inner nodes summarize their children.

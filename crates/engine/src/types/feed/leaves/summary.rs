@@ -8,8 +8,8 @@
 //! The bits are shared equally among the attributes, with at most 64 bits for each attribute. An
 //! attribute with few possible values has one bit for each value. Otherwise, one bit represents all
 //! values with the same upper bits. If a bit is clear, no item has such a value. If a bit is set,
-//! an item can have such a value. It need not have one, because when items are removed at the ends
-//! of a leaf, bits stay set until the leaf is rewritten. The label is the label of the first leaf.
+//! an item may have such a value, but need not: when items are removed at the ends of a leaf, bits
+//! stay set until the leaf is rewritten. The label is the label of the first leaf.
 
 use undercroft_memory::View;
 
@@ -70,7 +70,7 @@ pub(in crate::types::feed) struct Span {
     pub(in crate::types::feed) first: usize,
     /// The binary logarithm of the number of bits.
     log: usize,
-    /// The number of low bits of the attribute that are ignored.
+    /// How many low bits of the attribute are ignored.
     pub(in crate::types::feed) shift: usize,
 }
 

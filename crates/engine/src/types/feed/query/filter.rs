@@ -130,7 +130,7 @@ fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; 
             for (equal, word) in equal.iter_mut().zip(plane(bit)) {
                 *equal &= u64::from_le_bytes(*word) ^ flip;
             }
-            // For a wide attribute, usually no item still matches after a few bits.
+            // After the first few bits of a wide attribute, usually no item still matches.
             if bit % 4 == 3 && equal == [0; LANES] {
                 break;
             }
@@ -352,7 +352,7 @@ impl<'s> Selection<'s> {
         Ok(masks)
     }
 
-    /// Returns the offsets of the cache lines of a leaf that the query reads, except lines that
+    /// Returns the offsets of the cache lines in a leaf that the query reads, except lines that
     /// contain only values.
     pub(in crate::types::feed) fn lines(&self, layout: &Layout) -> Vec<u64> {
         let words = |plane: usize| layout.word(plane, 0) as u64;

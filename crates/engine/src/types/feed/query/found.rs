@@ -17,7 +17,7 @@ const TURNED: usize = 64;
 pub struct FoundItems {
     /// The size of a value in bytes.
     size: usize,
-    /// The number of attributes of each item, or 0 if attributes were not requested.
+    /// The number of attributes per item, or 0 if attributes were not requested.
     columns: usize,
     values: Vec<u8>,
     attributes: Vec<u32>,

@@ -29,7 +29,7 @@ pub(in crate::types::feed) struct LeafPrefetch<'a> {
     /// The number of leaves that are currently prefetched ahead. It starts low, because a query
     /// that finds its items immediately needs no further leaves.
     distance: usize,
-    /// The number of children of the current node that were prefetched or skipped.
+    /// How many of the current node's children were prefetched or skipped.
     asked: usize,
 }
 

@@ -4,8 +4,8 @@
 //! the leaves below it (`structures/tree/tally`).
 //!
 //! If a query reads all leaves below a node without a tally, it records the node in an
-//! [`Untallied`]. After the query, a tally is created for each recorded node. This at most about
-//! doubles the cost of the query, and later queries do not have to read these leaves.
+//! [`Untallied`]. After the query, a tally is created for each recorded node. At worst, this
+//! roughly doubles the cost of the query, and later queries do not have to read these leaves.
 
 use std::cell::Cell;
 

@@ -44,7 +44,7 @@ pub(in crate::types::feed) struct Wanted {
     pub(in crate::types::feed) reverse: bool,
     /// The first position in the feed to consider.
     pub(in crate::types::feed) from: u64,
-    /// The end of the positions to consider, exclusive.
+    /// The end (exclusive) of the positions to consider.
     pub(in crate::types::feed) to: u64,
 }
 
