@@ -79,7 +79,8 @@ impl<'b> Bounds<'b> {
         }
     }
 
-    /// Returns whether the range is certain to be empty, whatever the sorted set contains.
+    /// Returns whether the range is certain to be empty, regardless of the contents of the sorted
+    /// set.
     pub(crate) fn is_empty(&self) -> bool {
         match *self {
             Bounds::Ranks(..) => false,

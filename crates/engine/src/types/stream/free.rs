@@ -12,7 +12,8 @@ use crate::structures::detached;
 use crate::structures::graveyard;
 use crate::structures::tree::{self, Subtree, for_each_left};
 
-/// The tag of a stream's tree in a record of the graveyard, the queue of large values to free.
+/// The tag of a stream's tree in a graveyard record. The graveyard is the queue of large values to
+/// free.
 pub(super) const TREE: u64 = 6;
 
 /// Queues a tree, so that it is freed in small steps. A single leaf is freed immediately. O(1), or
@@ -74,7 +75,7 @@ pub(super) fn trees_of(
         .collect())
 }
 
-/// Frees the next leaf of a stream's tree that is being freed.
+/// Frees the next leaf of a partly freed stream tree.
 pub(super) fn free_next_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,

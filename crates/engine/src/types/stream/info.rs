@@ -23,7 +23,7 @@ pub struct GroupInfo {
     pub pending: u64,
     /// The ID of the last entry that was delivered to the group.
     pub last: StreamId,
-    /// The number of entries that were delivered, up to the ID `last`, if known.
+    /// The number of entries delivered up to the ID `last`, if known.
     pub read: Option<i64>,
     /// The number of entries that have not been delivered to the group, if known.
     pub lag: Option<i64>,
