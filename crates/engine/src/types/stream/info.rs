@@ -83,8 +83,8 @@ impl Stream {
         range: IdRange,
         out: &mut StreamEntries,
     ) -> Result<(), Error> {
-        // A read that starts after the last entry, such as the read of a blocked client, does not
-        // need to load a leaf.
+        // A read that starts after the last entry, such as a blocked client's read, does not need
+        // to load a leaf.
         if range.from > self.last {
             return Ok(());
         }
