@@ -588,7 +588,7 @@ impl Stream {
         Ok(out.len() > before)
     }
 
-    /// Removes entries at the start of the stream, as specified by `trim`. Returns the number of
+    /// Removes entries from the start of the stream, as specified by `trim`. Returns the number of
     /// entries removed.
     fn trim(&mut self, transaction: &mut Transaction<'_>, trim: &Trim) -> Result<u64, Error> {
         let (view, pool) = (transaction.view(), self.pool);
