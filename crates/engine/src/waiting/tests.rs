@@ -1,4 +1,5 @@
-//! Tests that need access to internals: locks that must not be acquired, and damaged stores.
+//! Tests that need access to internals, such as tests of damaged stores and of locks that must not
+//! be acquired.
 
 use std::path::Path;
 use std::sync::Mutex;
