@@ -445,7 +445,7 @@ impl Pair {
     }
 }
 
-/// Returns items as a command's reply contains them.
+/// Returns items in the form that a command's reply contains.
 fn texts(items: &FoundItems, attributes: bool) -> Vec<Vec<u8>> {
     let mut texts = Ranges::new();
     items.append_to(attributes, &mut texts);
