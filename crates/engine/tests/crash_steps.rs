@@ -45,7 +45,7 @@ fn prepare(scenario: &Scenario) -> Prepared {
 }
 
 /// Makes a thread die after `steps` steps of the change. Returns false if the change completed
-/// before that.
+/// first.
 fn die(scenario: &Scenario, path: &Path, steps: u64) -> bool {
     let store = state::open(path).expect("a whole store");
     let died = die_after(steps, || (scenario.act)(&store)).is_none();

@@ -88,7 +88,7 @@ fn typed_calls_publish_the_same_events_as_commands() {
                 "event@3__:del k"
             ]
         );
-        // This change has an event of a class that is not enabled.
+        // The event for this change belongs to a class that is not enabled.
         store.set_add(0, b"s", b"x", 10).expect("room");
     });
 }

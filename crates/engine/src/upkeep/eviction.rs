@@ -1,6 +1,6 @@
 //! Eviction, which makes room when the store reaches `maxmemory` (M1).
 //!
-//! As in Redis, the keys to evict are chosen by sampling. Each round reads a few keys of one shard
+//! As in Redis, the keys to evict are chosen by sampling. Each round reads a few keys from one shard
 //! without a lock and keeps the best candidates in a pool for the next round. The rounds cycle
 //! through the shards. A lock, that of the key's shard, is taken only to remove a key, so the work
 //! under a lock is bounded (W9) even for large values.
@@ -135,7 +135,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the eviction score of a key: the higher the score, the sooner the key is evicted.
+    /// Returns the eviction score of a key. The higher the score, the sooner the key is evicted.
     pub(crate) fn evictability(&self, measure: Measure, key: &Key<'_>, expiry: Option<u64>) -> u64 {
         match measure {
             Measure::Idle => self.idle_ticks(key),
@@ -323,9 +323,9 @@ impl Store {
         }
     }
 
-    /// Samples a few keys of a shard and keeps the best keys as candidates. If the policy evicts
-    /// only keys with an expiry and these are rare, samples more buckets, up to the entire shard.
-    /// The reads take no locks.
+    /// Samples a few keys from a shard and keeps the best keys as candidates. If the policy evicts
+    /// only keys with an expiry, and such keys are rare, samples more buckets, up to the entire
+    /// shard. The reads take no locks.
     fn look_for_candidates(
         &self,
         pool: &mut EvictionPool,

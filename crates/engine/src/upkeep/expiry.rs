@@ -122,7 +122,7 @@ fn sweep(
     Ok(swept)
 }
 
-/// Prefetches the entries of the next buckets. Without prefetching, each entry is a cache miss.
+/// Prefetches the entries in the next buckets. Without prefetching, each entry causes a cache miss.
 fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) -> Result<(), Error> {
     for bucket in first..(first + count).min(tables.main.buckets()) {
         for entry in load_bucket(writer.view(), tables.main.bucket(bucket))?.entries {

@@ -156,9 +156,9 @@ impl TicketRecord {
             && self.texts == other.texts
     }
 
-    /// Returns the shards that ending the wait can change: the shard of the record and the shards
-    /// of its keys. For an answered stream reader, only the shard of the record changes, because
-    /// entries remain in their stream.
+    /// Returns the shards that ending the wait can change, which are the shard of the record and
+    /// the shards of its keys. For an answered stream reader, only the shard of the record changes,
+    /// because entries remain in their stream.
     pub(super) fn shards(&self, store: &Store, ticket: Ticket) -> ShardSet {
         if !self.waits() && self.take.is_of_stream() {
             return ShardSet::one(ticket.home());

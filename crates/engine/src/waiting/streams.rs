@@ -90,7 +90,7 @@ struct Answered {
 }
 
 impl Wanted<'_> {
-    /// Returns the id after which the client wants entries of a key's stream.
+    /// Returns the id after which the client wants entries from a key's stream.
     fn behind(&self, key: &[u8]) -> StreamId {
         let (keys, ids) = self.keys.split_at(self.keys.len() / 2);
         let place = keys.iter().position(|other| *other == key);
@@ -190,7 +190,7 @@ impl Writer<'_, '_> {
         Ok(done)
     }
 
-    /// Offers a client the entries of a stream that it waits for.
+    /// Offers a client the stream entries that it is waiting for.
     pub(super) fn offer_entries(
         &mut self,
         wanted: &Wanted<'_>,

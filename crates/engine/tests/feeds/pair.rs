@@ -148,7 +148,8 @@ impl Pair {
         assert_eq!(added, Some(self.model.len() as u64));
     }
 
-    /// Adds items to the model one by one, each after the last item that is less or equal.
+    /// Adds items to the model one by one, each after the last item that is less than or equal to
+    /// it.
     fn add_sorted(&mut self, of: FeedType, unique: bool, items: Vec<Item>) {
         for item in items {
             let key = key(of, &item.0);

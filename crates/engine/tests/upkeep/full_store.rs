@@ -4,7 +4,7 @@
 use undercroft_engine::{Limits, Options, Store};
 use undercroft_testkit::fresh;
 
-/// The address space of the store in bytes.
+/// The size of the store's address space in bytes.
 const CAPACITY: u64 = 32 << 20;
 
 fn store() -> (tempfile::TempDir, Store) {

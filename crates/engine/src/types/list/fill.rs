@@ -37,7 +37,7 @@ impl End {
     }
 }
 
-/// Statistics of a sequence of items, which determine how the items are packed.
+/// Statistics about a sequence of items, which determine how the items are packed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     count: u64,

@@ -81,7 +81,7 @@ impl Copy {
         &self.bytes[self.skip..self.skip + self.length]
     }
 
-    /// Returns the word at the given position of the copy. Bytes past the end are arbitrary.
+    /// Returns the word at the given position in the copy. Bytes past the end are arbitrary.
     #[inline(always)]
     fn word(&self, position: usize) -> u64 {
         let start = self.skip + position;

@@ -1,4 +1,4 @@
-//! Implements packed lists: small lists stored in a single byte string.
+//! Implements packed lists, which are small lists stored in a single byte string.
 
 use undercroft_memory::{Fault, View};
 

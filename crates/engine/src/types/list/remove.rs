@@ -86,8 +86,9 @@ impl Writer<'_, '_> {
         Ok(empty)
     }
 
-    /// Removes items that equal `text`: the first `count` items, the last `-count` items if `count`
-    /// is negative, or all items if `count` is 0. Returns the number of items removed. O(n).
+    /// Removes items that equal `text`. Removes the first `count` items, the last `-count` items if
+    /// `count` is negative, or all items if `count` is 0. Returns the number of items removed.
+    /// O(n).
     pub fn list_remove(
         &mut self,
         database: usize,

@@ -1,4 +1,4 @@
-//! Defines ranges of sorted set members: by rank, by score and by text.
+//! Defines ranges of sorted set members by rank, by score and by text.
 
 use super::order::{Target, order_of};
 use crate::handle::events::KeyEvent;

@@ -251,8 +251,8 @@ fn subtract(
     })
 }
 
-/// Calls `visit` with groups of members and their scores until `visit` returns `false`. A group has
-/// the size of a batched lookup.
+/// Calls `visit` with groups of members and their scores until `visit` returns `false`. Each group
+/// is the size of a batched lookup.
 fn for_each_group<'m>(
     store: &Store,
     members: &'m Scored,

@@ -1,5 +1,5 @@
-//! Frees the trees of a stream: entries, pending entries, and groups with everything to which they
-//! refer.
+//! Frees the trees of a stream, which contain entries, pending entries, and groups with everything
+//! to which they refer.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -34,7 +34,7 @@ pub(super) fn discard_tree(
     }
 }
 
-/// Frees a leaf of any tree of a stream, and the records to which the leaf refers. Returns the
+/// Frees a leaf in any of a stream's trees, and the records to which the leaf refers. Returns the
 /// number of records freed.
 fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Result<usize, Error> {
     let mut blocks = 0;

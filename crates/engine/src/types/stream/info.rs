@@ -96,7 +96,7 @@ impl Stream {
         self.entries.edge(view, last)
     }
 
-    /// Returns a lower bound for the number of leaves.
+    /// Returns a lower bound on the number of leaves.
     pub fn leaves(&self, view: &View<'_>) -> Result<u64, Error> {
         self.entries.leaves_at_least(view)
     }
