@@ -1,9 +1,9 @@
 //! Eviction, which makes room when the store reaches `maxmemory` (M1).
 //!
-//! As in Redis, the keys to evict are chosen by sampling. Each round reads a few keys from one shard
-//! without a lock and keeps the best candidates in a pool for the next round. The rounds cycle
-//! through the shards. A lock, that of the key's shard, is taken only to remove a key, so the work
-//! under a lock is bounded (W9) even for large values.
+//! As in Redis, the keys to evict are chosen by sampling. Each round reads a few keys from one
+//! shard without a lock and keeps the best candidates in a pool for the next round. The rounds
+//! cycle through the shards. A lock, that of the key's shard, is taken only to remove a key, so the
+//! work under a lock is bounded (W9) even for large values.
 
 use std::time::{Duration, Instant};
 
