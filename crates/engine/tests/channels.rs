@@ -1,5 +1,5 @@
-//! Tests what channels guarantee to producers and consumers, which are threads with separate
-//! handles.
+//! Tests the guarantees that channels give to producers and consumers, which are threads with
+//! separate handles.
 
 use std::thread;
 use std::time::Duration;

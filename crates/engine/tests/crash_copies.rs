@@ -1,4 +1,4 @@
-//! Tests changes of every kind during a copy of the store. The copy must contain the state from
+//! Tests every kind of change during a copy of the store. The copy must contain the state from
 //! before the change, and a death in the middle of a change or a copy must damage neither.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected};
 
-/// The content of a copy: for each database and key, the type, the expiry and the items. The items
-/// of a set are in no particular order.
+/// The content of a copy, which maps each database and key to the type, the expiry and the items.
+/// The items of a set are in no particular order.
 type Shown = BTreeMap<(usize, Vec<u8>), (u8, Option<u64>, Vec<Vec<u8>>)>;
 
 /// Copies a store, calling `between` before each page. Returns the content of the copy and its

@@ -1,4 +1,4 @@
-//! Tests a death at every undo log step of every kind of change to keys. A thread dies after the
+//! Tests a death at every undo log step in every kind of change to keys. A thread dies after the
 //! N-th store instruction that matters for recovery, for N = 0, 1, 2, ... until the change
 //! completes. Another handle then recovers and checks the store.
 
@@ -45,7 +45,7 @@ fn prepare(scenario: &Scenario) -> Prepared {
 }
 
 /// Makes a thread die after `steps` steps of the change. Returns false if the change completed
-/// before that.
+/// first.
 fn die(scenario: &Scenario, path: &Path, steps: u64) -> bool {
     let store = state::open(path).expect("a whole store");
     let died = die_after(steps, || (scenario.act)(&store)).is_none();
@@ -124,7 +124,7 @@ fn death_at_every_undo_log_step() {
 }
 
 /// Returns the results of `work` for all items, in order. A thread on each core processes one item
-/// after the other.
+/// after another.
 fn on_every_core<T: Sync, R: Send + Sync>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);

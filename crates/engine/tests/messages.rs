@@ -17,7 +17,7 @@ fn sound(store: &Store) {
     );
 }
 
-/// A received message: the topic, the channel, the payload, whether the receiver is subscribed to
+/// A received message, with its topic, channel and payload, whether the receiver is subscribed to
 /// the channel itself, and the matching patterns.
 type Got = (Topic, Vec<u8>, Vec<u8>, bool, Vec<Vec<u8>>);
 
@@ -44,7 +44,7 @@ fn receives(subscriber: &mut Subscriber<&Store>, channel: &[u8], payload: &[u8])
     assert_eq!((&got.1[..], &got.2[..]), (channel, payload));
 }
 
-/// The model of a receiver: its subscriptions, and a naive list of the messages for it.
+/// The model of a receiver, with its subscriptions and a naive list of its messages.
 #[derive(Default)]
 struct Model {
     counts: BTreeMap<(usize, Vec<u8>), u64>,

@@ -16,7 +16,7 @@ struct Value {
     expiry: Option<u64>,
 }
 
-/// The naive model: a map for each database, and the current time.
+/// The naive model, which consists of a map for each database and the current time.
 #[derive(Default)]
 struct Model {
     databases: [BTreeMap<Vec<u8>, Value>; 2],
@@ -418,8 +418,8 @@ proptest! {
     }
 }
 
-/// Tests SCAN's guarantee: a key that exists during the entire scan is returned, even if the table
-/// grows and shrinks during the scan.
+/// Tests SCAN's guarantee that a key that exists during the entire scan is returned, even if the
+/// table grows and shrinks during the scan.
 #[test]
 fn scan_returns_every_key_that_exists_throughout() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -88,7 +88,7 @@ fn typed_calls_publish_the_same_events_as_commands() {
                 "event@3__:del k"
             ]
         );
-        // This change has an event of a class that is not enabled.
+        // The event for this change belongs to a class that is not enabled.
         store.set_add(0, b"s", b"x", 10).expect("room");
     });
 }
@@ -108,7 +108,7 @@ fn every_removal_of_an_expired_key_publishes_an_event() {
         store.remove_met().expect("no process holds a lock");
         assert_eq!(heard(subscriber), ["event@0__:expired met"]);
         store.increment(0, b"written", 1).expect("room");
-        // Inserting the new key may have also swept the other expired key.
+        // Inserting the new key may also have swept the other expired key.
         while store.keys(0) > 1 {
             store.sweep(100).expect("no process holds a lock");
         }

@@ -1,5 +1,5 @@
-//! Compares streams with a naive model: entries, ranges, trimming, groups and their pending
-//! entries, from a few entries to thousands. Also tests the memory that streams use and free.
+//! Compares the entries, ranges, trimming, groups and pending entries of streams with a naive
+//! model, from a few entries to thousands. Also tests the memory that streams use and free.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use undercroft_testkit::fresh;
 
 type Texts = Vec<Vec<u8>>;
 
-/// A group in the model: the last id delivered, and for each pending entry the consumer and the
-/// number of deliveries.
+/// A group in the model, with the last id delivered, and the consumer and number of deliveries of
+/// each pending entry.
 #[derive(Default)]
 struct Group {
     last: StreamId,
@@ -473,7 +473,7 @@ fn repeated_field_names_take_almost_no_memory() {
         bytes([b"a", b"b", b"c"]),
         bytes([&[b'a'; 40], &[b'b'; 40], &[b'c'; 40]]),
     );
-    // Allow 16 bytes for each entry: an id and three numbers.
+    // Allow 16 bytes for each entry, which contains an id and three numbers.
     assert!(short < 2000 * 16, "{short}");
     assert!(long < short + 2000 * 3, "{long} and {short}");
 }

@@ -186,7 +186,7 @@ fn string_pinned_during_its_replacement_stays_unchanged() {
                 set.expect("room");
             }
             _ => {
-                // Replace the string in a single transaction by a string in a different block.
+                // Replace the string in a single transaction with a string in a different block.
                 let key = writer.key(b"key");
                 let set = writer.write(writer.shards_of([&key]), |writer| {
                     writer.remove(0, &key)?;

@@ -1,4 +1,5 @@
-//! Tests clients that wait for keys: their order, deaths, several keys, and keys of other types.
+//! Tests clients that wait for keys, including their order, their deaths, waits for several keys,
+//! and keys of other types.
 
 use std::thread;
 use std::time::Duration;
@@ -275,7 +276,7 @@ fn items_given_to_a_dead_client_return_to_their_place() {
         push(&pusher, b"k", &[b"1", b"2", b"3", b"4"]);
         assert_eq!(items(&pusher, b"k").len(), 1);
         dying.abandon();
-        // Open a new handle, which has no cached liveness of the dead process.
+        // Open a new handle, which has not cached the dead process as alive.
         let store = place.open();
         let mut waiters = Waiters::new(&store);
         let answer = match waiters.begin(&wanted(&[b"k"], LEFT)).expect("room") {
@@ -307,7 +308,7 @@ fn items_given_to_dead_clients_return_in_order() {
             push(&pusher, b"k", &pushed);
             assert_eq!(items(&pusher, b"k").len(), 1);
             dying.abandon();
-            // Open a new handle, which has no cached liveness of the dead process.
+            // Open a new handle, which has not cached the dead process as alive.
             let store = place.open();
             if by_upkeep {
                 store.free_all_of_the_dead().expect("no lock is held");
@@ -575,7 +576,7 @@ fn waits_of_dead_processes_are_freed_in_steps() {
     // There are 2,400 channels and 40 clients, and a step examines 64 names.
     assert!(steps > 2400 / 100, "{steps}");
     leave_much(&place, 40);
-    // Open a new handle, which has no cached liveness of the dead process.
+    // Open a new handle, which has not cached the dead process as alive.
     let store = place.open();
     assert!(store.free_all_of_the_dead().expect("no lock is held") >= 2400);
     assert_eq!(store.used_memory(), 0);

@@ -1,6 +1,6 @@
-//! Defines the size limits up to which collections stay packed in one block.
+//! Defines the size limits for collections that are packed in one block.
 
-/// The size up to which a collection stays packed in one block. Packing saves memory, but
+/// The size limits for a collection that is packed in one block. Packing saves memory, but
 /// operations on a packed collection are fast only while it is small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedLimits {
@@ -27,7 +27,7 @@ impl PackedLimits {
     }
 }
 
-/// The sizes up to which collections stay packed in one block, for each type.
+/// The size limits for packed collections of each type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The limits for hashes.

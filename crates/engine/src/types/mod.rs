@@ -1,19 +1,19 @@
-//! Implements the value types. Each type has a folder, whose operations the commands call. Only
-//! `keyspace` and the folders above it depend on this folder.
+//! Implements the value types. Each type has its own folder, which contains the operations that
+//! commands call. Only `keyspace` and the folders above it depend on this folder.
 //!
 //! - `collection`: the object operations that hashes and sets share.
 //! - `contract`: the interface that every type implements.
 //! - `feed`: fixed-size values with attributes, and a mark bit that hides a value.
-//! - `hash`: fields with their values.
-//! - `limits`: the size limits up to which collections stay packed.
+//! - `hash`: maps of fields to values.
+//! - `limits`: the size limits for packed collections.
 //! - `list`: items addressed by position.
-//! - `registry`: maps each type to its implementation.
-//! - `set`: members, and operations that combine sets.
+//! - `registry`: the implementation of each type.
+//! - `set`: distinct members, and operations that combine sets.
 //! - `sorted`: members ordered by score.
 //! - `stream`: entries ordered by ID, and consumer groups.
 //! - `string`: texts, integers and bits.
 //! - `value_type`: the enum of types and their numbers.
-//! - `value`: operations on values of any type: lookup, storage and disposal.
+//! - `value`: lookup, storage and disposal of values of any type.
 
 pub(crate) mod collection;
 pub(crate) mod contract;

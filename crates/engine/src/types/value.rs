@@ -1,5 +1,5 @@
-//! Operations that all collection types share: looking up a key of a given type, storing a value,
-//! and discarding a value.
+//! Provides the operations that all types share, such as looking up a key of a given type, storing
+//! a value, and discarding a value.
 
 use undercroft_memory::{Offset, Report, Transaction, View};
 
@@ -40,7 +40,7 @@ impl Entry {
         self.value_type()?.contract().append_items(view, self, out)
     }
 
-    /// Returns the object operations of this value's type. The value must be stored as an object.
+    /// Returns the object operations for this value's type. The value must be stored as an object.
     pub(crate) fn object(&self) -> Result<&'static dyn Object, Error> {
         let object = self.value_type()?.contract().object();
         object.ok_or_else(|| self.fault().into())
@@ -175,8 +175,8 @@ pub(crate) fn discard_object(
 }
 
 /// Returns the root words for another key that takes over an object (if `take` is set) or receives
-/// a copy. O(1) if the key takes over the object and either stays in the same shard or the object
-/// has an arena, otherwise O(elements).
+/// a copy. O(1) if the key takes over the object and the object either stays in its shard or has an
+/// arena, otherwise O(elements).
 pub(crate) fn hand_over(
     writer: &mut Writer<'_, '_>,
     entry: &Entry,

@@ -36,13 +36,13 @@ value_types! {
     List = 1,
     /// A set.
     Set = 2,
-    /// A sorted set: members ordered by score.
+    /// A sorted set, whose members are ordered by score.
     SortedSet = 3,
-    /// A hash: fields with their values.
+    /// A hash, which maps fields to values.
     Hash = 4,
-    /// A feed: fixed-size values with attributes, addressed by position.
+    /// A feed, which contains fixed-size values with attributes, addressed by position.
     Feed = 5,
-    /// A stream: entries ordered by ID.
+    /// A stream, whose entries are ordered by ID.
     Stream = 6,
 }
 

@@ -1,4 +1,4 @@
-//! Counters of the keys that this process evicted, and of the expired keys that it removed.
+//! Counts the keys that this process evicted and the expired keys that it removed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ impl Counters {
 
 impl Store {
     /// Returns the number of keys that this process evicted since it opened the store or since the
-    /// last call of [`reset_evicted_keys`](Store::reset_evicted_keys).
+    /// last call to [`reset_evicted_keys`](Store::reset_evicted_keys).
     pub fn evicted_keys(&self) -> u64 {
         self.part::<Counters>().evicted.load(Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! Eviction, which makes room when the store reaches `maxmemory` (M1).
 //!
-//! As in Redis, the keys to evict are chosen by sampling. Each round reads a few keys of one shard
-//! without a lock and keeps the best candidates in a pool for the next round. The rounds cycle
-//! through the shards. Only the removal of a key takes a lock, the lock of the key's shard, so the
+//! As in Redis, the keys to evict are chosen by sampling. Each round reads a few keys from one
+//! shard without a lock and keeps the best candidates in a pool for the next round. The rounds
+//! cycle through the shards. A lock, that of the key's shard, is taken only to remove a key, so the
 //! work under a lock is bounded (W9) even for large values.
 
 use std::time::{Duration, Instant};
@@ -30,14 +30,14 @@ use crate::upkeep::reclaim::Locked;
 const POOL: usize = 16;
 /// The maximum number of buckets sampled in one read.
 pub(crate) const BUCKETS: u64 = 64;
-/// The time for which a command keeps evicting once it has evicted enough for the bytes that it
+/// The time for which a command keeps evicting after it has evicted enough for the bytes that it
 /// adds.
 const AT_ONCE: Duration = Duration::from_micros(500);
-/// A command evicts at least this multiple of the bytes that it adds, regardless of the time that
+/// A command evicts at least this multiple of the bytes that it adds, regardless of how long that
 /// takes. Otherwise, data could grow faster than eviction removes it.
 const TIMES_AS_MUCH: u64 = 2;
-/// The maximum number of consecutive rounds in which other processes take all candidates, after
-/// which the command gives up.
+/// The number of consecutive rounds in which other processes take all candidates, after which the
+/// command gives up.
 const LOST_AT_ONCE: u64 = 100;
 /// The number of evicted keys after which the clock is read again.
 const LOOK_EVERY: u64 = 64;
@@ -112,7 +112,7 @@ pub(crate) enum Attempt {
 }
 
 impl Store {
-    /// Seeds the random choices of eviction and of use counters. Only for tests.
+    /// Seeds the random choices that eviction and use counters make. For tests only.
     pub fn set_random(&self, seed: u64) {
         self.chance.seed(seed);
     }
@@ -135,7 +135,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the eviction score of a key: the higher the score, the sooner the key is evicted.
+    /// Returns the eviction score of a key. The higher the score, the sooner the key is evicted.
     pub(crate) fn evictability(&self, measure: Measure, key: &Key<'_>, expiry: Option<u64>) -> u64 {
         match measure {
             Measure::Idle => self.idle_ticks(key),
@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// Evicts keys until at most `limit` bytes are in use, for a command that adds about `brings`
-    /// bytes. Frees at least twice that many bytes, regardless of the time that takes, and then
+    /// bytes. Frees at least twice that many bytes, regardless of how long that takes, and then
     /// continues for up to half a millisecond. Any remaining excess, for example after the limit
     /// was lowered, is left to later commands and to upkeep. Must not be called within a
     /// transaction.
@@ -233,7 +233,7 @@ impl Store {
         }
     }
 
-    /// Evicts one key, or frees a part of the memory that a flush or a removal left.
+    /// Evicts one key, or frees part of the memory that a flush or a removal left.
     fn evict_one(&self, pool: &mut EvictionPool, samples: u64) -> Result<EvictionRound, Error> {
         // Free the memory of flushed databases before evicting a key, because that is fast and
         // loses no data.
@@ -323,9 +323,9 @@ impl Store {
         }
     }
 
-    /// Samples a few keys of a shard and keeps the best keys as candidates. If the policy evicts
-    /// only keys with an expiry and these are rare, samples more buckets, up to the entire shard.
-    /// The reads take no locks.
+    /// Samples a few keys from a shard and keeps the best keys as candidates. If the policy evicts
+    /// only keys with an expiry, and such keys are rare, samples more buckets, up to the entire
+    /// shard. The reads take no locks.
     fn look_for_candidates(
         &self,
         pool: &mut EvictionPool,
@@ -468,8 +468,8 @@ impl Writer<'_, '_> {
 
 impl Access<'_> {
     /// Makes room for a command that adds about `bytes` bytes; see [`Store::check_memory_for`].
-    /// Does nothing within a transaction. As in Redis, room was made for all its commands before
-    /// the transaction began.
+    /// Does nothing within a transaction. As in Redis, room for all commands of a transaction is
+    /// made before the transaction begins.
     ///
     /// # Errors
     /// Returns the errors of [`Store::check_memory_for`].

@@ -1,4 +1,4 @@
-//! Expiry: removes expired keys that no client accesses (M1, M8).
+//! Removes expired keys that no client accesses (M1, M8).
 //!
 //! For each database, each shard stores a time before which no key expires. Setting an expiry
 //! lowers that time. A sweep that has visited all buckets raises it to the earliest expiry that it
@@ -58,7 +58,7 @@ pub(crate) fn sweep_a_little(
     sweep(writer, root, 1, inserted).map(drop)
 }
 
-/// Removes the expired keys of the next few buckets. Examines no bucket if no key can have expired.
+/// Removes expired keys from the next few buckets. Examines no buckets if no key can have expired.
 /// Allocates no memory, so it works in a full store.
 pub(crate) fn sweep_buckets(writer: &mut Writer<'_, '_>, root: Root) -> Result<SweepResult, Error> {
     sweep(writer, root, BUCKETS, 0)
@@ -122,7 +122,7 @@ fn sweep(
     Ok(swept)
 }
 
-/// Prefetches the entries of the next buckets. Without prefetching, each entry is a cache miss.
+/// Prefetches the entries in the next buckets. Without prefetching, each entry causes a cache miss.
 fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) -> Result<(), Error> {
     for bucket in first..(first + count).min(tables.main.buckets()) {
         for entry in load_bucket(writer.view(), tables.main.bucket(bucket))?.entries {
@@ -132,7 +132,7 @@ fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) ->
     Ok(())
 }
 
-/// Removes the expired keys of one bucket of the main table. If the bucket's entries have moved,
+/// Removes expired keys from one bucket of the main table. If the bucket's entries have moved,
 /// sweeps the buckets of the new table instead.
 fn sweep_bucket(
     writer: &mut Writer<'_, '_>,
@@ -157,7 +157,7 @@ fn sweep_bucket(
     }
 }
 
-/// Removes the expired keys of one bucket and its overflow chain. The caller must update the
+/// Removes expired keys from one bucket and its overflow chain. The caller must update the
 /// dictionary's key count.
 fn sweep_chain(
     writer: &mut Writer<'_, '_>,
@@ -249,7 +249,7 @@ impl Store {
         })
     }
 
-    /// Removes the expired keys of the next few buckets of a dictionary, in one transaction of
+    /// Removes expired keys from the next few buckets of a dictionary, in one transaction of
     /// bounded length (W9).
     pub(crate) fn sweep_some(&self, root: Root) -> Result<SweepResult, Error> {
         self.write(ShardSet::one(root.shard), |writer| {

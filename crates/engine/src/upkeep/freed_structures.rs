@@ -1,4 +1,4 @@
-//! The kinds of structures that upkeep frees in steps, and freeing the leaves of trees.
+//! Defines the kinds of structures that upkeep frees in steps, and frees the leaves of trees.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction};
 
@@ -9,7 +9,7 @@ use crate::structures::tree::Subtree;
 use crate::types::contract::FreeableTree;
 use crate::types::value_type::ValueType;
 
-/// The number of freed blocks of long items that count as much work as one leaf or bucket.
+/// The number of freed blocks of long items that counts as the work of one leaf or bucket.
 const LIKE_A_LEAF: u64 = 8;
 
 /// The kind of a structure that is being freed.

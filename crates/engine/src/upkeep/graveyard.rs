@@ -1,6 +1,6 @@
 //! Frees the structures in a shard's graveyard, the queue of large structures to free, in bounded
-//! steps (W8, W9). They are dictionaries of emptied databases, and dictionaries and trees of large
-//! collections that were removed. `structures/graveyard` documents the layout.
+//! steps (W8, W9). These structures are the dictionaries of emptied databases, and the dictionaries
+//! and trees of large collections that were removed. `structures/graveyard` documents the layout.
 
 use undercroft_memory::{Offset, Pool, View};
 

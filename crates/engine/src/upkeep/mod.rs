@@ -1,15 +1,15 @@
-//! Removing keys and memory that are no longer needed: expiry, eviction and freeing in bounded
-//! steps. The modules in the layers above, up to `store`, use this folder.
+//! Removes keys and frees memory that are no longer needed, by expiry, eviction and freeing in
+//! bounded steps. The modules in the layers above, up to `store`, use this folder.
 //!
-//! - `counters`: counters of evicted and expired keys.
-//! - `detached`: freeing subtrees that were cut off a value that is still in use.
-//! - `freed_structures`: the kinds of structures that are freed in steps.
-//! - `eviction`: making room when the store reaches `maxmemory`.
-//! - `expiry`: the sweep for expired keys that no client accesses.
-//! - `graveyard`: freeing the structures in a shard's graveyard, the queue of structures to free.
-//! - `reclaim`: freeing memory before a call fails for lack of memory.
-//! - `resizing`: resizing the dictionaries of databases.
-//! - `space`: making room when the store itself is full.
+//! - `counters`: counts evicted and expired keys.
+//! - `detached`: frees subtrees that were cut off a value that is still in use.
+//! - `freed_structures`: defines the kinds of structures that are freed in steps.
+//! - `eviction`: makes room when the store reaches `maxmemory`.
+//! - `expiry`: removes expired keys that no client accesses.
+//! - `graveyard`: frees the structures in a shard's graveyard, the queue of structures to free.
+//! - `reclaim`: frees memory before a call fails for lack of memory.
+//! - `resizing`: resizes the dictionaries of databases.
+//! - `space`: makes room when the store itself is full.
 
 pub(crate) mod counters;
 pub(crate) mod detached;

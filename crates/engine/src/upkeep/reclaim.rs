@@ -1,5 +1,5 @@
-//! Last-resort freeing before a call fails for lack of memory (M8): frees values that were flushed,
-//! cut off or removed, and removes expired keys.
+//! Frees memory as a last resort before a call fails for lack of memory (M8). Frees values that
+//! were flushed, cut off or removed, and removes expired keys.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::transaction::writer::Writer;
 use crate::upkeep::expiry::sweep_buckets;
 use crate::upkeep::graveyard::{STEP, free_a_little};
 
-/// The maximum number of steps in one call of [`Store::reclaim`], which frees about 16 MiB of list
+/// The maximum number of steps in one call to [`Store::reclaim`], which free about 16 MiB of list
 /// leaves.
 const STEPS: usize = 64;
 /// The maximum number of passes over a table in one sweep. A pass can miss buckets that are moving
@@ -23,7 +23,7 @@ const ROUNDS: u64 = 4;
 /// The time to wait for the heap's lock if locked shards are skipped.
 const A_MOMENT: Duration = Duration::from_millis(1);
 
-/// The way to treat a shard that another process has locked.
+/// How to treat a shard that another process has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locked {
     /// Skip the shard.
@@ -34,9 +34,9 @@ pub(crate) enum Locked {
 
 impl Store {
     /// Frees memory of removed keys and cut-off items in small steps, until `enough` returns true
-    /// or about 16 MiB are freed. If there is no such memory, removes expired keys. If there are no
-    /// expired keys either, completes the resizing of tables. Returns whether it found anything to
-    /// do. Must not be called within a transaction.
+    /// or about 16 MiB have been freed. If there is no such memory, removes expired keys. If there
+    /// are no expired keys either, completes the resizing of tables. Returns whether it found
+    /// anything to do. Must not be called within a transaction.
     ///
     /// # Errors
     /// Returns the errors of [`write`](Store::write).
@@ -145,8 +145,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Runs a transaction of upkeep itself. Does not use [`write`](Store::write), which calls this
-    /// code when it is out of memory.
+    /// Runs one of upkeep's own transactions. Does not use [`write`](Store::write), which calls
+    /// this code when it is out of memory.
     pub(crate) fn write_to_free<R>(
         &self,
         shard: usize,

@@ -4,7 +4,7 @@
 //! A writer then needs free pages, usually several contiguous pages. Keys are first evicted by age,
 //! as at `maxmemory`, which suffices for a writer whose keys are similar in size to the evicted
 //! keys. However, keys of similar age are scattered over the heap, so most of the store could be
-//! evicted before two adjacent pages are free. If a round by age did not help, keys are therefore
+//! evicted before two adjacent pages are free. Therefore, if a round by age does not help, keys are
 //! evicted by place. A survey of all keys finds the stretches of the heap that contain only
 //! evictable keys. Some stretches are picked at random, and the stretches with the least valuable
 //! keys are emptied. Later shortages reuse the results of the survey.
@@ -81,7 +81,7 @@ struct Holding {
     /// The range of this key's blocks in `Holdings::blocks`.
     blocks: Range<usize>,
     /// Whether the survey wants one of the key's blocks or its overflow bucket. `key` is filled in
-    /// only if so.
+    /// only for a wanted key.
     is_wanted: bool,
     key: Vec<u8>,
 }
@@ -94,8 +94,8 @@ struct Holdings {
     /// The offset and the length of each block. An arena (a separate memory area) is represented by
     /// its first page.
     blocks: Vec<(Offset, u64)>,
-    /// Whether the walk found an object of several blocks, which must be examined under the lock of
-    /// its shard.
+    /// Whether the walk found an object that spans several blocks, which must be examined under its
+    /// shard's lock.
     is_partial: bool,
 }
 
@@ -115,7 +115,7 @@ impl Holdings {
 }
 
 impl Store {
-    /// Evicts keys after a write of this thread found the store full, if the policy allows
+    /// Evicts keys after one of this thread's writes found the store full, if the policy allows
     /// eviction. Frees about 64 KiB, or more if the write requested more, by age or by place.
     /// Returns whether any key was evicted. Must not be called within a transaction.
     ///
@@ -149,7 +149,7 @@ impl Store {
         }
     }
 
-    /// Evicts the keys of one or more stretches of the heap, until a run of `run` bytes is free.
+    /// Evicts the keys in one or more stretches of the heap, until a run of `run` bytes is free.
     /// Returns whether such a run is free.
     fn evict_by_place(
         &self,
@@ -201,10 +201,10 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the keys of several stretches of the heap. The last stretch is the best to empty,
+    /// Returns the keys in several stretches of the heap. The last stretch is the best to empty,
     /// because its keys have the least value. Each stretch contains only evictable keys of these
     /// shards and has room for a run of `run` bytes. O(keys of the shards). Takes a lock only to
-    /// examine objects of several blocks.
+    /// examine objects that span several blocks.
     fn find_stretches(
         &self,
         policy: EvictionPolicy,
@@ -301,8 +301,8 @@ impl Store {
                             read(reader.view(), out, BUCKETS, false)
                         })?;
                     if holdings.is_partial {
-                        // The walk over an object does not validate its reads, so it needs the lock
-                        // of the shard (R3).
+                        // The walk over an object does not validate its reads, so it needs the
+                        // shard's lock (R3).
                         let looked = self.write_to_free(shard, |writer| {
                             holdings.clear();
                             read(writer.view(), &mut holdings, 1, true)

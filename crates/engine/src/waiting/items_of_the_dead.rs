@@ -1,11 +1,11 @@
-//! Recovery of items from the mailboxes of dead clients. A mailbox is a waiting client's record in
-//! the store. An item in a mailbox belongs to its key until the client, while alive, has removed it
+//! Recovers items from the mailboxes of dead clients. A mailbox is a waiting client's record in the
+//! store. An item in a mailbox belongs to its key until the client, while alive, has removed it
 //! from the mailbox (M5).
 //!
 //! For each database, each shard has a list of the mailboxes that contain items of its keys, in the
-//! order in which they were filled. A list entry is a ticket (the id of a wait) and its owner's
-//! seat (its process's futex slot). While any mailbox is filled, the shard has a mark with one bit
-//! for each such database. Before a process reads or changes a marked shard, it
+//! order in which they were filled. A list entry consists of a ticket (the id of a wait) and its
+//! owner's seat (its process's futex slot). While any mailbox is filled, the shard has a mark with
+//! one bit for each such database. Before a process reads or changes a marked shard, it
 //! [checks](Store::look_after) these mailboxes and returns the items of dead clients to their keys.
 //! Commands therefore need no code for dead clients.
 
@@ -200,9 +200,9 @@ impl Writer<'_, '_> {
 }
 
 impl Store {
-    /// Recovers the mailboxes (records of answered clients) of dead clients in marked shards:
-    /// returns the items to their keys, or gives them to the next waiters. Call this after a mark
-    /// refused a read or write, before retrying it.
+    /// Recovers the mailboxes (records of answered clients) of dead clients in marked shards.
+    /// Returns the items to their keys, or gives them to the next waiters. Call this after a mark
+    /// prevents a read or write, and before retrying it.
     ///
     /// # Errors
     /// Fails if a lock cannot be acquired.

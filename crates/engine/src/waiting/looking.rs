@@ -17,9 +17,9 @@ pub enum Found {
 }
 
 impl Reader<'_, '_> {
-    /// Checks a list, and the second key, which marks the queue as closed. A client that waits for
-    /// room gets `Closed` even if there is room. A client that waits for an item gets `Something`
-    /// as long as items remain.
+    /// Checks a list and a second key, whose existence marks the queue as closed. A client that
+    /// waits for room gets `Closed` even if there is room. A client that waits for an item gets
+    /// `Something` as long as items remain.
     pub fn look(&self, database: usize, keys: &[&[u8]], look: Look) -> Result<Found, Error> {
         let Some((list, rest)) = keys.split_first() else {
             return Ok(Found::Nothing);

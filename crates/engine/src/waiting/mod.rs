@@ -1,12 +1,12 @@
-//! Blocking pops: clients that wait until a key has something for them (M5). The folders `channel`
-//! and `store` use this module.
+//! Implements blocking pops, which wait until a key has something for the client (M5). The folders
+//! `channel` and `store` use this module.
 //!
 //! The state of waiting clients is stored in three dictionaries that clients cannot see and that
-//! change by transactions, as keys do. Each key with waiters has a *queue* of tickets (ids of
-//! waits), in the order in which the clients began to wait. Each ticket has a *record*: the seat (a
-//! futex slot of the client's process) on which the client sleeps, the client's request and, later,
-//! the answer. The record is thus the client's mailbox. Each seat has a list of its *answered*
-//! tickets, and each shard has a list of the mailboxes that contain items of its keys.
+//! transactions change like keys. Each key with waiters has a *queue* of tickets (ids of waits), in
+//! the order in which the clients began to wait. Each ticket has a *record*, which contains the
+//! seat (a futex slot of the client's process) on which the client sleeps, the client's request
+//! and, later, the answer. The record is thus the client's mailbox. Each seat has a list of its
+//! *answered* tickets, and each shard has a list of the mailboxes that contain items of its keys.
 //!
 //! A writer that changes a key with a queue serves the queue after its commit, in one transaction
 //! for each waiter. The transaction removes from the key the items that the first living waiter
@@ -20,19 +20,19 @@
 //! client's record return to the end of the key that they came from, before any process reads or
 //! changes a key of that shard.
 //!
-//! A client can also wait for a [condition](Look) without removing items: the writer wakes the
-//! client, which then removes the item by an ordinary call. The record of such a client never
-//! contains items that could be lost. If the client dies after it was woken, the wake is lost, but
-//! the next waiter notices at its next check.
+//! A client can also wait for a [condition](Look) without removing items. In that case, the writer
+//! wakes the client, which then removes the item with an ordinary call. The record of such a client
+//! never contains items that could be lost. If the client dies after it was woken, the wake is
+//! lost, but the next waiter notices at its next check.
 //!
 //! - `looking`: checks for clients that wait for a condition without removing items.
-//! - `items_of_the_dead`: returning items that were given to clients that died.
-//! - `postponed`: tasks that a locked shard delayed.
-//! - `record`: the stored record of a waiting client.
-//! - `serve`: serving queues: giving waiters the items that arrived for them.
-//! - `streams`: serving clients that wait for stream entries.
-//! - `table`: changing queues, records and lists of answers.
-//! - `waiters`: the waiting client's side.
+//! - `items_of_the_dead`: returns items that were given to clients that died.
+//! - `postponed`: retries tasks that a locked shard delayed.
+//! - `record`: defines the stored record of a waiting client.
+//! - `serve`: serves queues by giving waiters the items that arrived for them.
+//! - `streams`: serves clients that wait for stream entries.
+//! - `table`: changes queues, records and lists of answers.
+//! - `waiters`: implements the waiting client's side.
 
 mod items_of_the_dead;
 mod looking;
@@ -95,9 +95,9 @@ pub enum Take {
         /// Whether the entries are acknowledged by being delivered (NOACK).
         acknowledged: bool,
     },
-    /// Wait without removing anything, until the list at the first key has an item or room, or the
-    /// second key exists. The client then retries its call. A change of either key wakes the first
-    /// such client of each kind. The creation of the second key wakes all of them.
+    /// Wait without removing anything, until the list at the first key has an item or room, or
+    /// until the second key exists. The client then retries its call. A change to either key wakes
+    /// the first such client of each kind. Creating the second key wakes all of them.
     Look(Look),
 }
 
@@ -169,7 +169,7 @@ pub struct Taken {
     pub key: Vec<u8>,
     /// The items of a list or the members of a sorted set.
     pub items: Ranges,
-    /// The scores of the members; empty for a list.
+    /// The scores of the members. Empty for a list.
     pub scores: Vec<f64>,
 }
 
@@ -190,8 +190,7 @@ pub enum Answer {
     TimedOut,
     /// Another client ended the wait with an error.
     Unblocked,
-    /// The store's file at this path was removed or replaced, so no items can arrive any longer
-    /// (M7).
+    /// The store's file at this path was removed or replaced, so no more items can arrive (M7).
     Removed(PathBuf),
 }
 

@@ -1,4 +1,5 @@
-//! Tasks of this process that a locked shard delayed: queues to serve and waits to end.
+//! Retries this process' tasks that a locked shard delayed, such as serving a queue or ending a
+//! wait.
 //!
 //! A commit is final even if the work after it, such as serving waiters, must be delayed. If
 //! another process holds a lock that this work needs, this process does the work before its next

@@ -6,8 +6,8 @@
 //!
 //! The seat is the futex slot on which the client sleeps. Each text is stored as its length in one
 //! word, followed by its bytes. While the client waits, the texts are its keys. Once the client is
-//! answered, the texts are the key that the items came from, and the items. Each member of a sorted
-//! set is followed by its score.
+//! answered, the texts are the key that the items came from, followed by the items. Each member of
+//! a sorted set is followed by its score.
 
 use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
@@ -24,13 +24,13 @@ use crate::types::string::text::Text;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
-/// The number of bits of a ticket (the id of a wait) that contain the shard of its record.
+/// The number of bits in a ticket (the id of a wait) that identify the shard of its record.
 const SHARD_BITS: u32 = 6;
 /// The position in a ticket (the id of a wait) of the two bits that contain the kind of client.
 const KIND_SHIFT: u32 = 62;
-/// The kinds of clients: a client that takes items, waits for an item without taking it, waits for
-/// room, or reads with a consumer group. A client of the last kind is also notified when its stream
-/// is gone.
+/// The kinds of clients. A client takes items, waits for an item without taking it, waits for room,
+/// or reads with a consumer group. A client of the last kind is also notified when its stream is
+/// gone.
 pub(super) const TAKES: usize = 0;
 pub(super) const FOR_ITEM: usize = 1;
 pub(super) const FOR_ROOM: usize = 2;
@@ -48,8 +48,8 @@ impl Ticket {
         Ticket((kind as u64) << KIND_SHIFT | number << SHARD_BITS & NUMBER_MASK | shard as u64)
     }
 
-    /// Returns the kind of the client. It is part of the ticket, so the client's record need not be
-    /// read.
+    /// Returns the kind of the client. The kind is part of the ticket, so the client's record need
+    /// not be read.
     pub(super) fn kind(self) -> usize {
         (self.0 >> KIND_SHIFT) as usize
     }
@@ -156,9 +156,9 @@ impl TicketRecord {
             && self.texts == other.texts
     }
 
-    /// Returns the shards that ending the wait can change: the shard of the record and the shards
-    /// of its keys. For an answered stream reader, only the shard of the record changes, because
-    /// entries remain in their stream.
+    /// Returns the shards that ending the wait can change, which are the shard of the record and
+    /// the shards of its keys. For an answered stream reader, only the shard of the record changes,
+    /// because entries remain in their stream.
     pub(super) fn shards(&self, store: &Store, ticket: Ticket) -> ShardSet {
         if !self.waits() && self.take.is_of_stream() {
             return ShardSet::one(ticket.home());
@@ -209,7 +209,7 @@ impl TicketRecord {
         }
     }
 
-    /// Returns the answer, or `None` while the client waits.
+    /// Returns the answer, or `None` if the client is still waiting.
     pub(super) fn answer(&self) -> Option<Answer> {
         Some(match self.state {
             TAKEN => Answer::Taken(self.taken()),
@@ -330,7 +330,7 @@ impl TicketRecord {
         })
     }
 
-    /// Returns whether the client of a record still waits, by reading only the record's state.
+    /// Returns whether the client of a record is still waiting, by reading only the record's state.
     pub(super) fn is_waiting(view: &View<'_>, entry: &Entry) -> Result<bool, Error> {
         match entry.text(view)? {
             Text::Bytes(at, 16..) => Ok(view.word(at + 8)?.to_le_bytes()[0] == WAITING),

@@ -1,4 +1,4 @@
-//! Serves queues: gives waiters the items that arrived for them, in the order of the queue.
+//! Serves queues by giving waiters the items that arrived for them, in queue order.
 
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ enum Progress {
     Reads(TicketRecord),
 }
 
-/// How the client that waits ends its wait.
+/// How a waiting client ends its wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// End the wait only if it was answered, and return the answer.
@@ -101,8 +101,8 @@ impl Store {
         served
     }
 
-    /// Serves the clients of a queue one after the other, as long as the key has something for
-    /// them. Adds the queues of other keys that changed to `more`.
+    /// Serves the clients in a queue one after another, as long as the key has something for them.
+    /// Adds the queues of other keys that changed to `more`.
     fn serve_queue(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
         let mut passed = 0;
         let mut last = Vec::new();
@@ -259,7 +259,8 @@ impl Store {
             reader.look(record.database, &keys, look)
         });
         let found = match found {
-            // The key holds a different type, so wake the client: its next call reports the error.
+            // The key holds a different type, so wake the client, whose next call reports the
+            // error.
             Err(Error::WrongType) => Found::Closed,
             found => found?,
         };
@@ -304,7 +305,7 @@ impl Store {
         Ok(noticed)
     }
 
-    /// Ends a wait on behalf of the client that waits.
+    /// Ends a wait on behalf of the waiting client.
     pub(super) fn end(&self, ticket: Ticket, ending: Ending) -> Result<Option<Answer>, Error> {
         let (answer, noticed) = self.end_noticing(ticket, ending)?;
         if ending == Ending::GiveBack {
@@ -324,7 +325,7 @@ impl Store {
         if record.waits() && ending == Ending::Collect {
             return Ok((None, NoticedQueues::default()));
         }
-        // When a record is answered, it gains no keys, so these shards suffice.
+        // Answering a record adds no keys to it, so these shards suffice.
         let (answer, mut noticed) = self.write_marked(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(None);
@@ -372,8 +373,8 @@ impl Store {
         Ok(ended)
     }
 
-    /// Performs the requested operation if a key has something for it and no other client waits for
-    /// that key.
+    /// Performs the requested operation if a key has something for it and no other client is
+    /// waiting for that key.
     pub(super) fn take_at_once(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
         let keys: Vec<_> = wanted.named().iter().map(|key| self.key(key)).collect();
         self.write(self.shards_of(&keys), |writer| {
@@ -395,8 +396,8 @@ impl Store {
     }
 
     /// Notifies a client that reads with a consumer group if the key is gone, regardless of the
-    /// client's position in the queue. This covers keys that expired, because expiry serves no
-    /// queue, and keys whose remover died before serving the queue.
+    /// client's position in the queue. This covers keys that expired, because expiry does not serve
+    /// queues, and keys whose remover died before serving the queue.
     pub(super) fn tend_gone(
         &self,
         ticket: Ticket,
@@ -437,8 +438,8 @@ impl Store {
         self.end(ticket, Ending::GiveBack).map(drop)
     }
 
-    /// Returns all waits, including the waits of dead processes: the keys, the outcome and the
-    /// items in the client's record. Only for tests.
+    /// Returns the keys, the outcome and the recorded items of every wait, including the waits of
+    /// dead processes. For tests only.
     #[doc(hidden)]
     pub fn waits(&self) -> Result<Vec<(String, Items)>, Error> {
         let mut waits = Vec::new();

@@ -1,6 +1,7 @@
 //! Serves clients that wait for stream entries. Every client that waits for entries after an id
 //! receives them. The next entries of a group go to the group's first waiting client. Serving
-//! removes nothing from the stream: entries given to a client that dies are pending, as in Redis.
+//! removes nothing from the stream. If a client of a group dies, the entries given to it remain
+//! pending, as in Redis.
 
 use std::collections::VecDeque;
 
@@ -22,14 +23,14 @@ const ANSWERED_AT_ONCE: usize = 16;
 /// The number of bytes of answers after which a transaction ends (W9).
 const BYTES_AT_ONCE: usize = 32 << 10;
 
-/// A client that waits for entries of a stream independently of other readers, given by its ticket
-/// (the id of its wait) and its record.
+/// A client that waits for entries of a stream independently of other readers, represented by its
+/// ticket (the id of its wait) and its record.
 pub(super) type StreamReader = (Ticket, TicketRecord);
 
 impl Store {
     /// Gives the readers in a queue the entries of its stream. One transaction answers many
     /// readers, because they wait for the same entries, and wakes them after its commit. Returns
-    /// the number of readers that still wait. O(readers + bytes given).
+    /// the number of readers that are still waiting. O(readers + bytes given).
     pub(super) fn serve_readers(
         &self,
         queue: Queue,
@@ -89,7 +90,7 @@ struct Answered {
 }
 
 impl Wanted<'_> {
-    /// Returns the id after which the client wants entries of a key's stream.
+    /// Returns the id after which the client wants entries from a key's stream.
     fn behind(&self, key: &[u8]) -> StreamId {
         let (keys, ids) = self.keys.split_at(self.keys.len() / 2);
         let place = keys.iter().position(|other| *other == key);
@@ -189,7 +190,7 @@ impl Writer<'_, '_> {
         Ok(done)
     }
 
-    /// Offers a client the entries of a stream that it waits for.
+    /// Offers a client the stream entries that it is waiting for.
     pub(super) fn offer_entries(
         &mut self,
         wanted: &Wanted<'_>,

@@ -45,7 +45,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Returns up to `most` tickets (ids of waits) of a queue, starting at position `from`.
+    /// Returns up to `most` tickets (ids of waits) from a queue, starting at position `from`.
     pub(super) fn queue(
         &self,
         queue: Queue,
@@ -102,7 +102,7 @@ impl Writer<'_, '_> {
             .map(drop)
     }
 
-    /// Returns whether any client waits for a key.
+    /// Returns whether any client is waiting for a key.
     pub(super) fn has_queue(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let queue = Queue::of(database, key);
         let name = queue.name();
@@ -110,8 +110,8 @@ impl Writer<'_, '_> {
         Ok(self.has_queues(queue.shard) && self.find(QUEUES, &key)?.is_some())
     }
 
-    /// Adds a client at the end of the queues of its keys. The shards of the keys and of the
-    /// client's seat (its process's futex slot) must be locked.
+    /// Adds a client to the end of its keys' queues. The shards of the keys and of the client's
+    /// seat (its process's futex slot) must be locked.
     pub(super) fn enqueue(&mut self, seat: SeatName, wanted: &Wanted<'_>) -> Result<Ticket, Error> {
         let home = self.store.home_of(seat);
         let number = self.view().root(home, TICKETS).wrapping_add(1);

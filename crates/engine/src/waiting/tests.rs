@@ -1,4 +1,5 @@
-//! Tests that need access to internals: locks that must not be acquired, and damaged stores.
+//! Tests that need access to internals, such as tests of damaged stores and of locks that must not
+//! be acquired.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -58,7 +59,7 @@ fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) 
             let store = open(path);
             let done = store.hold(ShardSet::one(shard), || {
                 holding.send(()).expect("a client to notify");
-                // No value is ever sent: `recv` fails once the sender is dropped.
+                // No value is ever sent, so `recv` fails once the sender is dropped.
                 assert!(released.recv().is_err());
             });
             done.expect("the lock");

@@ -1,4 +1,4 @@
-//! The side of the waiting client: beginning to wait, and reading the answer.
+//! Implements the waiting client's side, which begins to wait and reads the answer.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Deref;
@@ -22,7 +22,7 @@ use crate::transaction::writer::Writer;
 
 /// The time between two checks of a waiter's keys (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// The time that a thread polls for an answer before it sleeps.
+/// The time for which a thread polls for an answer before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 /// The maximum number of answered clients that one call returns.
 const ANSWERS: usize = 256;
@@ -32,7 +32,7 @@ const ANSWERS: usize = 256;
 pub enum WaitOutcome {
     /// The answer was available immediately.
     Answered(Answer),
-    /// The client now waits.
+    /// The client is now waiting.
     Waiting(Ticket),
 }
 
@@ -48,8 +48,8 @@ pub struct Waiters<S: Deref<Target = Store>> {
 }
 
 impl Writer<'_, '_> {
-    /// Performs the requested operation, unless other clients already wait for it. The second
-    /// returned value is whether other clients wait.
+    /// Performs the requested operation, unless other clients are already waiting for it. The
+    /// second returned value indicates whether other clients are waiting.
     ///
     /// # Errors
     /// Returns [`Error::WrongType`] if a key holds a different type and no earlier key has
@@ -97,7 +97,7 @@ impl Writer<'_, '_> {
 
 impl Access<'_> {
     /// Performs the requested operation if a key has something for it now, even if other clients
-    /// wait. This is for use within a transaction, which never waits.
+    /// are waiting. This is for use within a transaction, which never waits.
     ///
     /// # Errors
     /// Returns [`Error::WrongType`] if a key holds a different type and no earlier key has
@@ -127,14 +127,14 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Performs the requested operation, or waits until it is possible. Waits without limit if
-    /// there is no timeout. Clients of all processes are served in the order in which they began to
-    /// wait. Must not be called within a transaction.
+    /// Performs the requested operation, or waits until it is possible. Waits indefinitely if there
+    /// is no timeout. Clients of all processes are served in the order in which they began to wait.
+    /// Must not be called within a transaction.
     ///
     /// # Errors
     /// Returns [`Error::WrongType`] if a key holds a different type and no earlier key has
     /// something for the client. Returns an error for which [`Error::is_wait`] is true if a signal
-    /// handler of the language runtime must run; no items were removed in that case.
+    /// handler of the language runtime must run. In that case, no items were removed.
     ///
     /// ```
     /// # use undercroft_engine::lists::End;
@@ -264,9 +264,9 @@ impl<S: Deref<Target = Store>> Waiters<S> {
 
     /// Returns the tickets (ids of the waits) of up to 256 clients whose wait is over, for
     /// [`finish`](Self::finish) to read their answers. If the store's file is gone, returns the
-    /// clients that still wait. If no client is returned and a [`descriptor`](Self::descriptor) was
-    /// requested, the descriptor becomes readable at the next answer. `rung` is whether the
-    /// descriptor was readable.
+    /// clients that are still waiting. If no client is returned and a
+    /// [`descriptor`](Self::descriptor) was requested, the descriptor becomes readable at the next
+    /// answer. `rung` is whether the descriptor was readable.
     pub fn answered(&mut self, rung: bool) -> Result<Vec<Ticket>, Error> {
         let store = &*self.store;
         let Some(name) = self.seating.name(&store.segment) else {
@@ -322,7 +322,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         }
     }
 
-    /// Tends the keys of the waiting clients: serves queues that a killed writer left unserved, and
+    /// Tends the keys of the waiting clients. Serves queues that a killed writer left unserved, and
     /// removes dead waiters that are ahead in a queue. Call this ten times a second. O(keys).
     pub fn tend(&mut self) {
         let _deferred = defer_signals();
@@ -330,7 +330,8 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         self.store.settle_waits();
         let mut seen = HashMap::new();
         for (ticket, (database, keys)) in &self.waiting {
-            // Ignore errors: clients whose shard is locked are checked again on the next pass.
+            // Ignore errors, because clients whose shard is locked are checked again on the next
+            // pass.
             if ticket.looks() {
                 let _ = self.store.tend_look(*ticket);
             }

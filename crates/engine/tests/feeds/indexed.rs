@@ -1,5 +1,5 @@
-//! Tests difficult cases of feeds with an index: many leaves, many equal values, and repeated
-//! insertions at one position.
+//! Tests difficult cases of feeds with an index, such as many leaves, many equal values, and
+//! repeated insertions at one position.
 
 use fastrand::Rng;
 use undercroft_engine::feeds::{FoundItems, Order, Rows, Schema, Seen, Selection};

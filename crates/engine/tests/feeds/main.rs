@@ -1,10 +1,11 @@
-//! Compares feeds with a plain list of items, by random operations on feeds of every length with
-//! all kinds of schemas.
+//! Compares feeds with a plain list of items by running random operations on feeds of every length
+//! with all kinds of schemas.
 //!
-//! - `damage`: damage to words of an index.
-//! - `indexed`: difficult cases of feeds with an index.
-//! - `pair`: a feed and a plain list of items, changed and read in the same ways.
-//! - `tallies`: the tallies (cached counts) of each node match its contents after every change.
+//! - `damage`: tests damage to words of an index.
+//! - `indexed`: tests difficult cases of feeds with an index.
+//! - `pair`: changes and reads a feed and a plain list of items in the same ways.
+//! - `tallies`: tests that the tallies (cached counts) of each node match its contents after every
+//!   change.
 
 use std::ops::Bound;
 
@@ -40,7 +41,7 @@ fn feed_matches_a_list_of_items() {
     }
 }
 
-/// Searches for values use the index, which must reflect every change of the leaves.
+/// Searches for values use the index, which must reflect every change to the leaves.
 #[test]
 fn feed_with_an_index_matches_a_list_of_items() {
     let seed = fresh::seed();
@@ -91,7 +92,7 @@ fn compare_for_long(schema: Schema, rounds: u32, random: &mut Rng) {
     pair.check();
 }
 
-/// Repeated insertions at one position first move the items on one side of it, then all items of
+/// Repeated insertions at one position first move the items on one side of it, then all items in
 /// the leaf, and finally split the leaf.
 #[test]
 fn items_inserted_at_one_place_stay_in_order() {

@@ -148,7 +148,8 @@ impl Pair {
         assert_eq!(added, Some(self.model.len() as u64));
     }
 
-    /// Adds items to the model one by one, each after the last item that is less or equal.
+    /// Adds items to the model one by one, each after the last item that is less than or equal to
+    /// it.
     fn add_sorted(&mut self, of: FeedType, unique: bool, items: Vec<Item>) {
         for item in items {
             let key = key(of, &item.0);
@@ -445,7 +446,7 @@ impl Pair {
     }
 }
 
-/// Returns items as a command's reply contains them.
+/// Returns items in the form that a command's reply contains.
 fn texts(items: &FoundItems, attributes: bool) -> Vec<Vec<u8>> {
     let mut texts = Ranges::new();
     items.append_to(attributes, &mut texts);

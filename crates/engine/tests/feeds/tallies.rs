@@ -1,5 +1,5 @@
-//! Tests tallies (cached counts in tree nodes): the queries that use them, and the changes that
-//! discard them.
+//! Tests the queries that use tallies (cached counts in tree nodes) and the changes that discard
+//! tallies.
 
 use fastrand::Rng;
 use undercroft_engine::feeds::{Filter, Order, Rows, Schema, Seen, Selection, Test};
@@ -61,7 +61,7 @@ fn query_misses_its_tallies_only_once() {
     };
     assert_eq!(pair.count(&ours), (expected(&pair), true));
     assert_eq!(pair.count(&ours), (expected(&pair), false));
-    // The existing tallies also answer another query of a single attribute.
+    // The existing tallies also answer another query on a single attribute.
     let (_, missed) = pair.count(&selection(&schema, 1, Test::NoneOf(vec![2])));
     assert!(!missed);
     // Tallies cannot answer a query that tests two attributes of the same item.

@@ -1,5 +1,5 @@
-//! Tests the work after a commit: signals do not interrupt it, and if a lock delays it, it is done
-//! later.
+//! Tests that signals do not interrupt the work after a commit, and that work delayed by a lock is
+//! done later.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,7 @@ fn hold(
     let holder = thread::spawn(move || {
         hold(&path, &mut || {
             holding.send(()).expect("a client to notify");
-            // No value is ever sent: `recv` fails once the sender is dropped.
+            // No value is ever sent, so `recv` fails once the sender is dropped.
             assert!(released.recv().is_err());
         });
     });

@@ -1,5 +1,5 @@
-//! Tests the work and the messages after a commit: rolled-back changes leave none, and all are
-//! processed exactly once.
+//! Tests the work and the messages that follow a commit. Rolled-back changes must leave none, and
+//! all of the work and messages must be processed exactly once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

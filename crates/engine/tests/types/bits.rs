@@ -1,4 +1,4 @@
-//! Compares bit operations on strings with a naive model: a vector of bytes.
+//! Compares bit operations on strings with a naive model, which is a vector of bytes.
 
 use undercroft_engine::strings::{BitOperation, STRING_MAX};
 use undercroft_engine::{Error, Expiry};

@@ -1,5 +1,5 @@
-//! Compares lists with a plain sequence, by random operations on items of every kind and size, in
-//! lists of every length.
+//! Compares lists with a plain sequence by running random operations on items of every kind and
+//! size, in lists of every length.
 
 use std::collections::VecDeque;
 

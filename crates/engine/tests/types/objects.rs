@@ -86,9 +86,9 @@ fn usage(store: &Store, key: &[u8]) -> u64 {
     read.expect("a sound store")
 }
 
-/// Checks that a value created by a single call uses at most about half more memory than a value
-/// that grew. The difference is the pages of a new arena (a separate memory area), and a table that
-/// is twice as long as that of a grown value just before it doubles.
+/// Checks that a value created by a single call uses at most about 50% more memory than a value
+/// that grew. The difference is due to the pages of a new arena (a separate memory area), and to a
+/// table that is twice as long as that of a grown value just before it doubles.
 fn assert_compact(store: &Store, whole: &[u8], grown: &[u8]) {
     let (whole, grown) = (usage(store, whole), usage(store, grown));
     assert!(whole <= grown + grown / 2 + 16 * 4096, "{whole} {grown}");

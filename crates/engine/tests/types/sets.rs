@@ -12,7 +12,8 @@ type Model = BTreeMap<Vec<u8>, Members>;
 /// The maximum number of members in an intset.
 const INTEGERS: u64 = 20;
 
-/// Returns a random member of one of three families: integers only, texts of all lengths, or both.
+/// Returns a random member from one of three families, which contain only integers, texts of all
+/// lengths, or both.
 fn member(random: &mut fastrand::Rng, family: usize, members: u64) -> Vec<u8> {
     let number = random.u64(0..members);
     match (family, number % 40) {

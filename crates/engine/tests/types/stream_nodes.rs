@@ -20,8 +20,8 @@ const LONG: StreamLimits = StreamLimits::DEFAULT;
 /// page.
 const ONE_PAGE: usize = 4056;
 
-/// A model of a stream: nodes of entries in order. Each entry has a flag that becomes false when
-/// the entry is deleted.
+/// A model of a stream, which consists of nodes that contain entries in order. Each entry has a
+/// flag that becomes false when the entry is deleted.
 #[derive(Clone, Default)]
 struct Twin {
     nodes: Vec<Vec<(u64, bool)>>,
@@ -113,7 +113,7 @@ fn id(ms: u64) -> StreamId {
     StreamId { ms, seq: 0 }
 }
 
-/// A change of a stream, with its arguments.
+/// A change to a stream, with its arguments.
 #[derive(Clone, Debug)]
 enum Change {
     Add(u64, usize),

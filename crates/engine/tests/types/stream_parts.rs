@@ -60,8 +60,8 @@ fn claim(idle: u64) -> Claim<'static> {
     }
 }
 
-/// Makes one change to two equal streams: to the first stream within a transaction, and to the
-/// second outside of a transaction, in parts.
+/// Makes the same change to two equal streams. The first stream is changed within a transaction,
+/// and the second is changed in parts, outside of a transaction.
 fn both<R: PartialEq + std::fmt::Debug>(
     store: &Store,
     body: impl Fn(&Access<'_>, &Key<'_>) -> Result<R, Error> + Sync,
@@ -107,7 +107,8 @@ fn parts_give_the_same_result_as_one_transaction() {
     for name in [&b"k"[..], b"twin"] {
         fill(&store, name, ENTRIES);
     }
-    // The counts are far below one part, far above, and on both sides of the boundary.
+    // The counts are far below the size of one part, far above it, and on both sides of the
+    // boundary.
     for count in [1, 1023, 1024, 1025, 2048, u64::MAX] {
         both(&store, |access, key| deliver(access, key, None, count));
     }

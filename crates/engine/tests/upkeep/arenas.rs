@@ -1,5 +1,5 @@
-//! Tests large objects in arenas, which are separate memory areas (H4): an operation on an entire
-//! object has the same cost for any size (W8).
+//! Tests large objects in arenas, which are separate memory areas (H4). The cost of an operation on
+//! an entire object must not depend on its size (W8).
 
 use fastrand::Rng;
 use undercroft_engine::lists::End;

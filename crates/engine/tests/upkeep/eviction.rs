@@ -55,8 +55,8 @@ fn name(key: usize) -> Vec<u8> {
     format!("key:{key:06}").into_bytes()
 }
 
-/// Uses the store as a cache, one access every `step` milliseconds. Returns the hit rate in the
-/// second half of the trace, and the number of keys at the end.
+/// Uses the store as a cache, with one access every `step` milliseconds. Returns the hit rate in
+/// the second half of the trace, and the number of keys at the end.
 fn hits_of_the_store(
     policy: EvictionPolicy,
     trace: &[usize],

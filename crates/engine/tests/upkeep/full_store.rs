@@ -1,10 +1,10 @@
-//! Tests a store without free memory: its keys can still be removed one by one, and the freed
+//! Tests that keys can be removed one by one from a store without free memory, and that the freed
 //! memory can be used for any purpose.
 
 use undercroft_engine::{Limits, Options, Store};
 use undercroft_testkit::fresh;
 
-/// The address space of the store in bytes.
+/// The size of the store's address space in bytes.
 const CAPACITY: u64 = 32 << 20;
 
 fn store() -> (tempfile::TempDir, Store) {
@@ -19,7 +19,7 @@ fn store() -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Sets keys to values of one length until 50 values have not fit. Returns the keys whose values
+/// Sets keys to values of one length until 50 values did not fit. Returns the keys whose values
 /// fit.
 fn fill(store: &Store, name: &str, length: usize) -> Vec<String> {
     const REFUSED: u32 = 50;
@@ -121,7 +121,7 @@ fn emptied_store_has_room_for_long_values() {
     let fit = fill(&store, "long", LONG);
     delete(&store, &fit);
     // The shards of the keys are random, and small values leave the free memory more scattered. In
-    // 150 stores, at least 11, 13 and 14 of 15 long values fit again.
+    // 150 stores, at least 11, 13 and 14 of 15 long values fit again for the three lengths.
     for (length, lost_most) in [(300, 5), (5000, 3), (20_000, 2)] {
         let keys = fill(&store, "short", length);
         // Delete every second key first, so that each page is partly free.

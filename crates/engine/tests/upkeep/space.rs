@@ -1,5 +1,5 @@
-//! Tests making room: which keys are evicted when the store itself is full, how much one command
-//! evicts, and how soon freed memory can be used.
+//! Tests which keys are evicted when the store itself is full, how much one command evicts, and how
+//! soon freed memory can be used.
 
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
 use undercroft_engine::streams::{EntryId, StreamLimits};
@@ -281,7 +281,7 @@ fn command_evicts_in_proportion_to_the_bytes_it_adds() {
     sound(&store);
 }
 
-/// Fills a store with streams of one entry, and deletes them, `at_once` keys in one call.
+/// Fills a store with streams of one entry, and then deletes them, `at_once` keys in each call.
 fn streams_come_and_go(store: &Store, at_once: usize) {
     let mut names = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Tests that a store maintains itself (M8): expired keys are removed and their memory is freed,
+//! Tests that a store maintains itself (M8) by removing expired keys and freeing their memory,
 //! without a server and without an explicit call.
 
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ fn place(shards: usize) -> (tempfile::TempDir, Store) {
     (directory, store)
 }
 
-/// Returns the numbers of keys in these tests: few in `make test`, and a million on request.
+/// Returns the numbers of keys in these tests, which are small in `make test` and go up to a
+/// million on request.
 fn sizes() -> Vec<u32> {
     match std::env::var_os("UNDERCROFT_UPKEEP") {
         Some(_) => vec![10, 1_000_000],
@@ -125,7 +126,7 @@ fn store_full_of_expired_keys_accepts_new_ones() {
     let refused = set(full);
     assert!(matches!(refused, Err(Error::MaxMemory)), "{refused:?}");
     store.set_time(3000);
-    // Expired keys made no write fail, without an explicit sweep.
+    // No write failed because of expired keys, even without an explicit sweep.
     for key in 0..full {
         store
             .set(1, &key.to_le_bytes(), &[7; 90])
@@ -177,7 +178,8 @@ fn flushed_memory_is_freed_by_later_writes() {
         store.set_time(0);
         assert_eq!(store.flush_all(false).expect("room"), u64::from(size) + 1);
         sound(&store);
-        // About 25 MiB remain: 16 MiB that are kept for reuse, and memory that contains no data.
+        // About 25 MiB remain, which consist of 16 MiB that are kept for reuse and of memory that
+        // contains no data.
         let small = |store: &Store| file_bytes(store) < 40 << 20;
         write_until(&store, |store| store.used_memory() < 1000 && small(store));
         assert_eq!(store.statistics().left, 0);
@@ -204,7 +206,8 @@ fn keys_set_after_a_flush_stay() {
         sound(&store);
         if round < 3 {
             store.flush_all(false).expect("room");
-            // Free only a part, so that the remaining memory of several flushes accumulates.
+            // Free only part of the memory, so that the remaining memory of several flushes
+            // accumulates.
             store.upkeep_step().expect("no lock is held");
             sound(&store);
         }

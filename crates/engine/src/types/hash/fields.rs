@@ -1,4 +1,4 @@
-//! Implements hashes: fields with their values.
+//! Implements hashes, which map fields to values.
 //!
 //! In a small hash, which is packed in one block, fields and values alternate in insertion order. A
 //! large hash is a dictionary.
@@ -29,11 +29,11 @@ use crate::types::value_type::ValueType;
 const HASH: Kind = ValueType::Hash.kind(0);
 /// The maximum length of a packed collection in bytes, regardless of the configured limits.
 pub(crate) const PACKED_MAX: usize = 64 * 1024;
-/// The maximum number of items that are added to a packed collection one by one. A larger batch
-/// rebuilds the collection, so that each item is visited only once.
+/// The maximum number of items to add to a packed collection one at a time. A larger batch rebuilds
+/// the collection, so that each item is visited only once.
 pub(crate) const FEW: usize = 16;
 
-/// The parts of a hash that are returned, as in HKEYS, HVALS and HGETALL.
+/// The parts of a hash to return, as in HKEYS, HVALS and HGETALL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// Returns only the fields.
@@ -54,7 +54,7 @@ impl Parts {
     }
 }
 
-/// The result of looking up a hash. It can be read only with the view of the lookup.
+/// A hash found by a lookup. The hash can be read only through the view that the lookup used.
 #[derive(Debug)]
 pub struct Hash(Body);
 
@@ -285,7 +285,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Sets fields of a hash, creating the key if it does not exist. `pairs` contains alternating
+    /// Sets fields in a hash, creating the key if it does not exist. `pairs` contains alternating
     /// fields and values. Returns the number of new fields.
     ///
     /// # Panics
@@ -339,7 +339,7 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Sets fields of a packed hash, and converts the hash to a dictionary if it outgrows the
+    /// Sets fields in a packed hash, and converts the hash to a dictionary if it outgrows the
     /// limits.
     fn set_packed(
         &mut self,
@@ -389,7 +389,7 @@ impl Writer<'_, '_> {
         Ok(new)
     }
 
-    /// Removes fields of a hash, and removes the key if no field is left. Returns the number of
+    /// Removes fields from a hash, and removes the key if no fields are left. Returns the number of
     /// fields removed.
     pub fn hash_delete(
         &mut self,
@@ -452,7 +452,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Sets a field of a packed hash. Returns whether the field is new.
+/// Sets a field in a packed hash. Returns whether the field is new.
 fn replace(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) -> Result<bool, Error> {
     let form = packed::form(field);
     match packed::find_paired(bytes, &form)? {
@@ -488,7 +488,7 @@ impl Store {
         Ok(found == Some(true))
     }
 
-    /// Sets a field of a hash, creating the key if it does not exist. Returns whether the field is
+    /// Sets a field in a hash, creating the key if it does not exist. Returns whether the field is
     /// new. O(1) for a large hash, O(fields) for a small hash.
     pub fn hash_set(
         &self,

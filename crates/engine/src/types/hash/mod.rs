@@ -1,7 +1,7 @@
-//! Implements hashes: fields with their values. `types/registry` uses `contract`; commands call
-//! `fields`.
+//! Implements hashes, which map fields to values. `types/registry` uses `contract`, and commands
+//! call `fields`.
 //!
-//! - `contract`: the implementation of the type interface.
+//! - `contract`: implements the type interface.
 //! - `fields`: reads, sets and removes fields in both encodings, packed and large.
 
 mod contract;

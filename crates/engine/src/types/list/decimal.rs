@@ -4,13 +4,13 @@ use undercroft_memory::Fault;
 
 use crate::structures::ranges::Ranges;
 
-/// The length in bytes of the longest decimal text of an `i64`.
+/// The maximum length of an `i64` in decimal, in bytes.
 const TEXT_MAX: usize = 20;
 /// The number of integers that are formatted in a buffer before the buffer is copied to the output.
 pub(super) const GATHERED: usize = 32;
-/// The exclusive upper bound of the numbers with at most four digits.
+/// The exclusive upper bound of numbers with at most four digits.
 const FOUR: u64 = 10_000;
-/// The exclusive upper bound of the numbers with at most eight digits.
+/// The exclusive upper bound of numbers with at most eight digits.
 const EIGHT: u64 = 100_000_000;
 /// The text `00000000` as a word.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
@@ -21,8 +21,8 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 #[inline(always)]
 fn digits(number: u64) -> u64 {
     let fours = (number / FOUR) | ((number % FOUR) << 32);
-    // A multiplication and a shift replace each division. They are exact for hundreds of numbers
-    // below 10,000 and for tens of numbers below 100.
+    // A multiplication and a shift replace each division. The results are exact when a number below
+    // 10,000 is divided by 100, and when a number below 100 is divided by 10.
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f;
     let twos = hundreds | ((fours - hundreds * 100) << 16);
     let tens = ((twos * 103) >> 10) & 0xf_000f_000f_000f;
@@ -46,8 +46,8 @@ struct Texts {
 }
 
 impl Texts {
-    /// Writes eight bytes, of which the first `length` bytes count. The next write overwrites the
-    /// remaining bytes.
+    /// Writes eight bytes, of which only the first `length` bytes count. The next write overwrites
+    /// the remaining bytes.
     #[inline(always)]
     fn put(&mut self, bytes: u64, length: usize) {
         self.bytes[self.length..self.length + 8].copy_from_slice(&bytes.to_le_bytes());

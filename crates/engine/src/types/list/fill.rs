@@ -1,4 +1,4 @@
-//! Builds leaves and changes them in place.
+//! Builds list leaves and modifies them in place.
 
 use undercroft_memory::{Offset, Pool, Transaction};
 
@@ -37,7 +37,7 @@ impl End {
     }
 }
 
-/// Statistics of a sequence of items, which determine how the items are packed.
+/// Statistics about a sequence of items, which determine how the items are packed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     count: u64,
@@ -85,7 +85,7 @@ impl Shape {
         u64::from(64 - distance.leading_zeros()).div_ceil(8).max(1)
     }
 
-    /// Returns a base from which all integers can be encoded, with spare range for integers that
+    /// Returns a base from which all integers can be encoded, leaving spare range for integers that
     /// are added later. Most of the spare range is below the smallest integer if the last integer
     /// is the smallest, and above the largest integer if the last integer is the largest.
     fn base(&self, least: i64, greatest: i64, width: u64) -> i64 {
@@ -102,8 +102,8 @@ impl Shape {
         if self.longest < 0xff { 1 } else { 2 }
     }
 
-    /// Returns the most compact packing and the size of the leaf in bytes. For a text packing, the
-    /// caller must still set the boundary, which is 0.
+    /// Returns the most compact packing and the size of the leaf in bytes. The boundary of a text
+    /// packing is returned as 0, and the caller must set it.
     pub(crate) fn best(&self) -> (Packing, u64) {
         let width = self.length_width();
         let boundary = 0;
@@ -133,8 +133,8 @@ impl Shape {
 }
 
 impl ListItems {
-    /// Returns the statistics of the items at `indexes`. The last index must be the item at the end
-    /// of the list to which items are added.
+    /// Returns the statistics of the items at `indexes`. The last index must be that of the item at
+    /// the growing end of the list.
     pub(crate) fn shape(&self, indexes: impl Iterator<Item = usize>) -> Shape {
         let mut shape = Shape::new();
         indexes.for_each(|index| shape.add(&self.get(index)));
@@ -142,8 +142,8 @@ impl ListItems {
     }
 
     /// Builds a leaf from the items in `range`, which must fit in a single leaf. Leaves free space
-    /// at the end `grows`. Set `alone` if the leaf is the list's only leaf, because only such a
-    /// leaf can be smaller than [`LEAF_MAX`].
+    /// at the end given by `grows`. Set `alone` if the leaf is the list's only leaf, because only a
+    /// list's only leaf can be smaller than [`LEAF_MAX`].
     pub(crate) fn make_leaf(
         &self,
         transaction: &mut Transaction<'_>,
@@ -174,8 +174,8 @@ impl ListItems {
         let spare = size - used;
         if let Packing::Texts { width, .. } = packing {
             let lengths = leaf.count * width;
-            // Divide the free space in proportion to the used space, so that the areas of the
-            // lengths and of the data become full at the same time.
+            // Divide the free space in proportion to the used space, so that the length area and
+            // the data area fill up at the same time.
             let spare_lengths = spare * lengths / (used - HEADER).max(1);
             let boundary = HEADER + lengths + spare_lengths;
             leaf.packing = Packing::Texts { width, boundary };
@@ -244,7 +244,7 @@ fn length_code(element: &ListItem<'_>, width: u64) -> u64 {
     }
 }
 
-/// The maximum length of a write, in bytes, that uses the small stack buffer.
+/// The maximum length in bytes of a write that uses the small stack buffer.
 const SHORT: usize = 64;
 
 /// Writes bytes at any position in a block, preserving the other bytes of the words that it
@@ -381,8 +381,8 @@ impl Leaf {
         Ok(true)
     }
 
-    /// Removes items at one end of the leaf. Does not free the blocks to which the items refer. The
-    /// caller must call [`store_fill`](Self::store_fill) afterwards.
+    /// Removes items from one end of the leaf. Does not free the blocks to which the items refer.
+    /// The caller must call [`store_fill`](Self::store_fill) afterwards.
     pub(crate) fn drop_items(
         &mut self,
         transaction: &mut Transaction<'_>,

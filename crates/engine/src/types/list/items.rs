@@ -1,4 +1,4 @@
-//! Represents list items outside the store, either decoded from a leaf or before they are encoded.
+//! Represents list items outside the store, either decoded from a leaf or not yet encoded.
 
 use undercroft_numbers::parse_integer;
 
@@ -85,7 +85,7 @@ impl ListItems {
         self.insert(self.len(), element);
     }
 
-    /// Appends an integer as its decimal text.
+    /// Appends an integer as decimal text.
     pub(crate) fn push_with(&mut self, integer: i64) {
         let start = self.bytes.len();
         self.bytes
@@ -123,7 +123,7 @@ impl ListItems {
         self.spans.drain(..range.start);
     }
 
-    /// Moves the items after the first `kept` items to the front and reverses their order.
+    /// Moves all items except the first `kept` items to the front, in reverse order.
     pub(crate) fn turn(&mut self, kept: usize) {
         self.spans[kept..].reverse();
         self.spans.rotate_left(kept);

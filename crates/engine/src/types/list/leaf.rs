@@ -81,7 +81,7 @@ impl Copy {
         &self.bytes[self.skip..self.skip + self.length]
     }
 
-    /// Returns the word at the given position of the copy. Bytes past the end are arbitrary.
+    /// Returns the word at the given position in the copy. Bytes past the end are arbitrary.
     #[inline(always)]
     fn word(&self, position: usize) -> u64 {
         let start = self.skip + position;
@@ -452,8 +452,8 @@ impl Leaf {
                 }
                 let copy = self.copy(view, self.start, self.end)?;
                 if let Some((first, rest)) = needle.text.split_first_chunk::<8>() {
-                    // Compare the first eight bytes first, because they differ for nearly all other
-                    // items.
+                    // Compare the first eight bytes first, because they differ in nearly all items
+                    // that do not match.
                     let texts = copy.bytes().chunks_exact(width as usize);
                     found.extend((0..).zip(texts).filter_map(|(index, text)| {
                         let (head, tail) = text.split_first_chunk::<8>()?;
@@ -532,7 +532,7 @@ pub(crate) fn within(value: i64, base: i64, width: u64) -> Option<u64> {
     (value >= base && distance <= mask(width)).then_some(distance)
 }
 
-/// The text of a search, also decoded as an integer and as a word.
+/// The text to search for, also decoded as an integer and as a word.
 pub(crate) struct Needle<'n> {
     text: &'n [u8],
     integer: Option<i64>,

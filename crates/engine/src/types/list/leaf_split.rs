@@ -56,7 +56,7 @@ impl Sequence {
 }
 
 impl ListItems {
-    /// Splits the items into ranges of similar size. Each range fits in a leaf.
+    /// Splits the items into ranges of similar size, each of which fits in a leaf.
     fn split(&self) -> Vec<std::ops::Range<usize>> {
         let mut ranges = Vec::new();
         let all = 0..self.len();

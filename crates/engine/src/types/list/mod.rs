@@ -1,22 +1,22 @@
-//! Implements lists. A small list is a packed byte string, and a large list is a tree of packed
-//! leaves that counts items. `types/registry` uses `contract`; commands call the other modules.
+//! Implements lists. A small list is a packed byte string, and a large list is a counted tree with
+//! packed leaves. `types/registry` uses `contract`, and commands call the other modules.
 //!
 //! ```text
 //! a packed list:
 //! | number of items, 1 byte | items as in `packed` |
 //! ```
 //!
-//! - `contract`: the implementation of the type interface.
+//! - `contract`: implements the type interface.
 //! - `decimal`: formats many integers as decimal text, eight digits at a time.
-//! - `fill`: builds leaves and changes them in place.
-//! - `hot`: the operations that embedded clients call most often.
-//! - `items`: items outside the store, decoded from a leaf or not yet encoded.
-//! - `leaf`: the layouts of a leaf, and reading leaves.
+//! - `fill`: builds leaves and modifies them in place.
+//! - `hot`: provides the operations that embedded clients call most often.
+//! - `items`: represents items outside the store, decoded from a leaf or not yet encoded.
+//! - `leaf`: defines the layouts of a leaf, and reads leaves.
 //! - `leaf_split`: rebuilds a leaf with new items, merging or splitting it if necessary.
-//! - `pack`: small lists in a single byte string.
+//! - `pack`: stores a small list in a single byte string.
 //! - `read`: reads lists, optimistically or under a lock.
 //! - `remove`: removes items from the ends, by value and by range.
-//! - `sequence`: a large list, which is a tree with leaves.
+//! - `sequence`: stores a large list in a tree.
 //! - `object`: places, copies, frees, checks and measures complete lists.
 //! - `write`: pushes, sets, inserts and moves items.
 

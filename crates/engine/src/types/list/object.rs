@@ -15,14 +15,16 @@ use crate::structures::tree::{Builder, Child, Subtree, for_each_left};
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
-/// The tag of a list tree in a record of the graveyard, the queue of large values to free.
+/// The tag of a list tree in a graveyard record. The graveyard is the queue of large values to
+/// free.
 pub(super) const TREE: u64 = 2;
 
 /// The offset of the root word that identifies the list's arena. The word is 0 if the list has no
 /// arena. The preceding root words belong to the tree.
 const ARENA: u64 = 24;
 
-/// Returns the memory pool of a large list in this shard: the shard's slabs, or the list's arena.
+/// Returns the memory pool of a large list in this shard, which is either the shard's slabs or the
+/// list's arena.
 pub(super) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
     if entry.header.value_length() != WORDS as u64 * 8 {
         return Err(entry.fault().into());

@@ -1,4 +1,4 @@
-//! Implements packed lists: small lists stored in a single byte string.
+//! Implements packed lists, which are small lists stored in a single byte string.
 
 use undercroft_memory::{Fault, View};
 
@@ -80,8 +80,8 @@ pub(crate) fn pack(items: &ListItems) -> Option<Vec<u8>> {
     (bytes.len() <= BYTES_MAX).then_some(bytes)
 }
 
-/// Appends values at the tail of a packed list. Returns whether the values fit; if not, `bytes`
-/// does not change.
+/// Appends values to the tail of a packed list. Returns whether the values fit. If they do not fit,
+/// `bytes` does not change.
 pub(crate) fn extend(bytes: &mut Vec<u8>, values: &[&[u8]]) -> bool {
     let (old, items) = (bytes.len(), usize::from(bytes[0]) + values.len());
     if items > ITEMS_MAX {

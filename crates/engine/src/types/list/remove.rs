@@ -1,4 +1,4 @@
-//! Removes items from lists: from the ends, by value and by range.
+//! Removes list items from the ends, by value and by range.
 
 use undercroft_memory::{Pool, Transaction, View, removing};
 
@@ -86,8 +86,9 @@ impl Writer<'_, '_> {
         Ok(empty)
     }
 
-    /// Removes items that equal `text`: the first `count` items, the last `-count` items if `count`
-    /// is negative, or all items if `count` is 0. Returns the number of items removed. O(n).
+    /// Removes items that equal `text`. Removes the first `count` items, the last `-count` items if
+    /// `count` is negative, or all items if `count` is 0. Returns the number of items removed.
+    /// O(n).
     pub fn list_remove(
         &mut self,
         database: usize,
@@ -193,7 +194,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Truncates the matches of a leaf to the `most` matches that are removed first. These matches are
+/// Truncates the matches in a leaf to the `most` matches that are removed first. These matches are
 /// nearest to the head if `forward` is set, otherwise nearest to the tail.
 fn choose(mut matches: Vec<u16>, most: u64, forward: bool) -> Vec<u16> {
     let spare = (matches.len() as u64).saturating_sub(most) as usize;

@@ -1,4 +1,4 @@
-//! Implements a large list, which is a tree with leaves of items.
+//! Implements large lists as trees whose leaves contain the items.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -43,7 +43,7 @@ impl<'v> PushedValues<'v> {
         leaf: &Leaf,
     ) -> Result<Option<ListItem<'_>>, Error> {
         match (self.values.get(self.next), leaf.packing) {
-            // Skip parsing, because a leaf of texts stores integers as texts.
+            // Skip parsing, because a text leaf stores integers as text.
             (Some(bytes), Packing::Fixed { .. } | Packing::Texts { .. })
                 if bytes.len() <= INLINE_ITEM_MAX =>
             {
@@ -215,8 +215,8 @@ impl Sequence {
         let Some(element) = values.peek(transaction, pool)? else {
             return Ok(());
         };
-        // Do not rebuild a full leaf. If a leaf only has its free space at the wrong end, rebuild
-        // it only if at least a quarter of it is free.
+        // Do not rebuild a full leaf. If a leaf has free space only at the wrong end, rebuild it
+        // only when at least a quarter of the leaf is free.
         let moved = leaf.accepts(&element) && !matches!(leaf.packing, Packing::Texts { .. });
         let limit = match moved {
             _ if leaf.size < LEAF_MAX => LEAF_MAX,
@@ -314,8 +314,7 @@ impl Sequence {
     }
 }
 
-/// Returns the root words of a list whose tree has these root words and whose memory comes from
-/// `pool`.
+/// Combines the root words of a tree with the arena of `pool`, and returns the list's root words.
 pub(super) fn root_words([root, count, height]: [u64; 3], pool: Pool) -> [u64; WORDS] {
     [root, count, height, pool.arena()]
 }

@@ -1,4 +1,4 @@
-//! Changes lists: pushes, sets, inserts and moves items.
+//! Pushes, sets, inserts and moves list items.
 
 use undercroft_memory::{BlockStock, Pool, Transaction};
 
@@ -30,7 +30,7 @@ pub enum Inserted {
     Length(u64),
 }
 
-/// The representation of a list: packed bytes, or a tree.
+/// The representation of a list, either packed bytes or a tree.
 pub(super) enum ListForm {
     /// The bytes of a packed list.
     Packed(Vec<u8>),
@@ -66,9 +66,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Stores `items` as the list at a key, packed if there are few. If `items` is empty, removes
-    /// the key. The previous list must have been packed. Long items and trees are allocated in
-    /// `pool`.
+    /// Stores `items` as the list at a key, packed if there are only a few. If `items` is empty,
+    /// removes the key. The previous list must have been packed. Long items and trees are allocated
+    /// in `pool`.
     pub(super) fn put_list(
         &mut self,
         database: usize,

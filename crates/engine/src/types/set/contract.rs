@@ -83,8 +83,8 @@ impl Contract for Sets {
     }
 }
 
-/// Encodes integers as a Redis intset: the width (4 bytes), the count (4 bytes), and the sorted
-/// integers, each of `width` bytes.
+/// Encodes integers as a Redis intset, which consists of the width (4 bytes), the count (4 bytes),
+/// and the sorted integers of `width` bytes each.
 fn intset(items: &Ranges) -> Vec<u8> {
     let mut integers: Vec<i64> = items.iter().filter_map(parse_integer).collect();
     integers.sort_unstable();

@@ -40,7 +40,7 @@ const SMALL: PackedLimits = PackedLimits {
     value: 64,
 };
 
-/// The result of looking up a set. It can be read only with the view of the lookup.
+/// A set found by a lookup. The set can be read only through the view that the lookup used.
 #[derive(Debug)]
 pub struct Set(Body);
 
@@ -547,8 +547,8 @@ impl Writer<'_, '_> {
         Ok((draft.parts().len() - old.len()) as u64)
     }
 
-    /// Removes members of a set, and removes the key if no member is left. Returns the number of
-    /// members removed.
+    /// Removes members from a set, and removes the key if no members are left. Returns the number
+    /// of members removed.
     pub fn set_remove(
         &mut self,
         database: usize,
@@ -632,7 +632,7 @@ impl Writer<'_, '_> {
     }
 
     /// Removes up to `count` randomly chosen members and appends them to `out`. Removes the key if
-    /// no member is left. Returns whether the key existed.
+    /// no members are left. Returns whether the key existed.
     pub fn set_pop(
         &mut self,
         database: usize,
@@ -656,8 +656,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Replaces the value of a key with a set of exactly the given members, without an expiry. If
-    /// `members` is empty, removes the key.
+    /// Replaces the value of a key with a set that contains exactly the given members and has no
+    /// expiry. If `members` is empty, removes the key.
     pub fn set_store(
         &mut self,
         database: usize,

@@ -1,10 +1,10 @@
-//! Implements sets: unordered, distinct members. `types/registry` uses `contract`; commands call
-//! the other modules.
+//! Implements sets of unordered, distinct members. `types/registry` uses `contract`, and commands
+//! call the other modules.
 //!
-//! - `contract`: the implementation of the type interface.
-//! - `intset`: small integer sets, packed in one block.
-//! - `members`: reads, adds and removes members in all encodings; unions, intersections and
-//!   differences.
+//! - `contract`: implements the type interface.
+//! - `intset`: implements small integer sets, packed in one block.
+//! - `members`: reads, adds and removes members in all encodings, and computes unions,
+//!   intersections and differences.
 //! - `pop`: removes random members.
 
 mod contract;

@@ -1,4 +1,4 @@
-//! Defines ranges of sorted set members: by rank, by score and by text.
+//! Defines ranges of sorted set members by rank, by score and by text.
 
 use super::order::{Target, order_of};
 use crate::handle::events::KeyEvent;
@@ -79,7 +79,8 @@ impl<'b> Bounds<'b> {
         }
     }
 
-    /// Returns whether the range is certain to be empty, whatever the sorted set contains.
+    /// Returns whether the range is certain to be empty, regardless of the contents of the sorted
+    /// set.
     pub(crate) fn is_empty(&self) -> bool {
         match *self {
             Bounds::Ranks(..) => false,

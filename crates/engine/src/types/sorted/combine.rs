@@ -44,7 +44,8 @@ fn number_or_zero(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value }
 }
 
-/// A sorted set or set that was looked up as an operand. In a set, each member has the score 1.
+/// A sorted set or a plain set, looked up as an operand. Each member of a plain set has a score of
+/// 1.
 #[derive(Debug)]
 pub struct Source(Members);
 
@@ -107,8 +108,8 @@ impl Source {
 /// An operand and the factor by which its scores are multiplied. A missing operand counts as empty.
 pub type Weighted = (Option<Source>, f64);
 
-/// Appends the union, intersection or difference of sources to `out`, in any order. An intersection
-/// ends after `limit` members.
+/// Appends the union, intersection or difference of the sources to `out`, in any order. An
+/// intersection stops after `limit` members.
 fn combine(
     store: &Store,
     view: &View<'_>,
@@ -250,8 +251,8 @@ fn subtract(
     })
 }
 
-/// Calls `visit` with groups of members and their scores until `visit` returns `false`. A group has
-/// the size of a batched lookup.
+/// Calls `visit` with groups of members and their scores until `visit` returns `false`. Each group
+/// is the size of a batched lookup.
 fn for_each_group<'m>(
     store: &Store,
     members: &'m Scored,
@@ -275,8 +276,8 @@ impl Reader<'_, '_> {
         entry.map(|entry| Source::of(self.view, &entry)).transpose()
     }
 
-    /// Appends the union, intersection or difference of sources to `out`, in any order. An
-    /// intersection ends after `limit` members. O(members of all sources), or O(members of the
+    /// Appends the union, intersection or difference of the sources to `out`, in any order. An
+    /// intersection stops after `limit` members. O(members of all sources), or O(members of the
     /// smallest source * sources) for an intersection.
     pub fn combine_scored(
         &self,

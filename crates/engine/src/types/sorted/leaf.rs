@@ -25,15 +25,15 @@ const LEAF_MAX: u64 = 1024;
 const HEADER: u64 = 16;
 /// The maximum number of items in a leaf.
 pub(crate) const ITEMS_MAX: usize = ((LEAF_MAX - HEADER) / 8) as usize;
-/// The number of bits of an element's offset, which is stored in units of 8 bytes.
+/// The number of bits in an element's offset, which is stored in units of 8 bytes.
 const OFFSET_BITS: u32 = 44;
-/// The minimum number of digest values per item that the digests of a divided leaf must span.
-/// Otherwise the digests are recomputed.
+/// The minimum number of digest values per item that the digests of a divided leaf must span. If
+/// they span fewer, the digests are recomputed.
 const SPREAD: u64 = 16;
 const DIGEST_MAX: u64 = (1 << (64 - OFFSET_BITS)) - 1;
 
-/// A tree item: a member's score, mapped to an integer by `order_of`, and the offset of the
-/// member's element.
+/// A tree item, which consists of a member's score, mapped to an integer by `order_of`, and the
+/// offset of the member's element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ranked {
     pub(crate) order: u64,
@@ -214,7 +214,7 @@ impl Leaf {
         leaf.put(transaction, pool, words, first)
     }
 
-    /// Creates the header of a leaf whose block is not allocated yet.
+    /// Creates the header of a leaf whose block has not been allocated yet.
     fn new(count: usize, shift: u32, base: u64) -> Leaf {
         let wanted = count + count / 8 + 2;
         Leaf {
@@ -250,10 +250,10 @@ impl Leaf {
         })
     }
 
-    /// Creates new leaves with an additional item at `index`: a leaf with the items before `middle`
-    /// and, if any items remain, a second leaf. The original leaf does not change. The digests are
-    /// copied if they still distinguish the items, because recomputing digests requires reading
-    /// every element.
+    /// Creates new leaves with an additional item at `index`. The first leaf contains the items
+    /// before `middle`, and a second leaf contains the remaining items, if any. The original leaf
+    /// does not change. The digests are copied if they still distinguish the items, because
+    /// recomputing digests requires reading every element.
     pub(crate) fn divide(
         &self,
         transaction: &mut Transaction<'_>,
@@ -359,7 +359,7 @@ impl Leaf {
         block_size(self.size)
     }
 
-    /// Returns whether every item has the expected offset and the digest of its score.
+    /// Returns whether every item has the expected offset and the correct digest for its score.
     pub(crate) fn digests_are_true(
         &self,
         view: &View<'_>,

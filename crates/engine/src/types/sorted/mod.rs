@@ -1,22 +1,22 @@
-//! Implements sorted sets: members ordered by their scores. `types/registry` uses `contract`;
-//! commands call the other modules.
+//! Implements sorted sets, whose members are ordered by score. `types/registry` uses `contract`,
+//! and commands call the other modules.
 //!
 //! A small sorted set is packed in one block, in order. A large sorted set consists of a dictionary
 //! that maps members to scores, like the dictionary of a hash, and a tree that contains the
 //! dictionary's elements in order and counts them. The root words of the dictionary are followed by
 //! the root words of the tree.
 //!
-//! - `bounds`: ranges by rank, by score and by text.
-//! - `combine`: unions, intersections and differences of sorted sets and sets.
-//! - `contract`: the implementation of the type interface.
-//! - `leaf`: the leaves of a sorted set's tree.
-//! - `order`: the order of members, by score and then by bytes.
-//! - `pack`: small sorted sets in a single byte string.
+//! - `bounds`: defines ranges by rank, by score and by text.
+//! - `combine`: computes unions, intersections and differences of sorted sets and sets.
+//! - `contract`: implements the type interface.
+//! - `leaf`: implements the leaves of a sorted set's tree.
+//! - `order`: orders members by score, and then by bytes.
+//! - `pack`: stores a small sorted set in a single byte string.
 //! - `pop`: pops the first or last members.
-//! - `ranks`: the tree of a large sorted set, which orders its members by rank.
+//! - `ranks`: implements the tree of a large sorted set, which orders the members by rank.
 //! - `read`: reads sorted sets, optimistically or under a lock.
 //! - `remove`: removes members.
-//! - `scored`: members with their scores, outside the store.
+//! - `scored`: represents members with their scores, outside the store.
 //! - `object`: frees, copies, checks and measures complete sorted sets.
 //! - `write`: adds members.
 
@@ -55,7 +55,7 @@ const SORTED_SET: Kind = ValueType::SortedSet.kind(0);
 /// The number of root words of a large sorted set.
 const WORDS: usize = ELEMENTS_WORDS + 3;
 
-/// A large sorted set: its dictionary, its tree, and the memory pool of both.
+/// A large sorted set, with its dictionary, its tree, and the memory pool that both use.
 #[derive(Clone, Copy, Debug)]
 struct Large {
     elements: Elements,
@@ -79,7 +79,7 @@ impl Large {
         })
     }
 
-    /// Opens a large sorted set in this shard for changes.
+    /// Opens a large sorted set in this shard for writing.
     fn to_change(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Large, Fault> {
         let mut large = Large::to_read(entry)?;
         large.pool = Pool::new(shard, large.elements.word(view, ARENA)?);

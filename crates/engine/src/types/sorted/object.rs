@@ -15,7 +15,8 @@ use crate::structures::graveyard;
 use crate::structures::roots::ARENA;
 use crate::structures::tree::for_each_left;
 
-/// The tag of a sorted set's tree in a record of the graveyard, the queue of large values to free.
+/// The tag of a sorted set's tree in a graveyard record. The graveyard is the queue of large values
+/// to free.
 pub(super) const TREE: u64 = 3;
 
 impl Large {
@@ -121,7 +122,7 @@ pub(super) fn check(
     ranks.check_least(view)
 }
 
-/// Calls `reach` for every remaining block of a partly freed sorted set's tree.
+/// Calls `reach` for every remaining block in the tree of a partly freed sorted set.
 pub(super) fn check_left(
     view: &View<'_>,
     subtree: (Offset, usize),

@@ -1,4 +1,4 @@
-//! Defines the order of members: by score, and then by the member's bytes.
+//! Orders members by score, and then by the member's bytes.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Implements packed sorted sets: small sorted sets stored in a single byte string, in which each
+//! Implements packed sorted sets, which are small sorted sets stored in a single byte string. Each
 //! member is followed by its score.
 //!
 //! An integral score is stored as an integer, so a negative zero becomes 0. Any other score is

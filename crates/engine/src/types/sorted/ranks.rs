@@ -236,7 +236,7 @@ impl Ranks {
         Ok(false)
     }
 
-    /// Verifies that the smallest keys in the inner nodes match the leaves: a search for the first
+    /// Verifies that the smallest keys in the inner nodes match the leaves. A search for the first
     /// or last member of a leaf must lead to that leaf. O(leaves * log n).
     pub(super) fn check_least(&self, view: &View<'_>) -> Result<(), Error> {
         let mut place = self.find(view, 0)?;
@@ -267,8 +267,8 @@ impl Ranks {
         }
     }
 
-    /// Builds a tree from members, which must be in order and not empty. Returns the tree's root
-    /// words.
+    /// Builds a tree from at least one member. The members must be in order. Returns the tree's
+    /// root words.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,

@@ -17,7 +17,8 @@ use crate::structures::ranges::Ranges;
 use crate::types::list::clamp;
 use crate::types::value_type::ValueType;
 
-/// The result of looking up a sorted set. It can be read only with the view of the lookup.
+/// A sorted set found by a lookup. The sorted set can be read only through the view that the lookup
+/// used.
 #[derive(Debug)]
 pub struct SortedSet(Body);
 

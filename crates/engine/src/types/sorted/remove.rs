@@ -23,7 +23,7 @@ use crate::transaction::writer::{Found, Writer, root};
 use crate::types::value_type::ValueType;
 
 impl Writer<'_, '_> {
-    /// Removes members of a sorted set, and removes the key if no member is left. Returns the
+    /// Removes members from a sorted set, and removes the key if no members are left. Returns the
     /// number of members removed.
     pub fn sorted_remove(
         &mut self,
@@ -94,8 +94,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Removes the members in a range, and removes the key if no member is left. Returns the number
-    /// of members removed. O(log n + members).
+    /// Removes the members in a range, and removes the key if no members are left. Returns the
+    /// number of members removed. O(log n + members).
     pub fn sorted_remove_range(
         &mut self,
         database: usize,
@@ -111,8 +111,8 @@ impl Writer<'_, '_> {
     }
 
     /// Pops up to `count` members with the lowest scores, or with the highest scores if `highest`
-    /// is set, and appends them to `out`. Removes the key if no member is left. Returns whether the
-    /// key existed.
+    /// is set, and appends them to `out`. Removes the key if no members are left. Returns whether
+    /// the key existed.
     pub fn sorted_pop(
         &mut self,
         database: usize,

@@ -6,8 +6,8 @@ use super::order::compare;
 use crate::structures::ranges::Ranges;
 use crate::types::limits::PackedLimits;
 
-/// Members with their scores, stored in flat buffers. Reads of sorted sets append to such a
-/// collection.
+/// A collection of members with their scores, stored in flat buffers. Reading a sorted set appends
+/// to this collection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scored {
     pub(crate) members: Ranges,
@@ -42,7 +42,7 @@ impl Scored {
         self.scores.is_empty()
     }
 
-    /// Returns the total size of the members in bytes, without their scores.
+    /// Returns the total size of the members in bytes, excluding their scores.
     pub fn byte_length(&self) -> usize {
         self.members.byte_length()
     }
@@ -75,8 +75,8 @@ impl Scored {
         sorted
     }
 
-    /// Replaces negative zeros with 0, but only for members that would still be in a packed sorted
-    /// set when they are added one by one. Like a listpack in Redis, a packed sorted set cannot
+    /// Replaces negative zeros with 0, but only for members that still fit in a packed sorted set
+    /// when they are added one by one. Like a listpack in Redis, a packed sorted set cannot
     /// represent a negative zero (`zsetAdd` in t_zset.c).
     pub fn drop_signs(&mut self, limits: &PackedLimits) {
         let small = self.members.iter().zip(&mut self.scores).zip(1..);

@@ -235,8 +235,8 @@ impl Writer<'_, '_> {
         let mut draft = Draft::new(secret, old.len() + members.len());
         draft.set_all(old.iter().map(|(member, score)| (member, value_of(score))));
         let mut added = Added::default();
-        // The first member that exceeds a limit of the packed form makes the sorted set a large
-        // one.
+        // The first member that exceeds a limit of the packed form turns the sorted set into a
+        // large one.
         let mut large = false;
         draft.merge(members.iter().copied(), |parts, member, old, given| {
             let old = old.map(score_of);
@@ -285,8 +285,9 @@ impl Writer<'_, '_> {
         self.put_object(database, key, found, SORTED_SET, &words)
     }
 
-    /// Replaces the value of a key with a sorted set of `members`, without an expiry. If `members`
-    /// is empty, removes the key. The members can be in any order but must be distinct. O(n log n).
+    /// Replaces the value of a key with a sorted set that contains `members` and has no expiry. If
+    /// `members` is empty, removes the key. The members can be in any order but must be distinct.
+    /// O(n log n).
     pub fn sorted_store(
         &mut self,
         database: usize,

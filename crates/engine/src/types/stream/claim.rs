@@ -114,7 +114,7 @@ impl Writer<'_, '_> {
     }
 
     /// Claims pending entries for a consumer, starting at an ID. Claims at most `count` entries,
-    /// which includes entries that were deleted from the stream. Examines at most `looks` pending
+    /// including entries that were deleted from the stream. Examines at most `looks` pending
     /// entries. Returns `None` if the group does not exist. O(log n + looks * log n).
     pub fn stream_claim_from(
         &mut self,

@@ -60,7 +60,7 @@ impl IdRange {
 }
 
 impl Entries {
-    /// Returns the leaf that contains an ID, or in which the ID would be inserted.
+    /// Returns the leaf that contains an ID, or the leaf into which the ID would be inserted.
     fn seek(&self, view: &View<'_>, id: StreamId) -> Result<Place<2>, Error> {
         self.find_by(view, |note| Ok(StreamId::of_words(note) <= id))
     }
@@ -147,8 +147,8 @@ impl Entries {
                     return Ok(None);
                 }
                 Appended::Larger(bytes) => {
-                    // At most double the used size, and not beyond the usual leaf size, because the
-                    // stream may not receive further entries.
+                    // At most double the used size, up to the usual leaf size, because the stream
+                    // might not receive any more entries.
                     let more = leaf.used().min(LEAF_USUAL.saturating_sub(leaf.used()));
                     let room = bytes.max(more);
                     let old = leaf.at;

@@ -9,7 +9,7 @@ use crate::structures::ranges::Ranges;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamEntries {
     pub(super) ids: Vec<StreamId>,
-    /// The total number of texts at the end of each entry.
+    /// The cumulative number of texts at the end of each entry.
     pub(super) ends: Vec<usize>,
     pub(super) texts: Ranges,
 }

@@ -1,5 +1,5 @@
-//! Frees the trees of a stream: entries, pending entries, and groups with everything to which they
-//! refer.
+//! Frees the trees of a stream, which contain entries, pending entries, and groups with everything
+//! to which they refer.
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
@@ -12,7 +12,8 @@ use crate::structures::detached;
 use crate::structures::graveyard;
 use crate::structures::tree::{self, Subtree, for_each_left};
 
-/// The tag of a stream's tree in a record of the graveyard, the queue of large values to free.
+/// The tag of a stream's tree in a graveyard record. The graveyard is the queue of large values to
+/// free.
 pub(super) const TREE: u64 = 6;
 
 /// Queues a tree, so that it is freed in small steps. A single leaf is freed immediately. O(1), or
@@ -33,7 +34,7 @@ pub(super) fn discard_tree(
     }
 }
 
-/// Frees a leaf of any tree of a stream, and the records to which the leaf refers. Returns the
+/// Frees a leaf in any of a stream's trees, and the records to which the leaf refers. Returns the
 /// number of records freed.
 fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Result<usize, Error> {
     let mut blocks = 0;
@@ -74,7 +75,7 @@ pub(super) fn trees_of(
         .collect())
 }
 
-/// Frees the next leaf of a stream's tree that is being freed.
+/// Frees the next leaf of a partly freed stream tree.
 pub(super) fn free_next_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,

@@ -26,13 +26,14 @@ const OWN: u64 = 16;
 /// The value of a group's `read` field if the number of entries read is unknown.
 pub(super) const UNKNOWN: i64 = -1;
 
-/// The number of bits of a consumer's offset, which is stored in units of 8 bytes, and of a time.
+/// The number of bits in a time, and also in a consumer's offset, which is stored in units of 8
+/// bytes.
 const LOW_BITS: u32 = 44;
 const LOW: u64 = (1 << LOW_BITS) - 1;
-/// The maximum delivery count. The count does not increase beyond it.
+/// The maximum delivery count. The count stops increasing at this value.
 const DELIVERIES_MAX: u64 = (1 << 40) - 1;
 
-/// A pending entry: an entry that was delivered but not acknowledged.
+/// A pending entry, which was delivered but has not been acknowledged yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pending {
     pub(super) id: StreamId,
@@ -227,7 +228,8 @@ impl Group {
         Ok(true)
     }
 
-    /// Makes an entry pending for a consumer, and no longer pending for the previous consumer.
+    /// Makes an entry pending for a consumer, and removes it from the previous consumer's pending
+    /// entries.
     pub(super) fn assign(
         &self,
         transaction: &mut Transaction<'_>,
@@ -274,7 +276,7 @@ impl Consumer {
         Rows::load(view, self.at.wrapping_add(OWN), Kind::Own, self.pool)
     }
 
-    /// Records that the consumer was seen at the time `now`.
+    /// Records that the consumer was last seen at `now`.
     pub(super) fn see(&mut self, transaction: &mut Transaction<'_>, now: u64) -> Result<(), Error> {
         if self.seen != now {
             self.seen = now;

@@ -5,12 +5,12 @@
 pub struct StreamId {
     /// The Unix time in milliseconds, or any other number that the client chose.
     pub ms: u64,
-    /// The sequence number of the ID among the IDs with the same milliseconds.
+    /// The sequence number among the IDs with the same milliseconds.
     pub seq: u64,
 }
 
 impl StreamId {
-    /// The lowest ID, which no entry has.
+    /// The lowest ID. No entry has this ID.
     pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
     /// The highest possible ID.
     pub const MAX: StreamId = StreamId {
@@ -82,7 +82,8 @@ pub struct IdText {
 }
 
 impl IdText {
-    /// The length in bytes of the longest text, which consists of two 64-bit numbers and a hyphen.
+    /// The maximum length of an ID's text in bytes. The text consists of two 64-bit numbers and a
+    /// hyphen.
     const MOST: usize = 41;
 
     /// Returns the text as bytes.

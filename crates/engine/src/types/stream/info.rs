@@ -23,7 +23,7 @@ pub struct GroupInfo {
     pub pending: u64,
     /// The ID of the last entry that was delivered to the group.
     pub last: StreamId,
-    /// The number of entries that were delivered, up to the ID `last`, if known.
+    /// The number of entries delivered up to the ID `last`, if known.
     pub read: Option<i64>,
     /// The number of entries that have not been delivered to the group, if known.
     pub lag: Option<i64>,
@@ -83,8 +83,8 @@ impl Stream {
         range: IdRange,
         out: &mut StreamEntries,
     ) -> Result<(), Error> {
-        // A read that starts after the last entry, such as the read of a blocked client, does not
-        // need to load a leaf.
+        // A read that starts after the last entry, such as a blocked client's read, does not need
+        // to load a leaf.
         if range.from > self.last {
             return Ok(());
         }
@@ -96,7 +96,7 @@ impl Stream {
         self.entries.edge(view, last)
     }
 
-    /// Returns a lower bound for the number of leaves.
+    /// Returns a lower bound on the number of leaves.
     pub fn leaves(&self, view: &View<'_>) -> Result<u64, Error> {
         self.entries.leaves_at_least(view)
     }

@@ -85,7 +85,7 @@ fn write_node(entries: &[Entry<'_>], out: &mut Output) {
     out.listpack(texts.iter());
 }
 
-/// Encodes a stream that is given as a list of records.
+/// Encodes a stream from a list of records.
 pub(super) fn dump(items: &Ranges, out: &mut Output) {
     let records: Vec<StreamRecord<'_>> = items.iter().filter_map(StreamRecord::of_row).collect();
     let mut nodes: Vec<Vec<Entry<'_>>> = Vec::new();
@@ -178,7 +178,7 @@ fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
     }
 }
 
-/// Decodes a stream of one of the types in [`KINDS`] to a list of records.
+/// Decodes a stream of one of the types in [`KINDS`] into a list of records.
 pub(super) fn restore(kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
     let [_, seven, _] = KINDS;
     let mut entries = Ranges::new();
@@ -296,7 +296,7 @@ fn restore_group(kind: u8, group: &[u8], input: &mut Input<'_>, items: &mut Rang
     Some(())
 }
 
-/// Calls `visit` for the entries of a node, except deleted entries.
+/// Calls `visit` for each entry in a node, except deleted entries.
 fn read_node<'t>(
     base: StreamId,
     texts: &'t Ranges,

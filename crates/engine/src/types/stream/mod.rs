@@ -1,25 +1,25 @@
-//! Implements streams: entries ordered by ID, and the consumer groups to which entries are
-//! delivered. `types/registry` uses `contract`; commands call the other modules.
+//! Implements streams, which consist of entries ordered by ID and of the consumer groups to which
+//! entries are delivered. `types/registry` uses `contract`, and commands call the other modules.
 //!
-//! A stream has two trees that count their items: its entries, which are packed in leaves, and its
-//! groups, ordered by name. A group has a tree of its pending entries and a tree of its consumers.
-//! Each consumer has a tree of its own pending entries.
+//! A stream has two counted trees. One contains its entries, which are packed in leaves, and the
+//! other contains its groups, ordered by name. A group has a tree of its pending entries and a tree
+//! of its consumers. Each consumer has a tree of its own pending entries.
 //!
 //! - `claim`: transfers pending entries to another consumer.
-//! - `contract`: the implementation of the type interface.
-//! - `entries`: the tree of a stream's entries.
-//! - `found`: entries outside the store.
+//! - `contract`: implements the type interface.
+//! - `entries`: implements the tree of a stream's entries.
+//! - `found`: represents entries outside the store.
 //! - `free`: frees trees that are no longer referenced.
-//! - `group`: groups and their consumers.
-//! - `hot`: the operations that embedded clients call most often.
-//! - `id`: entry IDs.
-//! - `info`: queries about streams, groups and consumers.
-//! - `leaves`: leaves of entries: reading, adding and removing entries.
-//! - `listpack`: streams in Redis' RDB format.
-//! - `rows`: ordered rows of a few words, stored in a tree.
+//! - `group`: implements groups and their consumers.
+//! - `hot`: provides the operations that embedded clients call most often.
+//! - `id`: defines entry IDs.
+//! - `info`: answers queries about streams, groups and consumers.
+//! - `leaves`: reads, adds and removes entries in leaves.
+//! - `listpack`: encodes and decodes streams in Redis' RDB format.
+//! - `rows`: stores ordered rows of a few words in a tree.
 //! - `parts`: splits large deliveries and claims into several changes.
-//! - `records`: a stream as a flat list.
-//! - `root`: complete streams: root words, copying, measuring and checking.
+//! - `records`: converts a stream to and from a flat list.
+//! - `root`: loads, copies, measures and checks complete streams.
 //! - `write`: adds, deletes, trims and delivers entries.
 
 mod claim;

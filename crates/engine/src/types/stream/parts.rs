@@ -1,7 +1,7 @@
 //! Splits large deliveries and claims into several changes. If XREADGROUP or XAUTOCLAIM requests
 //! many entries, each change is committed separately, so that other writers can acquire the shard's
-//! lock in between. The result equals that of several commands with a smaller COUNT. Within a
-//! transaction, which must be atomic, all entries are delivered or claimed in a single change.
+//! lock in between. The result is the same as that of several commands with a smaller COUNT. Within
+//! a transaction, which must be atomic, all entries are delivered or claimed in a single change.
 
 use undercroft_memory::ShardSet;
 
@@ -41,9 +41,9 @@ impl Delivery<'_> {
 
 impl Access<'_> {
     /// Delivers the remaining entries after the first change, whose entries are in `out`. If
-    /// `again` is set, these are further entries that are already pending for the consumer,
-    /// otherwise new entries. An error ends the delivery but is not reported, because the entries
-    /// in `out` have been delivered and must be sent to the consumer. O(entries * log n).
+    /// `again` is set, delivers entries that are already pending for the consumer, otherwise new
+    /// entries. An error ends the delivery but is not reported, because the entries in `out` have
+    /// been delivered and must be sent to the consumer. O(entries * log n).
     pub fn stream_deliver_rest(
         &self,
         database: usize,
@@ -78,9 +78,9 @@ impl Access<'_> {
     }
 
     /// Claims pending entries for a consumer, starting at an ID. Claims at most `count` entries,
-    /// which includes entries that were deleted from the stream. Returns `None` if the group does
-    /// not exist. If an error occurs after the first change, returns the entries claimed so far.
-    /// O(log n + count * log n).
+    /// including entries that were deleted from the stream. Returns `None` if the group does not
+    /// exist. If an error occurs after the first change, returns the entries claimed so far. O(log
+    /// n + count * log n).
     ///
     /// # Errors
     /// Any error of the first change.

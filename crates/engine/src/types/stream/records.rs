@@ -1,5 +1,6 @@
-//! Converts a stream to and from a flat list: a record for the stream, a record for each entry, and
-//! a record for each group, followed by the records of its consumers and pending entries.
+//! Converts a stream to and from a flat list of records. The list contains a record for the stream,
+//! a record for each entry, and a record for each group, followed by the records of the group's
+//! consumers and pending entries.
 //!
 //! ```text
 //! | S | last ID, 2 numbers | highest deleted ID, 2 | entries ever added |

@@ -1,5 +1,4 @@
-//! Implements complete streams: loads them from their root words, and copies, measures and checks
-//! them.
+//! Loads complete streams from their root words, and copies, measures and checks them.
 //!
 //! ```text
 //! | entries: root, entries, levels of the tree | arena, or 0 | last ID, 2 words |
@@ -39,7 +38,7 @@ pub struct Stream {
     pub(super) last: StreamId,
     pub(super) deleted: StreamId,
     pub(super) added: u64,
-    /// The memory pool of the stream: its shard's slabs, or its arena.
+    /// The memory pool of the stream, which is either its shard's slabs or its arena.
     pub(super) pool: Pool,
 }
 
@@ -276,8 +275,8 @@ impl Stream {
         )
     }
 
-    /// Calls `visit` for each leaf of entries in order, with the number of entries that the tree
-    /// counts for the leaf.
+    /// Calls `visit` for each leaf of entries in order, with the leaf's entry count according to
+    /// the tree.
     pub(super) fn for_each_leaf(
         &self,
         view: &View<'_>,

@@ -1,5 +1,5 @@
-//! Implements trees of ordered rows of a few words: pending entries ordered by ID, and groups and
-//! consumers ordered by name.
+//! Implements trees of ordered rows of a few words each. The rows are pending entries ordered by
+//! ID, or groups or consumers ordered by name.
 //!
 //! ```text
 //! a leaf of up to 2048 bytes:
@@ -71,7 +71,7 @@ impl Kind {
 }
 
 pub(super) type Key = [u64; 2];
-/// A row of a tree. If rows of the tree have two words, the last two words are 0.
+/// A row of a tree. If the tree's rows have only two words, the last two words are 0.
 pub(super) type Row = [u64; 4];
 
 pub(super) fn fault(at: Offset) -> Error {
@@ -329,7 +329,7 @@ impl Rows {
         }
     }
 
-    /// Returns the location of the first row whose key does not satisfy `before`: a leaf and an
+    /// Returns the location of the first row whose key does not satisfy `before`, as a leaf and an
     /// index in the leaf.
     fn seek(
         &self,

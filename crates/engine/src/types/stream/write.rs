@@ -1,4 +1,4 @@
-//! Changes streams: adds, deletes, trims and delivers entries, and manages groups.
+//! Adds, deletes, trims and delivers stream entries, and manages groups.
 
 use undercroft_memory::{Transaction, View, removing};
 
@@ -99,9 +99,8 @@ impl Writer<'_, '_> {
         self.tell(event, database, key);
     }
 
-    /// Appends an entry of alternating fields and values. If the stream does not exist, it is
-    /// created if `create` is set. Afterwards, the stream is trimmed if `trim` is given. O(log n +
-    /// entries trimmed).
+    /// Appends an entry of alternating fields and values. Creates the stream if it does not exist
+    /// and `create` is set. Then trims the stream if `trim` is given. O(log n + entries trimmed).
     #[expect(
         clippy::too_many_arguments,
         reason = "one parameter for each option of the command"
@@ -158,7 +157,7 @@ impl Writer<'_, '_> {
         Ok(AddedEntry::Added(id))
     }
 
-    /// Removes entries at the start of a stream. Returns the number of entries removed. O(log n),
+    /// Removes entries from the start of a stream. Returns the number of entries removed. O(log n),
     /// because the leaves are freed later.
     pub fn stream_trim(
         &mut self,
@@ -422,9 +421,9 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Delivers entries again that are already pending for a consumer and whose IDs are greater
-    /// than `behind`. An entry that was deleted from the stream is returned without fields and
-    /// values. Returns whether the group exists. O(log n + entries * log n).
+    /// Redelivers entries that are already pending for a consumer and whose IDs are greater than
+    /// `behind`. An entry that was deleted from the stream is returned without fields and values.
+    /// Returns whether the group exists. O(log n + entries * log n).
     pub fn stream_deliver_again(
         &mut self,
         database: usize,
@@ -469,7 +468,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Records that entries are delivered to a consumer now. The IDs must be in order.
+    /// Records that entries are delivered to a consumer at the current time. The IDs must be in
+    /// order.
     fn pend(&mut self, group: &Group, consumer: &Consumer, ids: &[StreamId]) -> Result<(), Error> {
         let time = self.now();
         let entry = |id| Pending {
@@ -506,8 +506,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Returns a consumer and records that it was seen now. Creates the consumer if it does not
-    /// exist.
+    /// Returns a consumer and updates the time at which it was last seen. Creates the consumer if
+    /// it does not exist.
     pub(super) fn consumer(
         &mut self,
         database: usize,
@@ -554,8 +554,8 @@ impl Stream {
         self.settle(transaction, leaves, ROWS_LEAF)
     }
 
-    /// Returns the number of entries that the group has read once the entries with the given IDs
-    /// are delivered.
+    /// Returns the number of entries that the group will have read once the entries with the given
+    /// IDs are delivered.
     fn count_read(&self, view: &View<'_>, group: &Group, ids: &[StreamId]) -> Result<i64, Error> {
         let mut read = group.read;
         for &id in ids {
@@ -588,7 +588,7 @@ impl Stream {
         Ok(out.len() > before)
     }
 
-    /// Removes entries at the start of the stream, as specified by `trim`. Returns the number of
+    /// Removes entries from the start of the stream, as specified by `trim`. Returns the number of
     /// entries removed.
     fn trim(&mut self, transaction: &mut Transaction<'_>, trim: &Trim) -> Result<u64, Error> {
         let (view, pool) = (transaction.view(), self.pool);

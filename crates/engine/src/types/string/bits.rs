@@ -20,7 +20,7 @@ use crate::types::value_type::ValueType;
 
 /// The number of words that are read in one part.
 const PART: usize = 512;
-/// The maximum spare room, in bytes, of a string that is new or has become shorter. The spare room
+/// The maximum spare room in bytes for a string that is new or has become shorter. The spare room
 /// allows the string to grow in place.
 const SHRUNK_SLACK: u64 = 64;
 /// The number of bits in a word.
@@ -39,8 +39,8 @@ pub enum BitOperation {
     Not,
 }
 
-/// A string whose bits can be changed in place; see [`Writer::bit_string`]. It stays valid until
-/// any other operation on its key.
+/// A string whose bits can be changed in place; see [`Writer::bit_string`]. Any other operation on
+/// the string's key invalidates it.
 #[derive(Clone, Copy, Debug)]
 pub struct BitString {
     root: Root,
@@ -51,7 +51,7 @@ pub struct BitString {
 }
 
 impl BitString {
-    /// Returns the text of the string, which can be read.
+    /// Returns the text of the string for reading.
     pub fn text(&self) -> Text {
         Text::Bytes(self.at, self.length)
     }

@@ -42,8 +42,9 @@ pub struct SetOptions {
     pub expiry: Expiry,
 }
 
-/// The minimum length in bytes of a string that is pinned before it is copied. While such a string
-/// is copied, another process is likely to commit, which would restart an ordinary read.
+/// The minimum length in bytes of a string that is pinned before it is copied. While a string of
+/// this length is being copied, another process is likely to commit, which would restart an
+/// ordinary read.
 const LONG: u64 = 256 << 10;
 
 /// The result of looking up a string.
@@ -62,7 +63,7 @@ pub trait TextBuffer: Scratch {
 
     /// Allocates memory for a string that was too long for the buffer. This function is called
     /// outside of any read and without a lock, so an implementation may call another language's
-    /// allocator. Returns whether it allocated memory; if so, the string is read again.
+    /// allocator. Returns whether it allocated memory, in which case the string is read again.
     #[inline(always)]
     fn makes_room(&mut self) -> bool {
         false

@@ -1,5 +1,5 @@
-//! Reads long strings in place in the store (R7), or removes them from their keys without a copy.
-//! Clients store serialized objects in such strings.
+//! Reads long strings in place in the store (R7), or removes them from their keys without copying
+//! them. Clients store serialized objects in such strings.
 
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ pub enum StringInPlace {
     Refused(u64),
 }
 
-/// The outcome of looking up a string: copied, missing, or located at an offset with a length.
+/// The outcome of looking up a string. `At` contains the offset and length of a string that can be
+/// read in place.
 enum Seen {
     Copied,
     Missing,
@@ -130,7 +131,7 @@ impl Store {
 
     /// Removes a key and returns its string. A long string is not copied but belongs to this
     /// process until [`let_go`](Self::let_go). Before the removal, `accepts` is called with the
-    /// string's first word and its length; if it returns `false`, nothing changes. O(1), or
+    /// string's first word and its length. If `accepts` returns `false`, nothing changes. O(1), or
     /// O(length) for a string shorter than 32 KiB.
     ///
     /// # Errors
@@ -230,9 +231,9 @@ impl Store {
         }
     }
 
-    /// Releases a string. Its memory is freed when no other process reads it in place. If a stopped
-    /// process holds the lock, upkeep frees the memory later. In a child that was forked while its
-    /// parent held the string, does nothing, because the string belongs to the parent.
+    /// Releases a string. Its memory is freed once no other process is reading it in place. If a
+    /// stopped process holds the lock, upkeep frees the memory later. In a child that was forked
+    /// while its parent held the string, does nothing, because the string belongs to the parent.
     pub fn let_go(&self, whole: StringInPlace) {
         let _limited = limit_patience(MOMENT);
         match whole {
@@ -249,8 +250,8 @@ impl Store {
         drop(self.segment.take_up(staged));
     }
 
-    /// Returns the strings that are currently read in place, with the process that reads each
-    /// string and the time at which it was pinned, oldest first.
+    /// Returns the strings that are currently being read in place, with the process that is reading
+    /// each string and the time at which it was pinned, oldest first.
     pub fn pins(&self) -> Vec<PinnedBlock> {
         self.segment.pins()
     }

@@ -1,15 +1,15 @@
-//! Implements strings: texts and integers, stored in an entry or in a separate block, and the bits
-//! in them. `types/registry` uses `contract`; commands call the other modules.
+//! Implements strings, which are texts or integers stored in an entry or in a separate block, and
+//! the operations on their bits. `types/registry` uses `contract`, and commands call the other
+//! modules.
 //!
-//! - `bits`: strings as arrays of bits.
-//! - `contract`: the implementation of the type interface.
+//! - `bits`: treats strings as arrays of bits.
+//! - `contract`: implements the type interface.
 //! - `exchange`: removes a string and returns it, or replaces it and returns the old string.
-//! - `hot`: the functions that embedded clients call most often, such as GET and SET.
-//! - `in_place`: long strings that are read in place in the store, or removed from it without a
-//!   copy.
-//! - `mget`: atomic reads of several strings.
-//! - `text`: the text of a string value.
-//! - `write`: set, increment, append and change in place.
+//! - `hot`: provides the functions that embedded clients call most often, such as GET and SET.
+//! - `in_place`: reads long strings in place in the store, or removes them without copying them.
+//! - `mget`: reads several strings atomically.
+//! - `text`: represents the text of a string value.
+//! - `write`: sets, increments, appends to and partly overwrites strings.
 
 pub(crate) mod bits;
 mod contract;

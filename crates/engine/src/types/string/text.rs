@@ -1,4 +1,4 @@
-//! Represents the text of a string value: an integer, or the location of its bytes.
+//! Represents the text of a string value as an integer or as the location of its bytes.
 
 use undercroft_memory::{Offset, View};
 
@@ -8,7 +8,7 @@ use crate::structures::key::Key;
 use crate::transaction::writer::Writer;
 use crate::types::value_type::ValueType;
 
-/// A string value: an integer, or the location of its bytes.
+/// The text of a string value, which is either an integer or the location of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
     /// An integer whose decimal representation is the text.

@@ -1,4 +1,4 @@
-//! Implements write operations on strings: set, increment, append and change in place.
+//! Sets, increments, appends to and partly overwrites strings.
 
 use undercroft_memory::{Offset, ShardSet, Staged, SuspendedBlock};
 use undercroft_numbers::parse_integer;
@@ -32,7 +32,7 @@ const LOGGED_CHANGE_MAX: u64 = 64 * 1024;
 /// length, up to this limit.
 pub(crate) const GROWTH_MAX: u64 = 1 << 20;
 
-/// A value in the form in which it is stored.
+/// A value in its stored form.
 pub(crate) enum Stored<'v> {
     Integer(i64),
     Bytes(&'v [u8]),
@@ -44,8 +44,8 @@ pub(crate) enum Stored<'v> {
 }
 
 impl<'v> Stored<'v> {
-    /// Chooses the form for a string: an integer if the string is the canonical decimal text of
-    /// one, otherwise bytes.
+    /// Chooses the stored form of a string, which is an integer if the string is the canonical
+    /// decimal text of an integer, otherwise bytes.
     #[inline]
     fn of(value: &'v [u8]) -> Result<Stored<'v>, Error> {
         match value.len() {
@@ -135,7 +135,7 @@ impl Store {
     }
 
     /// Stores a large string that was copied into the store outside the lock. Returns whether the
-    /// condition was met; if so, the caller must call [`Staged::adopted`].
+    /// condition was met, in which case the caller must call [`Staged::adopted`].
     #[cold]
     pub(crate) fn set_large(
         &self,
@@ -488,7 +488,7 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Writes bytes at a position of an existing string. The position can be at or past the end.
+    /// Writes bytes at a position in an existing string. The position can be at or past the end.
     fn change(
         &mut self,
         database: usize,
@@ -549,8 +549,8 @@ impl Writer<'_, '_> {
         bytes: &[u8],
     ) -> Result<(), Error> {
         let end = position + bytes.len() as u64;
-        // Build complete words, from the first changed word to the last: the old bytes, zeros up to
-        // the position, and the new bytes.
+        // Build complete words, from the first changed word to the last. The words consist of the
+        // old bytes, zeros up to the position, and the new bytes.
         let first = position.min(old_length) / 8 * 8;
         let last = end.next_multiple_of(8);
         let old_end = old_length.min(last);

@@ -1,5 +1,5 @@
-//! Defines the encoding of IDs, names and values in a leaf. A value is encoded relative to a model:
-//! a prefix of the value that the same field has in the entry for which the leaf was created.
+//! Defines the encoding of IDs, names and values in a leaf. A value is encoded relative to a model,
+//! which is a prefix of the same field's value in the entry for which the leaf was created.
 //!
 //! ```text
 //! a number: seven bits a byte, the lowest first; all but the last byte have their eighth bit set
@@ -32,8 +32,8 @@ const SHARED: u8 = 145;
 /// variable length follows the tag.
 const LENGTHS: [u8; 256] = lengths();
 const TEXT: u8 = u8::MAX;
-/// The maximum length of the prefix that a value shares with its model, the prefix of a value
-/// against which it is encoded.
+/// The maximum length of the prefix that a value can share with its model, the text relative to
+/// which the value is encoded.
 pub(in crate::types::stream) const SHARED_MAX: usize = (u8::MAX - SHARED) as usize;
 
 pub(in crate::types::stream) const DAMAGED: Fault = Fault {
@@ -96,7 +96,7 @@ pub(in crate::types::stream) fn is_same(one: &[u8], other: &[u8]) -> bool {
     one == other
 }
 
-/// Returns the minimum number of bytes for a signed integer.
+/// Returns the minimum number of bytes needed to store a signed integer.
 fn width(value: i64) -> usize {
     let bits = 65 - (value ^ value >> 63).leading_zeros();
     bits.div_ceil(8) as usize
@@ -114,8 +114,8 @@ pub(in crate::types::stream) fn push_value(out: &mut Vec<u8>, text: &[u8], model
     listpack_value(integer, text.len())
 }
 
-/// Appends a value that differs from `model`, relative to which values of this field are encoded.
-/// `integer` is the integer that the text represents, if any.
+/// Appends a value that differs from `model`, the text relative to which this field's values are
+/// encoded. `integer` is the integer that the text represents, if any.
 #[inline]
 fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &[u8]) {
     if let Some(value) = integer {
@@ -216,7 +216,7 @@ fn long_number(bytes: &[u8], at: usize, first: u8) -> Option<(u64, usize)> {
 }
 
 /// Returns the offset after a value. The caller must verify that this offset is within the bytes,
-/// either by reading at it or by calling [`end`](Decoder::end).
+/// either by reading at the offset or by calling [`end`](Decoder::end).
 #[inline(always)]
 pub(in crate::types::stream) fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
     match LENGTHS[usize::from(*bytes.get(at)?)] {
@@ -237,7 +237,7 @@ pub(in crate::types::stream) fn length_of(tag: u8) -> Option<usize> {
 
 /// Predicts the tag and length of each value from the previous entry, because consecutive entries
 /// are usually alike. If the prediction is correct, the processor can locate the next value without
-/// waiting until the current one is loaded.
+/// waiting for the current one to be loaded.
 pub(in crate::types::stream) struct Shape([(u8, usize); SHAPE]);
 
 /// The maximum number of fields for which values are predicted.

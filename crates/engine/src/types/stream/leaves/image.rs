@@ -18,11 +18,11 @@ use crate::types::stream::id::StreamId;
 const SEQ_BITS: u32 = 6;
 const SEQ_MASK: u8 = 0x7e;
 
-/// The model of a leaf, relative to which its entries are encoded: the name of each field and a
+/// The model relative to which a leaf's entries are encoded. Contains the name of each field and a
 /// prefix of its value.
 pub(in crate::types::stream) type Model<'b> = SmallVec<[(&'b [u8], &'b [u8]); 8]>;
 
-/// A copy of a leaf's bytes, with its decoded model, relative to which the entries are encoded.
+/// A copy of a leaf's bytes, with the decoded model relative to which the entries are encoded.
 pub(in crate::types::stream) struct Image<'b> {
     pub(in crate::types::stream) leaf: Leaf,
     pub(in crate::types::stream) bytes: &'b [u8],
@@ -34,7 +34,7 @@ pub(in crate::types::stream) struct Image<'b> {
 pub(in crate::types::stream) struct Spot {
     pub(in crate::types::stream) id: StreamId,
     pub(in crate::types::stream) start: usize,
-    /// The offset after the encoded ID, at which the fields start.
+    /// The offset after the encoded ID, where the fields start.
     pub(in crate::types::stream) fields: usize,
     pub(in crate::types::stream) end: usize,
 }
@@ -201,10 +201,9 @@ impl<'b> Image<'b> {
         Ok(())
     }
 
-    /// Appends the entries in a range to `out`, at most `left` entries. Returns the number of
-    /// entries still wanted from later leaves, or `None` if the range ends in this leaf. `reached`
-    /// can contain a known position before the range, and is set to the position after the last
-    /// entry read.
+    /// Appends up to `left` entries in a range to `out`. Returns the number of entries still wanted
+    /// from later leaves, or `None` if the range ends in this leaf. `reached` can contain a known
+    /// position before the range, and is set to the position after the last entry read.
     pub(in crate::types::stream) fn append_range(
         &self,
         (from, to): (StreamId, StreamId),

@@ -50,8 +50,8 @@ impl LastRead {
         image: &Image<'_>,
         from: StreamId,
     ) -> Option<Reached> {
-        // Ignore the header word that contains the number and the end of the entries, because it
-        // changes when entries are added after the position.
+        // Ignore the header word that contains the number of entries and the offset of their end,
+        // because it changes when entries are added after the position.
         const FILL: Range<usize> = FILL_AT as usize..FILL_AT as usize + 8;
         let reached = self.reached?;
         let same = |range: Range<usize>| {

@@ -3,8 +3,8 @@
 //!
 //! The length of an entry depends on its first byte, on the number of bytes in which its
 //! milliseconds are encoded, and on the tags of its values. If all of these are within the first
-//! eight bytes of an entry, every other entry in which they are equal has the same length, whatever
-//! its other bytes are.
+//! eight bytes of an entry, any other entry in which they are equal has the same length, regardless
+//! of its other bytes.
 
 use super::code::length_of;
 

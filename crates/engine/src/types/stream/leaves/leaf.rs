@@ -20,12 +20,13 @@
 //! that match the model are not stored again, and only the difference between a value and the
 //! model's value is stored. No entry depends on another entry, so the first entries are removed by
 //! storing a new start, and an entry is added after the last entry (W4). A leaf contains the same
-//! entries as a Redis node. It is only as large as necessary, because no other entry might follow a
-//! long entry.
+//! entries as a Redis node. It is only as large as necessary, because a long entry might be the
+//! leaf's only entry.
 //!
 //! If the last entry is deleted, its first bytes, including its ID, stay as a tombstone until
 //! another entry is added there. The tombstone is necessary because MINID trims a Redis node by the
-//! last ID that the node ever contained, and because a Redis node can remain without entries.
+//! last ID that the node ever contained, and because a Redis node can remain after all of its
+//! entries are deleted.
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
@@ -39,15 +40,15 @@ pub(in crate::types::stream) const MAGIC: u64 = 0x600;
 /// entry) follows the entries.
 pub(in crate::types::stream) const TOMBSTONE: u64 = 1;
 pub(in crate::types::stream) const HEADER: usize = 32;
-/// The offset of the word that contains the number, the position and the size of the entries.
+/// The offset of the word that contains the number of entries, their position and their size.
 pub(in crate::types::stream) const FILL_AT: u64 = 8;
 /// The sizes in bytes of the smallest leaf and of a leaf that has room for later entries.
 pub(in crate::types::stream) const LEAF_MIN: usize = 256;
 pub(in crate::types::stream) const LEAF_USUAL: usize = 4096;
 /// The maximum size in bytes of a leaf with several entries. Entries that fill a Redis node of
-/// 4,096 bytes usually occupy at most about twice as much here, because Redis stores a name of many
-/// digits as an integer. Only several thousand empty texts can occupy more, because Redis does not
-/// count empty texts toward its limit before they are added.
+/// 4,096 bytes usually occupy at most about twice as much here, because Redis stores a name that
+/// consists of many digits as an integer. Only several thousand empty texts can occupy more,
+/// because Redis does not count empty texts toward its limit before they are added.
 pub(in crate::types::stream) const LEAF_MAX: usize = 4 * LEAF_USUAL - 8;
 /// The value of the end field in a leaf whose only entry extends to the end of the leaf.
 pub(in crate::types::stream) const WHOLE: u64 = 0x3fff;

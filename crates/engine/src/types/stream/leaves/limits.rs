@@ -9,8 +9,8 @@ pub struct StreamLimits {
     /// The maximum number of entries in a leaf. 0 means that there is no limit except the size of
     /// the leaf.
     pub entries: u64,
-    /// The maximum size of a leaf's entries in bytes, as counted by Redis and at most 4,096. 0
-    /// means that there is no limit except the size of the leaf.
+    /// The maximum size of a leaf's entries in bytes, as counted by Redis. The limit must be at
+    /// most 4,096. 0 means that there is no limit except the size of the leaf.
     pub bytes: u64,
 }
 
