@@ -1,8 +1,8 @@
-//! Defines the traits through which commands call the surrounding process, which is a server or a
-//! program that embeds the store.
+//! Defines the traits through which commands call the host process, which is a server or a program
+//! that embeds the store.
 //!
-//! Commands do not access sockets. Instead, CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN call these
-//! traits.
+//! Commands do not access sockets directly. CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN call these
+//! traits instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub trait Connections: Send + Sync {
     /// milliseconds.
     ///
     /// # Errors
-    /// Returns the complete error reply with its code if the process has no connections.
+    /// Returns the complete error reply, including its code, if the process has no connections.
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {
         let _ = (until, all);
         Err("ERR CLIENT PAUSE needs a server: the store is embedded in this process".to_owned())
@@ -67,7 +67,7 @@ pub trait Connections: Send + Sync {
     /// Puts a connection into MONITOR mode, in which it receives every command.
     ///
     /// # Errors
-    /// Returns the complete error reply with its code if the process has no connections.
+    /// Returns the complete error reply, including its code, if the process has no connections.
     fn monitor(&self, session: &Session) -> Result<(), String> {
         let _ = session;
         Err("ERR MONITOR needs a server: the store is embedded in this process".to_owned())
@@ -85,9 +85,9 @@ pub trait Connections: Send + Sync {
     }
 }
 
-/// Delivers data from other clients to a connection: messages to which it has subscribed, and items
-/// for which it waits. The default implementations suit a process that waits on the calling thread
-/// and whose subscribers receive messages by other means.
+/// Delivers data from other clients to a connection: messages that it has subscribed to, and items
+/// that it is waiting for. The default implementations suit a process that waits on the calling
+/// thread and whose subscribers receive messages by other means.
 pub trait Inbox: Send + Sync {
     /// Obtains the elements that a command requests, or waits for them. The wait blocks this
     /// thread, unless the reply can be sent later. Without a timeout, the wait is indefinite.
@@ -241,7 +241,7 @@ pub trait Control: Send + Sync {
     /// returned.
     ///
     /// # Errors
-    /// Returns the complete error reply with its code if a command cannot stop this process.
+    /// Returns the complete error reply, including its code, if a command cannot stop this process.
     fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
         let _ = options;
         Err("ERR there is no server to shut down: the store is embedded in this process".to_owned())

@@ -1,8 +1,8 @@
-//! Implements CLIENT PAUSE, which suspends commands for a time.
+//! Implements CLIENT PAUSE, which temporarily suspends commands.
 //!
 //! The server has a single [`Pause`] for all its connections, and checks it before each command. A
-//! suspended command waits like a command that needs a lock. Meanwhile, the server reads nothing
-//! more from the command's connection.
+//! suspended command waits like a command that needs a lock. Meanwhile, the server stops reading
+//! from that command's connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

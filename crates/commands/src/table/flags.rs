@@ -4,23 +4,23 @@
 /// The group under which a command is documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Commands on string values.
+    /// Commands for string values.
     String,
-    /// Commands on the bits of string values.
+    /// Commands for the bits of string values.
     Bitmap,
-    /// Commands on lists.
+    /// Commands for lists.
     List,
-    /// Commands on hashes.
+    /// Commands for hashes.
     Hash,
-    /// Commands on sets.
+    /// Commands for sets.
     Set,
-    /// Commands on sorted sets.
+    /// Commands for sorted sets.
     SortedSet,
-    /// Commands on geospatial indexes.
+    /// Commands for geospatial indexes.
     Geo,
-    /// Commands on HyperLogLogs.
+    /// Commands for HyperLogLogs.
     Hyperloglog,
-    /// Commands on keys of any type.
+    /// Commands for keys of any type.
     Generic,
     /// Commands that manage the connection.
     Connection,
@@ -32,11 +32,11 @@ pub enum Group {
     Pubsub,
     /// Commands for scripts and functions.
     Scripting,
-    /// Commands on streams.
+    /// Commands for streams.
     Stream,
     /// Commands for clusters.
     Cluster,
-    /// Commands on feeds, which Redis does not have.
+    /// Commands for feeds, which Redis does not have.
     Feed,
 }
 

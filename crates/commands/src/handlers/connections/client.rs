@@ -84,8 +84,8 @@ const IDS: u64 = 1 << 40;
 
 /// Returns an entry for each other process that has the store open. The connections of this process
 /// are listed separately. The address in an entry consists of the store's path and the process ID,
-/// and the name is the program's name. Returns no entries if the store cannot list its processes
-/// now.
+/// and the name is the program's name. Returns no entries if the store cannot list its processes at
+/// the moment.
 fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
     let now = context.host.now_microseconds() / 1000;
     let shown = |letter: char| {

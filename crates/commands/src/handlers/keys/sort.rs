@@ -25,8 +25,8 @@ fn c_text(text: &[u8]) -> &[u8] {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// A pattern of BY or GET, which names a key or a hash field. An asterisk is the placeholder for
-/// the element.
+/// A BY or GET pattern, which names a key or a hash field. An asterisk is the placeholder for the
+/// element.
 #[derive(Clone, Copy)]
 enum Pattern<'a> {
     /// The element itself, which is written `#`.
