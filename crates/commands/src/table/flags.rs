@@ -1,5 +1,5 @@
-//! Defines the enumerated properties of commands: groups, flags, categories, and the ways in which
-//! commands use keys.
+//! Defines the enumerated properties of commands: groups, flags, categories, and how commands use
+//! keys.
 
 /// The group under which a command is documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,29 +163,29 @@ named_set! {
 named_set! {
     /// An access control category.
     Category, Categories,
-    /// Commands on keys of any type.
+    /// Commands for keys of any type.
     Keyspace => "keyspace",
     /// Commands that read data.
     Read => "read",
     /// Commands that change data.
     Write => "write",
-    /// Commands on sets.
+    /// Commands for sets.
     Set => "set",
-    /// Commands on sorted sets.
+    /// Commands for sorted sets.
     Sortedset => "sortedset",
-    /// Commands on lists.
+    /// Commands for lists.
     List => "list",
-    /// Commands on hashes.
+    /// Commands for hashes.
     Hash => "hash",
-    /// Commands on strings.
+    /// Commands for strings.
     String => "string",
-    /// Commands on bitmaps.
+    /// Commands for bitmaps.
     Bitmap => "bitmap",
-    /// Commands on HyperLogLogs.
+    /// Commands for HyperLogLogs.
     Hyperloglog => "hyperloglog",
-    /// Commands on geospatial indexes.
+    /// Commands for geospatial indexes.
     Geo => "geo",
-    /// Commands on streams.
+    /// Commands for streams.
     Stream => "stream",
     /// Publish/subscribe commands.
     Pubsub => "pubsub",
@@ -208,7 +208,7 @@ named_set! {
 }
 
 named_set! {
-    /// The ways in which a command uses a key.
+    /// A way in which a command uses a key.
     KeyFlag, KeyFlags,
     /// The command only reads the value.
     ReadOnly => "RO",

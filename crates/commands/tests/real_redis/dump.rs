@@ -1,4 +1,5 @@
-//! Compares the bytes of DUMP with a real server, and restores payloads in both directions.
+//! Compares the bytes that DUMP returns with those of a real server, and restores payloads in both
+//! directions.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::rdb::{RestoreError, dump, restore};

@@ -1,4 +1,4 @@
-//! Enforces the limits on the time and memory of a script.
+//! Enforces the limits on a script's time and memory.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use super::calls::{Collection, Coroutine, Status};
 use super::context::{Context, Pace, RunStatus};
 use super::stack::State;
 
-/// The interval between two checks of the time limit, in instructions. It starts short, because one
-/// instruction can be a library call on a long string. It grows while checks follow each other
-/// quickly.
+/// The interval between two checks of the time limit, in instructions. It starts short, because a
+/// single instruction can be a library call on a long string. It grows while checks follow each
+/// other quickly.
 const FIRST: c_int = 32;
 const MOST: c_int = 512;
 /// The interval grows if less than `QUICK` has passed since the last check, and shrinks if more
@@ -29,8 +29,8 @@ impl Context {
         self.main().set_hook(hook, FIRST);
     }
 
-    /// Ends the script: every further instruction raises an error, even if the script catches an
-    /// earlier error.
+    /// Ends the script. From then on, every instruction raises an error, even if the script catches
+    /// an earlier error.
     fn end(&self, status: RunStatus, state: &State<'_>) {
         self.status.set(status);
         self.main().set_hook(hook, 1);

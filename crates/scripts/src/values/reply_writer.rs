@@ -1,4 +1,4 @@
-//! Writes the result of a script as a reply.
+//! Writes a script's result as a reply.
 
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::{Reply, Tree};
