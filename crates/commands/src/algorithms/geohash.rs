@@ -224,7 +224,7 @@ impl Shape {
         }
     }
 
-    /// Returns the distance in meters from the center to the eastern and northern edges of the
+    /// Returns the distances in meters from the center to the eastern and northern edges of the
     /// shape.
     fn reach(&self) -> (f64, f64) {
         match *self {

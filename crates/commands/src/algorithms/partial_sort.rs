@@ -1,6 +1,6 @@
 //! Sorts part of a slice, ordering equal items as Redis does.
 //!
-//! If only some of the results are requested, Redis sorts with the quicksort of Bentley and McIlroy
+//! If only some of the results are requested, Redis sorts with Bentley and McIlroy's quicksort
 //! ("Engineering a Sort Function", 1993) and skips partitions that it does not return. The order of
 //! equal items depends on the choice of pivots, so this implementation chooses the same pivots.
 

@@ -39,8 +39,9 @@ pub struct Parameter {
     pub immutable: bool,
     /// Whether the value must not appear in logs.
     pub secret: bool,
-    /// The reason why only the default is supported, or `None` if every value is. Other values are
-    /// refused, so that the server never reports an ineffective setting as active.
+    /// The reason why only the default is supported, or `None` if every value is supported.
+    /// Unsupported values are refused, so that the server never reports an ineffective setting as
+    /// active.
     pub not_done: Option<&'static str>,
 }
 

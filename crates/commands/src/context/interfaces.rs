@@ -93,7 +93,7 @@ pub trait Inbox: Send + Sync {
     /// thread, unless the reply can be sent later. Without a timeout, the wait is indefinite.
     ///
     /// # Errors
-    /// Returns [`Error::WrongType`], or an error if a lock cannot be acquired now.
+    /// Returns [`Error::WrongType`], or an error if a lock cannot be acquired.
     fn take_or_wait(
         &self,
         session: &Session,
@@ -107,11 +107,11 @@ pub trait Inbox: Send + Sync {
             .map(WaitOutcome::Answered)
     }
 
-    /// Ends the wait of a connection, as if it had timed out or with an error. Returns whether the
-    /// connection was waiting.
+    /// Ends a connection's wait, either as if it had timed out or with an error. Returns whether
+    /// the connection was waiting.
     ///
     /// # Errors
-    /// Returns an error if a lock cannot be acquired now.
+    /// Returns an error if a lock cannot be acquired.
     fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
         let _ = (id, with_error);
         Ok(false)
@@ -121,7 +121,7 @@ pub trait Inbox: Send + Sync {
     /// not yet be subscribed to any of the names.
     ///
     /// # Errors
-    /// Returns an error if a lock cannot be acquired now, or if the process has no connections that
+    /// Returns an error if a lock cannot be acquired, or if the process has no connections that
     /// could receive messages.
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
@@ -136,7 +136,7 @@ pub trait Inbox: Send + Sync {
     /// them.
     ///
     /// # Errors
-    /// Returns an error if a lock cannot be acquired now.
+    /// Returns an error if a lock cannot be acquired.
     fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Ok(())

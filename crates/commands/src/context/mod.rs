@@ -165,8 +165,8 @@ impl<'a> Context<'a> {
         self.store.looked_up(self.database(), key, found);
     }
 
-    /// Does the same as [`looked_up`](Self::looked_up), except that the lookup does not count as an
-    /// access to the key.
+    /// Like [`looked_up`](Self::looked_up), except that the lookup does not count as an access to
+    /// the key.
     #[inline(always)]
     pub(crate) fn peeked(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
@@ -186,8 +186,8 @@ impl<'a> Context<'a> {
         self.look_into(key, &mut (), |reader, key, ()| look(reader, key))
     }
 
-    /// Does the same as [`look_at`](Self::look_at), but fills the caller's buffer, which remains
-    /// empty if the key does not exist.
+    /// Like [`look_at`](Self::look_at), but fills the caller's buffer, which remains empty if the
+    /// key does not exist.
     #[inline]
     pub(crate) fn look_into<S: Scratch, R>(
         &mut self,
@@ -318,8 +318,8 @@ impl Process {
         Process::with_clock(config, threads, system_time)
     }
 
-    /// Does the same as [`new`](Self::new), but with a different clock, which returns Unix
-    /// microseconds. Meant for tests.
+    /// Like [`new`](Self::new), but with a different clock, which returns Unix microseconds. Meant
+    /// for tests.
     pub fn with_clock(config: Config, threads: usize, clock: fn() -> i64) -> Process {
         let slowlog = SlowLog::new();
         slowlog.configure(&config);

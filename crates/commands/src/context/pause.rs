@@ -34,7 +34,8 @@ impl Pause {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether commands may be paused. Takes one atomic load.
+    /// Returns whether a pause is set, even if it has expired but has not been cleared yet. Takes
+    /// one atomic load.
     #[inline(always)]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0

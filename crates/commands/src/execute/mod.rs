@@ -33,7 +33,7 @@ use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve
 
 impl<'a> Context<'a> {
     /// Returns a context for commands of this connection. Create one context per batch of commands,
-    /// because each creation reads the configuration of the slow log.
+    /// because creating a context reads the slow log's configuration.
     #[inline]
     pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
         Context::with_handlers(&handlers::HANDLERS, session, host, store)
@@ -91,8 +91,8 @@ pub fn is_plain(context: &Context<'_>) -> bool {
     context.session.user.is_some() && context.direct && context.session.subscriptions.is_empty()
 }
 
-/// Does the same as [`execute`] for a SET that [is plain](is_plain) and whose value is already in
-/// the store's memory ([`Store::stage_room`](undercroft_engine::Store::stage_room)).
+/// Like [`execute`], but runs a SET that [is plain](is_plain) and whose value is already in the
+/// store's memory ([`Store::stage_room`](undercroft_engine::Store::stage_room)).
 ///
 /// # Errors
 /// Returns the same errors as `execute`, along with the value, for use in a retry.

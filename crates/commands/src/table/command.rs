@@ -98,7 +98,7 @@ impl Command {
             && !KEEPING.contains(&self.name)
     }
 
-    /// Returns whether the command may be replicated, so that a pause of writes suspends it.
+    /// Returns whether Redis may replicate the command. If so, a pause of writes suspends it.
     pub(crate) fn may_replicate(&self) -> bool {
         self.flags.has(Flag::Write) || MAY_REPLICATE.contains(&self.name)
     }

@@ -142,8 +142,8 @@ impl State<'_> {
 
 pub(crate) const OUT_OF_MEMORY: &[u8] = b"not enough memory";
 
-/// The number of steps to count for iterating over a table, because the iteration can skip any
-/// number of empty slots without counting them.
+/// The number of steps to count for iterating over a table. The iteration can skip any number of
+/// empty slots, which are not counted individually.
 pub(crate) const TABLE_WALK: usize = 4096;
 /// The number of counted steps between two checks of whether the script may continue.
 const STEPS: usize = 65_536;
@@ -152,7 +152,7 @@ const STEP_BYTES: usize = 16;
 
 /// Methods that count steps, for functions that already have the context.
 impl Context {
-    /// Counts steps of a function. Raises an error if the script must end.
+    /// Counts the steps that a function takes. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend(&self, state: &State<'_>, steps: usize) {
         let spent = self.spent.get().saturating_add(steps);
@@ -172,7 +172,7 @@ impl Context {
 
 /// Methods that count the steps of functions.
 impl State<'_> {
-    /// Counts steps of a function. Raises an error if the script must end.
+    /// Counts the steps that a function takes. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend(&self, steps: usize) {
         self.context().spend(self, steps);

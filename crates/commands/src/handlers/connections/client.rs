@@ -78,8 +78,8 @@ fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     info
 }
 
-/// The offset of the client IDs that represent processes, which prevents collisions with the IDs of
-/// connections.
+/// The offset of the client IDs that represent processes. It prevents collisions with connection
+/// IDs.
 const IDS: u64 = 1 << 40;
 
 /// Returns an entry for each other process that has the store open. The connections of this process

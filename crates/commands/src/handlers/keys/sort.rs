@@ -115,8 +115,8 @@ struct Options<'a> {
     descending: bool,
     alphabetic: bool,
     limit: Option<(i64, i64)>,
-    /// Whether a BY pattern without an asterisk has disabled sorting. A later BY does not enable it
-    /// again.
+    /// Whether a BY pattern without an asterisk has disabled sorting. A later BY does not re-enable
+    /// it.
     unsorted: bool,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,
