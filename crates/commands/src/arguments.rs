@@ -1,4 +1,4 @@
-//! Parses command arguments strictly, with the rules and error texts of Redis.
+//! Parses command arguments strictly, using Redis' rules and error texts.
 //!
 //! An integer has exactly one valid spelling: `7` is accepted, but `+7`, `07` and ` 7` are
 //! rejected. Times to live are checked for overflow before use. The error texts are those of Redis

@@ -1,14 +1,14 @@
-//! Implements the Redis commands: a command parses its arguments, calls the engine and writes a
+//! Implements the Redis commands. Each command parses its arguments, calls the engine and writes a
 //! reply.
 //!
 //! [`table`] declares each command once, with its calling conventions. A handler parses its
-//! [`arguments`], operates on the store, and writes to a [`reply::Reply`], regardless of the output
-//! format. [`session`] contains the state of a connection, and [`context`] connects commands to the
-//! surrounding process.
+//! [`arguments`], operates on the store, and writes to a [`reply::Reply`], independently of the
+//! output format. [`session`] contains the state of a connection, and [`context`] connects commands
+//! to the host process.
 //!
 //! - `algorithms`: contains algorithms that do not depend on commands, such as geohashes,
 //!   HyperLogLogs and LCS.
-//! - `arguments`: parses arguments strictly, with Redis' rules and error texts.
+//! - `arguments`: parses arguments strictly, using Redis' rules and error texts.
 //! - `config`: manages the configuration, a table of typed parameters and their current values.
 //! - `context`: defines the environment that every command handler receives.
 //! - `execute`: provides the single entry point that runs any command.

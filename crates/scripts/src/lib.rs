@@ -1,4 +1,5 @@
-//! Lua scripts that call commands, as in Redis 7.0: Lua 5.1 with Redis' sandbox and libraries.
+//! Runs Lua scripts that call commands, as in Redis 7.0. Scripts are written in Lua 5.1, with
+//! Redis' sandbox and libraries.
 //!
 //! A process enables scripts by passing [`interpreter`] to the `Process` that it creates.
 //! `undercroft-commands` runs the script commands through it. Each thread that runs scripts has one
@@ -8,16 +9,16 @@
 //! safe methods. The documentation of `State` lists the rules that the compiler checks and the
 //! rules that every function in this crate must follow.
 //!
-//! This crate uses only the bindings of mlua, `mlua-sys`, which build Lua 5.1. mlua's safe layer is
+//! This crate uses only mlua's bindings, `mlua-sys`, which build Lua 5.1. mlua's safe layer is
 //! unsuitable: under a memory limit, it creates every string and every table in a separate
 //! protected call. Its functions raise errors as userdata, but Redis raises tables. Its memory
 //! limit requires mlua's own allocator, which does not pool memory.
 //!
 //! - `functions`: loads libraries of Redis functions and pushes their functions.
-//! - `libraries`: every function that a script can reach.
-//! - `machine`: a thread's interpreter, and one run of a script in it.
-//! - `sandbox`: the globals and libraries, which scripts can read but not change.
-//! - `state`: a safe wrapper of the Lua state, its errors and its limits.
+//! - `libraries`: implements every function that a script can reach.
+//! - `machine`: implements a thread's interpreter, and runs scripts in it.
+//! - `sandbox`: gives scripts globals and libraries that they can read but not change.
+//! - `state`: wraps a Lua state, its errors and its limits in safe methods.
 //! - `values`: converts between Lua values and numbers, strings and replies.
 
 mod functions;
@@ -76,7 +77,7 @@ pub fn functions() -> Vec<FunctionRow> {
 /// Calls `body` with this thread's interpreter, which is created on first use.
 ///
 /// # Errors
-/// If an interpreter cannot be allocated.
+/// Returns an error if an interpreter cannot be allocated.
 fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandError> {
     let _locale = CLocale::enter();
     // While a thread exits, destructors of other thread-locals can still run scripts after

@@ -1,4 +1,4 @@
-//! Parses doubles with the rules of C's `strtod`, as Redis calls it.
+//! Parses doubles by the rules of C's `strtod`, with Redis' restrictions.
 
 /// The largest number of decimal digits for which a double represents every integer exactly.
 const EXACT_DIGITS: usize = 15;
@@ -16,7 +16,7 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
 }
 
 /// Parses a bound of a score range. Skips leading whitespace and stops at a zero byte. An empty
-/// string is 0. Overflow yields infinity, and underflow yields 0.
+/// string yields 0, as does underflow. Overflow yields infinity.
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     convert_easily(text).map(|(value, _)| value)
 }
@@ -35,15 +35,15 @@ fn convert_easily(text: &[u8]) -> Option<(f64, bool)> {
     convert(&text[blanks.count()..])
 }
 
-/// Parses a number that SORT compares. Skips leading whitespace and stops at a zero byte. An empty
-/// string is 0. Returns `None` on overflow or underflow.
+/// Parses a value that SORT compares as a number. Skips leading whitespace and stops at a zero
+/// byte. An empty string yields 0. Returns `None` on overflow or underflow.
 pub(crate) fn parse_sortable(text: &[u8]) -> Option<f64> {
     let (value, in_range) = convert_easily(text)?;
     in_range.then_some(value)
 }
 
-/// Returns the parsed number, and `true` if it neither overflowed nor underflowed. Returns `None`
-/// if the string is not a number or is NaN.
+/// Returns the parsed number and whether it was parsed without overflow or underflow. Returns
+/// `None` if the string is not a number or is NaN.
 fn convert(text: &[u8]) -> Option<(f64, bool)> {
     let (negative, unsigned) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -82,7 +82,7 @@ fn convert(text: &[u8]) -> Option<(f64, bool)> {
     Some((if negative { -value } else { value }, in_range))
 }
 
-/// Parses the digits and exponent of a hexadecimal number after its `0x` prefix. Also returns
+/// Parses the digits and exponent that follow the `0x` prefix of a hexadecimal number. Also returns
 /// whether any digit is nonzero.
 fn hexadecimal(text: &[u8]) -> Option<(f64, bool)> {
     let (mut mantissa, mut exponent) = (0_u64, 0_i64);

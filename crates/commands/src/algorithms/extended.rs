@@ -2,9 +2,10 @@
 //! x86-64.
 //!
 //! Redis stores these values as C `long double`. On x86-64, this type has a 64-bit mantissa and a
-//! 15-bit exponent. Redis parses it with `strtold`, adds in hardware, and prints with `%.17Lf`
-//! without trailing zeros. [`Extended`] computes the same results with integers, rounding to
-//! nearest with ties to even. Every platform therefore prints the same digits as x86-64.
+//! 15-bit exponent. Redis parses the values with `strtold`, adds them in hardware, and prints the
+//! sum with `%.17Lf`, minus trailing zeros. [`Extended`] computes the same results with integer
+//! arithmetic, rounding to nearest with ties to even. Every platform therefore prints the same
+//! digits as x86-64.
 
 use num_bigint::{BigInt, BigUint, Sign};
 
@@ -13,7 +14,7 @@ use num_bigint::{BigInt, BigUint, Sign};
 const LONGEST_TEXT: usize = 5 * 1024 - 1;
 /// The exponent of the lowest mantissa bit of the smallest subnormal number.
 const SMALLEST_EXPONENT: i64 = -16445;
-/// All finite numbers are less than 2 to the power of this exponent.
+/// Every finite number is smaller in magnitude than 2 to the power of this exponent.
 const OVERFLOW_EXPONENT: i64 = 16384;
 
 /// An 80-bit extended-precision number: either `mantissa * 2^exponent` or infinity. It is never
@@ -31,11 +32,12 @@ enum Magnitude {
 }
 
 impl Extended {
-    /// Parses a decimal, hexadecimal or infinite number with the subset of the `strtold` rules that
-    /// Redis accepts. Rejects whitespace, trailing characters, NaN, overflow and underflow.
+    /// Parses a decimal number, a hexadecimal number or infinity by the subset of the `strtold`
+    /// rules that Redis accepts. Rejects whitespace, trailing characters, NaN, overflow and
+    /// underflow.
     ///
-    /// The input is limited to 5,119 bytes, which bounds the time: about 10 us in the worst case,
-    /// and usually well below 1 us.
+    /// The input is limited to 5,119 bytes, so parsing takes about 10 us in the worst case, and
+    /// usually well under 1 us.
     pub fn parse(text: &[u8]) -> Option<Extended> {
         if text.len() > LONGEST_TEXT {
             return None;
@@ -71,8 +73,8 @@ impl Extended {
         }
         let integer = BigUint::parse_bytes(digits, radix)?;
         let magnitude = if radix == 16 {
-            // Clamp the exponent to limits far outside the range of the type, which keeps the big
-            // integers below small.
+            // Clamp the exponent to limits far outside the type's range, so that the big integers
+            // used below stay small.
             let exponent = exponent.clamp(-100_000, 100_000);
             round(&integer, exponent, false)
         } else {
@@ -145,7 +147,7 @@ impl Extended {
         self.magnitude == Magnitude::Infinite
     }
 
-    /// Returns the sum of both numbers, or `None` if the sum is infinite or NaN.
+    /// Returns the sum of the two numbers, or `None` if the sum is infinite or NaN.
     pub fn checked_add(self, other: Extended) -> Option<Extended> {
         let (
             Magnitude::Finite { exponent: left, .. },
@@ -314,7 +316,7 @@ mod tests {
 
     #[test]
     fn sums_are_rounded_to_a_64_bit_mantissa() {
-        // The expected sums are replies of a real Redis server to INCRBYFLOAT.
+        // The expected sums are a real Redis server's replies to INCRBYFLOAT.
         assert_eq!(sum("10.5", "0.1").as_deref(), Some("10.6"));
         assert_eq!(sum("5.0e3", "2.0e2").as_deref(), Some("5200"));
         assert_eq!(sum("3.0", "1.1").as_deref(), Some("4.1"));

@@ -48,7 +48,7 @@ pub(crate) fn is_valid((longitude, latitude): Position) -> bool {
         && (LATITUDE.0..=LATITUDE.1).contains(&latitude)
 }
 
-/// Spreads the bits of `value` to every second bit of the result, starting with the lowest.
+/// Spreads the bits of `value` across every other bit of the result, starting with the lowest.
 fn spread(value: u32) -> u64 {
     let mut bits = u64::from(value);
     for (shift, mask) in [
@@ -63,7 +63,7 @@ fn spread(value: u32) -> u64 {
     bits
 }
 
-/// Collects every second bit, starting with the lowest. The inverse of [`spread`].
+/// Collects every other bit, starting with the lowest. The inverse of [`spread`].
 fn gather(bits: u64) -> u32 {
     let mut bits = bits & 0x5555_5555_5555_5555;
     for (shift, mask) in [
@@ -170,8 +170,8 @@ fn to_bits(score: f64) -> u64 {
     }
 }
 
-/// Returns the standard geohash with 11 characters. The last character is always `0`, because it
-/// would require more bits than a score has.
+/// Returns the standard 11-character geohash. The last character is always `0`, because it would
+/// require more bits than a score has.
 pub(crate) fn letters(score: f64) -> [u8; 11] {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     // In standard geohashes, the latitude ranges from pole to pole.
@@ -224,7 +224,7 @@ impl Shape {
         }
     }
 
-    /// Returns the distance in meters from the center to the eastern and northern edges of the
+    /// Returns the distances in meters from the center to the eastern and northern edges of the
     /// shape.
     fn reach(&self) -> (f64, f64) {
         match *self {
@@ -333,7 +333,7 @@ mod tests {
             let back = decode(encode(position));
             assert!(distance(position, back) < 0.6, "{position:?} {back:?}");
         }
-        // The expected values are results from a real Redis server.
+        // The expected values come from a real Redis server.
         assert_eq!(encode((13.361389, 38.115556)), 3_479_099_956_230_698.0);
         assert_eq!(&letters(3_479_099_956_230_698.0), b"sqc8b49rny0");
     }

@@ -347,7 +347,8 @@ pub(crate) fn make_dense(value: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// Raises each of `registers` to the register value in a HyperLogLog, if that is larger.
+/// Raises each of `registers` to the corresponding register value in a HyperLogLog, if that value
+/// is larger.
 ///
 /// # Errors
 /// Returns [`Corrupt`] if the HyperLogLog is invalid. Some registers may already have been raised.

@@ -1,9 +1,9 @@
 //! Computes the longest common subsequence of two strings, for the LCS command.
 //!
-//! This is a plain dynamic program that takes O(n * m) time. Redis stores a 32-bit cell for every
-//! pair of positions. This implementation stores only the direction of the traceback, one bit per
-//! pair, or no table at all if only the length is requested. If several longest subsequences exist,
-//! it returns the same one as Redis, with the matches in the same order.
+//! This is plain dynamic programming, which takes O(n * m) time. Redis stores a 32-bit cell for
+//! every pair of positions. This implementation stores only the direction of the traceback, one bit
+//! per pair, or no table at all if only the length is requested. If several longest subsequences
+//! exist, it returns the same one as Redis, with the matches in the same order.
 
 /// A run of consecutive bytes that both strings have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,12 @@ impl LcsError {
     }
 }
 
-/// Checks that strings of these lengths are acceptable to LCS. The limits match those of Redis, so
-/// both servers reject the same strings.
+/// Checks whether LCS accepts strings of these lengths. The limits match those of Redis, so both
+/// servers reject the same strings.
 ///
 /// # Errors
 /// Returns an [`LcsError`] if the strings are too long. For accepted strings, the table takes at
-/// most 1/32 of `limit` bytes of memory.
+/// most `limit / 32` bytes of memory.
 pub fn check_size(first: usize, second: usize, limit: u64) -> Result<(), LcsError> {
     let longest = u32::MAX as usize - 1;
     if first >= longest || second >= longest {
@@ -68,7 +68,8 @@ pub fn length(first: &[u8], second: &[u8]) -> usize {
 /// Takes O(n * m) time and n * m / 8 bytes of memory. Call [`check_size`] first.
 pub fn matches(first: &[u8], second: &[u8]) -> Vec<Match> {
     let width = second.len();
-    // A set bit means that the traceback moves back in the first string at this pair of positions.
+    // A set bit means that the traceback from this pair of positions steps back in the first
+    // string.
     let mut steps = vec![0u64; (first.len() * width).div_ceil(64)];
     walk(first, second, |row, column| {
         let bit = row * width + column;

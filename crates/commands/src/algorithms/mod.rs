@@ -1,6 +1,6 @@
 //! Contains algorithms that do not depend on commands. All code in this crate can call them.
 //!
-//! - `double`: parses doubles with the rules of C's `strtod`.
+//! - `double`: parses doubles by the rules of C's `strtod`.
 //! - `extended`: implements the floating-point arithmetic of INCRBYFLOAT, bit for bit as Redis
 //!   computes it on x86-64.
 //! - `geohash`: encodes positions on the earth as 52-bit integers.

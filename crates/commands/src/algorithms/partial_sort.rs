@@ -1,6 +1,6 @@
 //! Sorts part of a slice, ordering equal items as Redis does.
 //!
-//! If only some of the results are requested, Redis sorts with the quicksort of Bentley and McIlroy
+//! If only some of the results are requested, Redis sorts with Bentley and McIlroy's quicksort
 //! ("Engineering a Sort Function", 1993) and skips partitions that it does not return. The order of
 //! equal items depends on the choice of pivots, so this implementation chooses the same pivots.
 
@@ -11,10 +11,10 @@ use std::ops::Range;
 const INSERTION_MAX: usize = 6;
 /// The minimum length of a partition whose pivot is chosen from nine items.
 const NINE_MIN: usize = 41;
-/// The maximum recursion depth, as a multiple of the binary logarithm of the length. Only an order
-/// crafted to defeat the choice of pivots reaches this depth, and it would take quadratic time and
-/// overflow the stack. Deeper partitions are sorted with an algorithm that has no quadratic worst
-/// case.
+/// The maximum recursion depth, as a multiple of the binary logarithm of the length. Only input
+/// crafted to defeat the choice of pivots reaches this depth. Without the limit, sorting it would
+/// take quadratic time and overflow the stack. Deeper partitions are sorted with an algorithm that
+/// has no quadratic worst case.
 const LEVELS: u32 = 4;
 
 /// Sorts the slice only as far as needed to put the first `wanted` items in order. If all items are
@@ -105,7 +105,7 @@ fn sort_part<T>(
     sort_part_if(&mut items[start..], start, &wanted, levels, compare);
 }
 
-/// Sorts the partition that begins at `start`, unless it contains no wanted item.
+/// Sorts the partition that begins at `start` if it contains any wanted items.
 fn sort_part_if<T>(
     items: &mut [T],
     start: usize,

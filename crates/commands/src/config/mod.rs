@@ -8,9 +8,9 @@
 //! programs that serve or embed a store.
 //!
 //! - `parameters`: defines the parameters, with the names, ranges and defaults of Redis 7.0.
-//! - `parse`: parses values with Redis' rules and error texts.
-//! - `stored`: reads and writes the parameters that are stored in the store, so that all its
-//!   processes share them.
+//! - `parse`: parses values using Redis' rules and error texts.
+//! - `stored`: reads and writes the parameters that are kept in the store and shared by all its
+//!   processes.
 //! - `value`: defines the types of values.
 
 mod parameters;
@@ -97,8 +97,8 @@ impl Config {
         }
     }
 
-    /// Returns the number, size or flag (`yes` is 1, `no` is 0) of a parameter, given its index
-    /// from [`Parameter::place`]. Takes about a nanosecond.
+    /// Returns the value of a number, size or flag parameter (`yes` is 1, `no` is 0), given the
+    /// parameter's index from [`Parameter::place`]. Takes about a nanosecond.
     #[inline]
     pub fn number_at(&self, place: usize) -> i64 {
         self.numbers[place].load(Ordering::Relaxed)

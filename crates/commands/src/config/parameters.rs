@@ -18,7 +18,7 @@ pub enum Kind {
     Integer(i64, i64, i64),
     /// A size in bytes: its default, minimum and maximum.
     Memory(u64, u64, u64),
-    /// One word of a fixed list: the default, followed by the list.
+    /// One word from a fixed list: the default, followed by the list.
     Choice(&'static str, &'static [&'static str]),
     /// An arbitrary string, with its default.
     Text(&'static str),
@@ -39,8 +39,9 @@ pub struct Parameter {
     pub immutable: bool,
     /// Whether the value must not appear in logs.
     pub secret: bool,
-    /// The reason why only the default is supported, or `None` if every value is. Other values are
-    /// refused, so that the server never reports an ineffective setting as active.
+    /// The reason why only the default is supported, or `None` if every value is supported.
+    /// Unsupported values are refused, so that the server never reports an ineffective setting as
+    /// active.
     pub not_done: Option<&'static str>,
 }
 
@@ -167,8 +168,8 @@ const LONG: u64 = i64::MAX as u64;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
-/// All parameters. The defaults are those of Redis, except for the memory limit and the listening
-/// addresses, for which Undercroft is more cautious.
+/// All parameters. The defaults are those of Redis, except that Undercroft's defaults for the
+/// memory limit and the listening addresses are more cautious.
 pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("maxmemory", Memory(GIB, 0, u64::MAX)),
     Parameter::new(

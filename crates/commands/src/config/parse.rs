@@ -1,4 +1,4 @@
-//! Parses parameter values with Redis' rules and error texts.
+//! Parses parameter values using Redis' rules and error texts.
 
 use undercroft_numbers::parse_integer;
 
@@ -7,7 +7,7 @@ use crate::algorithms::double::parse_double;
 /// Parses a size with an optional, case-insensitive unit: `b`, `k` (1000), `kb` (1024), `m`, `mb`,
 /// `g` or `gb`.
 ///
-/// As in Redis, a missing number is zero, and an excessive number saturates.
+/// As in Redis, a missing number counts as zero, and a number that is too large saturates.
 pub(super) fn memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = text.split_at(digits);

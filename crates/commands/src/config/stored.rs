@@ -1,5 +1,4 @@
-//! Reads and writes the parameters that are stored in the store, so that all its processes share
-//! them.
+//! Reads and writes the parameters that are kept in the store and shared by all its processes.
 
 use undercroft_engine::events::EventClasses;
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};
@@ -8,7 +7,7 @@ use undercroft_engine::{Access, Error};
 use super::Value;
 use super::parse::normal_letters;
 
-/// The names of the parameters that are stored in the store.
+/// The names of the parameters that are kept in the store.
 pub const STORED: [&str; 6] = [
     "maxmemory",
     "maxmemory-policy",

@@ -9,7 +9,7 @@ pub enum Value {
     Integer(i64),
     /// A size, in bytes.
     Memory(u64),
-    /// One word of a fixed list.
+    /// One word from a fixed list.
     Choice(&'static str),
     /// An arbitrary string, normalized.
     Text(Vec<u8>),

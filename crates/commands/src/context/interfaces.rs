@@ -1,8 +1,8 @@
-//! Defines the traits through which commands call the surrounding process, which is a server or a
-//! program that embeds the store.
+//! Defines the traits through which commands call the host process, which is a server or a program
+//! that embeds the store.
 //!
-//! Commands do not access sockets. Instead, CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN call these
-//! traits.
+//! Commands do not access sockets directly. CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN call these
+//! traits instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub trait Connections: Send + Sync {
     /// milliseconds.
     ///
     /// # Errors
-    /// Returns the complete error reply with its code if the process has no connections.
+    /// Returns the complete error reply, including its code, if the process has no connections.
     fn pause(&self, until: i64, all: bool) -> Result<(), String> {
         let _ = (until, all);
         Err("ERR CLIENT PAUSE needs a server: the store is embedded in this process".to_owned())
@@ -67,7 +67,7 @@ pub trait Connections: Send + Sync {
     /// Puts a connection into MONITOR mode, in which it receives every command.
     ///
     /// # Errors
-    /// Returns the complete error reply with its code if the process has no connections.
+    /// Returns the complete error reply, including its code, if the process has no connections.
     fn monitor(&self, session: &Session) -> Result<(), String> {
         let _ = session;
         Err("ERR MONITOR needs a server: the store is embedded in this process".to_owned())
@@ -85,15 +85,15 @@ pub trait Connections: Send + Sync {
     }
 }
 
-/// Delivers data from other clients to a connection: messages to which it has subscribed, and items
-/// for which it waits. The default implementations suit a process that waits on the calling thread
-/// and whose subscribers receive messages by other means.
+/// Delivers data from other clients to a connection: messages that it has subscribed to, and items
+/// that it is waiting for. The default implementations suit a process that waits on the calling
+/// thread and whose subscribers receive messages by other means.
 pub trait Inbox: Send + Sync {
     /// Obtains the elements that a command requests, or waits for them. The wait blocks this
     /// thread, unless the reply can be sent later. Without a timeout, the wait is indefinite.
     ///
     /// # Errors
-    /// Returns [`Error::WrongType`], or an error if a lock cannot be acquired now.
+    /// Returns [`Error::WrongType`], or an error if a lock cannot be acquired.
     fn take_or_wait(
         &self,
         session: &Session,
@@ -107,11 +107,11 @@ pub trait Inbox: Send + Sync {
             .map(WaitOutcome::Answered)
     }
 
-    /// Ends the wait of a connection, as if it had timed out or with an error. Returns whether the
-    /// connection was waiting.
+    /// Ends a connection's wait, either as if it had timed out or with an error. Returns whether
+    /// the connection was waiting.
     ///
     /// # Errors
-    /// Returns an error if a lock cannot be acquired now.
+    /// Returns an error if a lock cannot be acquired.
     fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
         let _ = (id, with_error);
         Ok(false)
@@ -121,7 +121,7 @@ pub trait Inbox: Send + Sync {
     /// not yet be subscribed to any of the names.
     ///
     /// # Errors
-    /// Returns an error if a lock cannot be acquired now, or if the process has no connections that
+    /// Returns an error if a lock cannot be acquired, or if the process has no connections that
     /// could receive messages.
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
@@ -136,7 +136,7 @@ pub trait Inbox: Send + Sync {
     /// them.
     ///
     /// # Errors
-    /// Returns an error if a lock cannot be acquired now.
+    /// Returns an error if a lock cannot be acquired.
     fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Ok(())
@@ -241,7 +241,7 @@ pub trait Control: Send + Sync {
     /// returned.
     ///
     /// # Errors
-    /// Returns the complete error reply with its code if a command cannot stop this process.
+    /// Returns the complete error reply, including its code, if a command cannot stop this process.
     fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
         let _ = options;
         Err("ERR there is no server to shut down: the store is embedded in this process".to_owned())

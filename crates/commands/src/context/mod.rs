@@ -5,8 +5,8 @@
 //! other: a context refers to its process, the process refers to a script interpreter, and the
 //! interpreter calls commands in a context.
 //!
-//! - `interfaces`: defines the traits through which commands call the surrounding process.
-//! - `pause`: implements CLIENT PAUSE, which suspends commands for a time.
+//! - `interfaces`: defines the traits through which commands call the host process.
+//! - `pause`: implements CLIENT PAUSE, which temporarily suspends commands.
 //! - `redaction`: hides passwords in logged arguments.
 //! - `reporting`: reports commands to the slow log, LATENCY and MONITOR.
 //! - `scratch`: restores the state outside the store that a transaction's commands change.
@@ -56,8 +56,8 @@ pub struct Context<'a> {
     pub(crate) timed: bool,
     /// Whether commands are sent to connections in MONITOR mode.
     pub(crate) shows: bool,
-    /// Whether GET and SET can take the fast path: they are not timed, queued, shown to monitors or
-    /// refused for lack of replicas.
+    /// Whether GET and SET can take the fast path, because they are not timed, queued, shown to
+    /// monitors or refused for lack of replicas.
     pub(crate) direct: bool,
     /// Whether the commands are called by a script.
     pub(crate) scripted: bool,
@@ -165,8 +165,8 @@ impl<'a> Context<'a> {
         self.store.looked_up(self.database(), key, found);
     }
 
-    /// Does the same as [`looked_up`](Self::looked_up), except that the lookup does not count as an
-    /// access to the key.
+    /// Like [`looked_up`](Self::looked_up), except that the lookup does not count as an access to
+    /// the key.
     #[inline(always)]
     pub(crate) fn peeked(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
@@ -176,7 +176,7 @@ impl<'a> Context<'a> {
     }
 
     /// Returns the result of `look` for a key, or `None` if the key does not exist. Counts the
-    /// lookup, and counts it as an access to the key.
+    /// lookup and treats it as an access to the key.
     #[inline]
     pub(crate) fn look_at<R>(
         &mut self,
@@ -186,8 +186,8 @@ impl<'a> Context<'a> {
         self.look_into(key, &mut (), |reader, key, ()| look(reader, key))
     }
 
-    /// Does the same as [`look_at`](Self::look_at), but fills the caller's buffer, which remains
-    /// empty if the key does not exist.
+    /// Like [`look_at`](Self::look_at), but fills the caller's buffer, which remains empty if the
+    /// key does not exist.
     #[inline]
     pub(crate) fn look_into<S: Scratch, R>(
         &mut self,
@@ -318,8 +318,8 @@ impl Process {
         Process::with_clock(config, threads, system_time)
     }
 
-    /// Does the same as [`new`](Self::new), but with a different clock, which returns Unix
-    /// microseconds. Meant for tests.
+    /// Like [`new`](Self::new), but with a different clock, which returns Unix microseconds. Meant
+    /// for tests.
     pub fn with_clock(config: Config, threads: usize, clock: fn() -> i64) -> Process {
         let slowlog = SlowLog::new();
         slowlog.configure(&config);
@@ -340,7 +340,7 @@ impl Process {
         }
     }
 
-    /// Adds a script interpreter and the limits on scripts.
+    /// Adds a script interpreter and the limits that apply to scripts.
     pub fn with_interpreter(
         mut self,
         interpreter: Option<&'static dyn Interpreter>,
@@ -367,7 +367,7 @@ pub trait Interpreter: Send + Sync {
     /// scripts.
     fn compile(&self, script: &Script, limits: ScriptLimits) -> Result<(), CommandError>;
 
-    /// Runs the program of a library. The program can only register functions.
+    /// Runs a library's program, which can only register functions.
     ///
     /// # Errors
     /// Returns an error if the program is invalid.
@@ -390,13 +390,12 @@ pub trait Interpreter: Send + Sync {
         reply: &mut dyn Reply,
     ) -> Result<(), ScriptError>;
 
-    /// Returns the number of bytes of memory that the interpreters of all threads of this process
-    /// use.
+    /// Returns the memory used by the interpreters of all threads in this process, in bytes.
     fn memory(&self) -> u64;
 }
 
-/// The interpreter's access to the store: a script calls commands ([`call`](Calls::call)), and the
-/// interpreter checks whether the script may continue ([`tick`](Calls::tick)).
+/// The interpreter's access to the store. Scripts run commands through [`call`](Calls::call), and
+/// the interpreter calls [`tick`](Calls::tick) to check whether the script may continue.
 pub struct Calls<'c, 'a> {
     pub(crate) context: &'c mut Context<'a>,
     pub(crate) run: ScriptRun<'c>,

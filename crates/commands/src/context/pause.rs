@@ -1,8 +1,8 @@
-//! Implements CLIENT PAUSE, which suspends commands for a time.
+//! Implements CLIENT PAUSE, which temporarily suspends commands.
 //!
 //! The server has a single [`Pause`] for all its connections, and checks it before each command. A
-//! suspended command waits like a command that needs a lock. Meanwhile, the server reads nothing
-//! more from the command's connection.
+//! suspended command waits like a command that needs a lock. Meanwhile, the server stops reading
+//! from that command's connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,7 +34,8 @@ impl Pause {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether commands may be paused. Takes one atomic load.
+    /// Returns whether a pause is set, even if it has expired but has not been cleared yet. Takes
+    /// one atomic load.
     #[inline(always)]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0

@@ -1,13 +1,13 @@
 //! Measures the running times of commands.
 //!
-//! Reading the clock takes a tenth of the time of a fast command. The fast commands of a batch are
+//! Reading the clock takes a tenth as long as a fast command. The fast commands of a batch are
 //! therefore timed together: the clock is read before the first command, and again after the last
 //! command or before a slow command, which is timed individually. The total is exact, and is
 //! divided evenly among the fast commands. Outside a batch, for example when a process calls the
 //! store that it maps, one in sixteen fast commands is timed.
 //!
 //! For the same reason, all fast commands between two slow commands see the same current time, like
-//! the commands of a transaction.
+//! the commands in a transaction.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use crate::failure::{Failure, Outcome};
 use crate::statistics::{CallCount, Lap};
 use crate::table::{Command, Flag};
 
-/// The sampling interval outside a batch: one out of this many fast commands is timed.
+/// The sampling interval outside a batch: one in this many fast commands is timed.
 const TIMED: u64 = 16;
 
-/// The way in which a fast command is timed.
+/// How a fast command is timed.
 #[derive(Clone, Copy)]
 pub(crate) enum Timing {
     /// The command is timed together with the other fast commands of its batch.

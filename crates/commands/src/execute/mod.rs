@@ -33,7 +33,7 @@ use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve
 
 impl<'a> Context<'a> {
     /// Returns a context for commands of this connection. Create one context per batch of commands,
-    /// because each creation reads the configuration of the slow log.
+    /// because creating a context reads the slow log's configuration.
     #[inline]
     pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
         Context::with_handlers(&handlers::HANDLERS, session, host, store)
@@ -47,8 +47,8 @@ impl<'a> Context<'a> {
 /// SHUTDOWN write none. After the command,
 /// [`Session::finish_command`](crate::session::Session::finish_command) returns whether to send the
 /// reply. A plain GET or SET takes a few nanoseconds longer than [`undercroft_engine::Store::get`]
-/// and `set`, and does not allocate. For the speed of these commands, the type of `reply` is
-/// generic, but it can also be `&mut dyn Reply`.
+/// and `set`, and does not allocate. To keep these commands fast, the type of `reply` is generic,
+/// but it can also be `&mut dyn Reply`.
 ///
 /// # Errors
 /// Returns [`Blocked`] if the command must be retried later, for example because another process
@@ -84,18 +84,18 @@ pub fn execute<R: Reply>(
     execute_any(context, arguments, reply)
 }
 
-/// Returns whether GET and SET can take the fast path: they are not timed individually, queued,
-/// shown to monitors or refused.
+/// Returns whether GET and SET can take the fast path, because they are not timed individually,
+/// queued, shown to monitors or refused.
 #[inline(always)]
 pub fn is_plain(context: &Context<'_>) -> bool {
     context.session.user.is_some() && context.direct && context.session.subscriptions.is_empty()
 }
 
-/// Runs a SET that [is plain](is_plain), like [`execute`], with a value that is already in the
+/// Like [`execute`], but runs a SET that [is plain](is_plain) and whose value is already in the
 /// store's memory ([`Store::stage_room`](undercroft_engine::Store::stage_room)).
 ///
 /// # Errors
-/// Returns the errors of `execute`, together with the value for use in a retry.
+/// Returns the same errors as `execute`, along with the value, for use in a retry.
 pub fn execute_staged_set<'s, R: Reply>(
     context: &mut Context<'_>,
     key: &[u8],
@@ -313,7 +313,7 @@ fn behind_script(context: &mut Context<'_>, blocked: &Blocked) -> Option<Command
     if context.session.transaction.queue.is_none() {
         return Some(error);
     }
-    // Within MULTI, only EXEC can be blocked. The error of EXEC discards the transaction.
+    // Within MULTI, only EXEC can be blocked. An error from EXEC discards the transaction.
     context.discard();
     Some(error.aborts_exec())
 }

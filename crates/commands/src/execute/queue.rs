@@ -96,9 +96,9 @@ fn push(
 }
 
 /// Returns whether a command runs within EXEC's transaction, in which it must be retryable and must
-/// not wait. This is true of commands on keys, and of connection commands that change nothing, or
-/// that only change how later commands are read. All other commands inspect or change the server:
-/// they run exactly once, in order, after the commit.
+/// not wait. This is true of commands that access keys, and of connection commands that change
+/// nothing, or that only change how later commands are read. All other commands inspect or change
+/// the server. They run exactly once, in order, after the commit.
 ///
 /// PUBLISH is part of the transaction: it passes its message to the store, which sends the message
 /// after the commit. The exception is a PUBLISH that follows a SUBSCRIBE in the same queue, because

@@ -2,10 +2,11 @@
 //! which records a reply as a [`Tree`].
 //!
 //! A handler does not know how its reply is used. The server writes RESP2 or RESP3, Python builds
-//! objects, and the command line prints text: each of them implements `Reply`. As on the wire, an
-//! aggregate starts with its length, followed by that number of replies, so writers need no buffer.
+//! objects, and the command line prints text, each through its own implementation of `Reply`. As on
+//! the wire, an aggregate starts with its length, followed by that number of replies, so writers
+//! need no buffer.
 //!
-//! All of this crate except `algorithms` can call this module.
+//! All modules of this crate except `algorithms` can call this module.
 //!
 //! - `print`: prints a reply as redis-cli does on a terminal.
 //! - `streams`: writes stream entries.
@@ -28,10 +29,10 @@ pub use tape::{Tape, TapeEvent, TapeText};
 /// A receiver of one command's reply.
 ///
 /// A handler writes exactly one reply: either a scalar, or an aggregate header followed by the
-/// announced number of complete replies. A [`map`](Reply::map) has twice that number, with keys and
-/// values alternating. Handlers use RESP3 types, and a RESP2 writer translates them: maps to flat
-/// arrays, sets and pushes to arrays, doubles, big numbers and verbatim texts to bulk strings, and
-/// Booleans to integers.
+/// announced number of complete replies. A [`map`](Reply::map) contains twice that number of
+/// replies, alternating between keys and values. Handlers use RESP3 types, and a RESP2 writer
+/// translates them: maps to flat arrays, sets and pushes to arrays, doubles, big numbers and
+/// verbatim texts to bulk strings, and Booleans to integers.
 pub trait Reply {
     /// Writes a status such as `OK`. The text must not contain line breaks.
     fn simple(&mut self, text: &str);
@@ -60,17 +61,17 @@ pub trait Reply {
     fn null(&mut self);
     /// Writes a null array: `*-1` in RESP2, or a null in RESP3.
     fn null_array(&mut self);
-    /// Begins an array, which the next `length` replies fill.
+    /// Begins an array, which consists of the next `length` replies.
     fn array(&mut self, length: usize);
     /// Writes each item as a separate bulk string.
     fn bulks(&mut self, items: &Ranges) {
         items.iter().for_each(|item| self.bulk(item));
     }
-    /// Begins a map, which the next `pairs` pairs of a key and a value fill.
+    /// Begins a map, which consists of the next `pairs` key-value pairs.
     fn map(&mut self, pairs: usize);
-    /// Begins a set, which the next `length` replies fill.
+    /// Begins a set, which consists of the next `length` replies.
     fn set(&mut self, length: usize);
-    /// Begins a push, which contains out-of-band data in the next `length` replies.
+    /// Begins a push of out-of-band data, which consists of the next `length` replies.
     fn push(&mut self, length: usize);
     /// Writes a floating-point number.
     fn double(&mut self, value: f64);
@@ -184,7 +185,7 @@ pub enum Tree {
     NullArray,
     /// An array of replies.
     Array(Vec<Tree>),
-    /// A map: pairs of a key and a value, in the order in which they were written.
+    /// A map, with its key-value pairs in the order in which they were written.
     Map(Vec<(Tree, Tree)>),
     /// A set, with its elements in the order in which they were written.
     Set(Vec<Tree>),

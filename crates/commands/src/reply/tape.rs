@@ -20,7 +20,7 @@ pub struct TapeText {
     length: usize,
 }
 
-/// A recorded call of a [`Reply`] method. An aggregate's event stores the number of replies that
+/// A recorded call to a [`Reply`] method. An aggregate's event stores the number of replies that
 /// follow.
 #[derive(Clone, Copy, Debug)]
 pub enum TapeEvent {

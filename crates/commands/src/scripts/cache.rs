@@ -1,6 +1,6 @@
-//! Caches scripts in this process. The texts of scripts are stored in the store, so that all its
-//! processes find them. A process reads a text from the store if it has not cached the script, or
-//! if scripts have been flushed since it was cached.
+//! Caches scripts in this process. Script texts are kept in the store, so that all its processes
+//! find them. A process reads a text from the store if it has not cached the script, or if scripts
+//! have been flushed since it was cached.
 
 use std::sync::Arc;
 

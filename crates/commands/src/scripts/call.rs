@@ -27,10 +27,10 @@ pub struct ScriptArguments<'a> {
     pub words: &'a [&'a [u8]],
 }
 
-/// The limits on all scripts of a process.
+/// The limits that apply to all scripts in a process.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptLimits {
-    /// The maximum number of bytes of memory for the interpreter of one thread.
+    /// The memory limit for one thread's interpreter, in bytes.
     pub memory: usize,
     /// The time limit for a script, or `None` for no limit. A script that exceeds it is rolled
     /// back.
@@ -39,7 +39,7 @@ pub struct ScriptLimits {
     /// exceeds it is rolled back with [`Blocked::Long`](crate::Blocked::Long), and restarts on a
     /// separate thread.
     pub shared_thread_time: Option<Duration>,
-    /// The time limit for a script in a call with a [limited](undercroft_engine::limit_patience)
+    /// The time limit for a script that is called with [limited](undercroft_engine::limit_patience)
     /// patience (the time that a call may wait). If a script exceeds it, the caller restarts the
     /// script without this limit.
     pub impatient_time: Option<Duration>,

@@ -1,7 +1,7 @@
-//! Manages function libraries, and caches them in this process. The texts of libraries are stored
-//! in the store, and a process reads the texts again when a library has changed. A library's local
-//! variables last until any process loads the library again, even from the same text, because each
-//! load creates a new mark (a unique number) in the store.
+//! Manages function libraries, and caches them in this process. Library texts are kept in the
+//! store, and a process rereads them when a library has changed. A library's local variables last
+//! until any process loads the library again, even from the same text, because each load creates a
+//! new mark (a unique number) in the store.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -14,7 +14,7 @@ pub(crate) struct RunningFunction {
 }
 
 impl RunningFunction {
-    /// Returns the time for which the function has been running.
+    /// Returns how long the function has been running.
     pub(crate) fn time(&self) -> Duration {
         self.started.elapsed()
     }

@@ -102,8 +102,8 @@ impl ScriptFlags {
         self.are_given && !self.no_writes
     }
 
-    /// Returns whether the script declares flags that permit writes but do not include `allow-oom`,
-    /// so that it may need memory.
+    /// Returns whether the script declares flags that permit writes but do not include `allow-oom`.
+    /// Such a script may need memory.
     pub(crate) fn declares_memory(self) -> bool {
         self.declares_writes() && !self.allow_oom
     }

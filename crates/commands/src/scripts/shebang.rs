@@ -1,5 +1,5 @@
-//! Parses the `#!` line of a script or a library, splitting it into words with the rules of Redis'
-//! configuration file.
+//! Parses the `#!` line of a script or a library, splitting it into words by the rules of Redis'
+//! configuration files.
 
 /// Returns the end of the first line as C code would find it: `None` if a zero byte precedes the
 /// line feed.

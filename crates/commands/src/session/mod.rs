@@ -186,8 +186,8 @@ impl Session {
         !self.transaction.watches.is_empty()
     }
 
-    /// Returns whether the session's state does not affect data commands: it has no state in its
-    /// store, and replies are sent in the default protocol.
+    /// Returns whether the session does not affect data commands, because it has no state in its
+    /// store and its replies are sent in the default protocol.
     pub fn is_idle(&self) -> bool {
         self.holds_nothing()
             && self.replies.mode == ReplyMode::On
@@ -211,7 +211,7 @@ impl Session {
         self.transaction.queued()
     }
 
-    /// Returns the number of bytes of memory that the connection retains between commands.
+    /// Returns how much memory the connection retains between commands, in bytes.
     fn kept(&self) -> usize {
         self.name.capacity()
             + self.library.name.capacity()

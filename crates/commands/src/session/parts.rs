@@ -154,7 +154,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// The size in bytes of Redis' fixed reply buffer per connection. As in Redis, CLIENT LIST
+    /// The size of Redis' fixed per-connection reply buffer, in bytes. As in Redis, CLIENT LIST
     /// reports output beyond this size as the reply list.
     const FIRST: usize = 16 * 1024;
 
@@ -197,7 +197,7 @@ impl ScriptState {
 pub(crate) struct TransactionState {
     /// The commands queued since MULTI, or `None` outside a transaction.
     pub(crate) queue: Option<Arc<CommandQueue>>,
-    /// The keys that WATCH named, with the state that they had then.
+    /// The keys named by WATCH, with their state at that time.
     pub(crate) watches: Vec<Watch>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct QueuedCommand {
     pub(crate) command: &'static Command,
     /// Whether the command runs within the transaction. Otherwise it runs after the commit.
     pub(crate) inside: bool,
-    /// The range of the command's arguments: the index of the first argument, and their number.
+    /// The index of the command's first argument, and the number of its arguments.
     arguments: (usize, usize),
 }
 

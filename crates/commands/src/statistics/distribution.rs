@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::statistics::{LONGEST, histogram};
 
-    /// The expected steps were recorded from a real Redis 7.0.15.
+    /// The expected steps were recorded from a real Redis 7.0.15 server.
     #[test]
     fn steps_end_where_redis_ends_them() {
         let mut times = histogram();

@@ -146,7 +146,7 @@ impl Statistics {
             .max(used)
     }
 
-    /// Counts an error reply of a thread by its error code, which is the first word.
+    /// Counts an error reply in a thread's counters, by its error code, which is the first word.
     #[cold]
     pub fn count_error(&self, thread: usize, text: &str) {
         self.count_errors(thread, error_code(text), 1);
@@ -159,7 +159,7 @@ impl Statistics {
         self.part(thread).lock().tally(command).totals.failed += 1;
     }
 
-    /// Counts error replies of a thread that have the same error code.
+    /// Counts several error replies with the same error code in a thread's counters.
     #[cold]
     pub(crate) fn count_errors(&self, thread: usize, code: &str, times: u64) {
         let mut counted = self.part(thread).lock();

@@ -16,7 +16,7 @@ pub struct Command {
     pub flags: Flags,
     /// The access control categories, including those implied by the flags.
     pub categories: Categories,
-    /// The specifications of the positions of the command's keys among its arguments.
+    /// Specifies where the command's keys are among its arguments.
     pub keys: &'static [KeySpec],
     /// The index of the first field or member that the command looks up in the collection at its
     /// first key. It is 0 if the command looks up no field or member, or if options can precede it.
@@ -34,7 +34,7 @@ pub struct Command {
     /// The syntax of the arguments: `[a]` is optional, `a | b` is a choice, `...` means repetition,
     /// and uppercase words are literal.
     pub syntax: &'static str,
-    /// A description of the form of the reply.
+    /// A description of the reply's form.
     pub reply: &'static str,
     /// The command's tips, which are hints for proxies and cluster clients.
     pub tips: &'static [&'static str],
@@ -68,7 +68,7 @@ const KEEPING: &[&str] = &[
     "xreadgroup",
 ];
 
-/// Commands without the `write` flag that Redis may replicate, so that a pause of writes also
+/// Commands without the `write` flag that Redis may replicate. A pause of writes therefore also
 /// suspends them.
 const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
 
@@ -98,7 +98,7 @@ impl Command {
             && !KEEPING.contains(&self.name)
     }
 
-    /// Returns whether the command may be replicated, so that a pause of writes suspends it.
+    /// Returns whether Redis may replicate the command. If so, a pause of writes suspends it.
     pub(crate) fn may_replicate(&self) -> bool {
         self.flags.has(Flag::Write) || MAY_REPLICATE.contains(&self.name)
     }
@@ -268,8 +268,8 @@ impl Command {
         (start, last, first.step as i64)
     }
 
-    /// Returns whether Redis 7.0 has this command. It lacks Undercroft's feed commands, and
-    /// commands from later Redis versions.
+    /// Returns whether Redis 7.0 has this command. Redis 7.0 lacks Undercroft's feed commands and
+    /// the commands from later Redis versions.
     pub fn is_in_redis_7_0(&self) -> bool {
         let mut numbers = self
             .since

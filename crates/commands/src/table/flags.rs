@@ -1,26 +1,26 @@
-//! Defines the enumerated properties of commands: groups, flags, categories, and the ways in which
-//! commands use keys.
+//! Defines the enumerated properties of commands: groups, flags, categories, and how commands use
+//! keys.
 
 /// The group under which a command is documented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Commands on string values.
+    /// Commands for string values.
     String,
-    /// Commands on the bits of string values.
+    /// Commands for the bits of string values.
     Bitmap,
-    /// Commands on lists.
+    /// Commands for lists.
     List,
-    /// Commands on hashes.
+    /// Commands for hashes.
     Hash,
-    /// Commands on sets.
+    /// Commands for sets.
     Set,
-    /// Commands on sorted sets.
+    /// Commands for sorted sets.
     SortedSet,
-    /// Commands on geospatial indexes.
+    /// Commands for geospatial indexes.
     Geo,
-    /// Commands on HyperLogLogs.
+    /// Commands for HyperLogLogs.
     Hyperloglog,
-    /// Commands on keys of any type.
+    /// Commands for keys of any type.
     Generic,
     /// Commands that manage the connection.
     Connection,
@@ -32,11 +32,11 @@ pub enum Group {
     Pubsub,
     /// Commands for scripts and functions.
     Scripting,
-    /// Commands on streams.
+    /// Commands for streams.
     Stream,
     /// Commands for clusters.
     Cluster,
-    /// Commands on feeds, which Redis does not have.
+    /// Commands for feeds, which Redis does not have.
     Feed,
 }
 
@@ -163,29 +163,29 @@ named_set! {
 named_set! {
     /// An access control category.
     Category, Categories,
-    /// Commands on keys of any type.
+    /// Commands for keys of any type.
     Keyspace => "keyspace",
     /// Commands that read data.
     Read => "read",
     /// Commands that change data.
     Write => "write",
-    /// Commands on sets.
+    /// Commands for sets.
     Set => "set",
-    /// Commands on sorted sets.
+    /// Commands for sorted sets.
     Sortedset => "sortedset",
-    /// Commands on lists.
+    /// Commands for lists.
     List => "list",
-    /// Commands on hashes.
+    /// Commands for hashes.
     Hash => "hash",
-    /// Commands on strings.
+    /// Commands for strings.
     String => "string",
-    /// Commands on bitmaps.
+    /// Commands for bitmaps.
     Bitmap => "bitmap",
-    /// Commands on HyperLogLogs.
+    /// Commands for HyperLogLogs.
     Hyperloglog => "hyperloglog",
-    /// Commands on geospatial indexes.
+    /// Commands for geospatial indexes.
     Geo => "geo",
-    /// Commands on streams.
+    /// Commands for streams.
     Stream => "stream",
     /// Publish/subscribe commands.
     Pubsub => "pubsub",
@@ -208,7 +208,7 @@ named_set! {
 }
 
 named_set! {
-    /// The ways in which a command uses a key.
+    /// A way in which a command uses a key.
     KeyFlag, KeyFlags,
     /// The command only reads the value.
     ReadOnly => "RO",

@@ -6,8 +6,8 @@ use undercroft_numbers::parse_integer;
 use super::flags::{KeyFlag, KeyFlags};
 
 /// A specification of key positions. The keys are the arguments from `first` to `last` in steps of
-/// `step`, or follow a count of keys, or follow a keyword. If no rule describes the positions, the
-/// specification is `unknown`.
+/// `step`, the arguments that follow a key count, or the arguments that follow a keyword. If no
+/// rule describes the positions, the specification is `unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// The index of the first key. The command's name has index 0.
@@ -158,7 +158,7 @@ fn sort_target(arguments: &[&[u8]]) -> Option<usize> {
     target
 }
 
-/// Returns how BITFIELD uses its key: it only reads the value if the command is well-formed and all
+/// Returns how BITFIELD uses its key. It only reads the value if the command is well-formed and all
 /// its subcommands are GET.
 pub(super) fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
     let mut rest = arguments.get(2..).unwrap_or_default();
@@ -176,7 +176,7 @@ pub(super) fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
     }
 }
 
-/// Returns how SET uses its key: with the GET option, it also reads the value.
+/// Returns how SET uses its key. With the GET option, it also reads the value.
 pub(super) fn set_flags(arguments: &[&[u8]]) -> KeyFlags {
     let options = arguments.get(3..).unwrap_or_default();
     if options

@@ -7,8 +7,7 @@
 //! All higher modules and other crates can use this module.
 //!
 //! - `command`: defines a row of the table, which describes one command.
-//! - `flags`: defines the groups, flags and categories of commands, and the ways in which they use
-//!   keys.
+//! - `flags`: defines the groups, flags and categories of commands, and how commands use keys.
 //! - `key_spec`: describes the positions of keys among the arguments.
 //! - `lookup`: finds commands by name, in a few nanoseconds.
 //! - `rows`: contains the rows of the table.

@@ -62,7 +62,7 @@ impl Copy {
                     if effect == Effect::Expired {
                         let deadline = self.keys.get(&place).and_then(|held| held.expiry);
                         // The deadline may be unknown, because the same command may have set it. If
-                        // a shard was reported completely, it was read after all later changes, as
+                        // an entire shard was reported, it was read after all later changes, as
                         // with SWAPDB in a transaction.
                         let passed = deadline.is_none_or(|deadline| deadline <= self.now);
                         let shard = client.store.key(&place.1).shard();

@@ -1,7 +1,7 @@
-//! Tests that an item delivered to the mailbox of a client that died still belongs to its key, for
-//! every command (M5). Each command runs on a store with such an item, and on a store in which the
-//! item has never left its key. Both outcomes must be equal. The test fails if a command in the
-//! table has no case.
+//! Tests, for every command, that an item delivered to the mailbox of a client that died still
+//! belongs to its key (M5). Each command runs on a store with such an item, and on a store in which
+//! the item has never left its key. The two outcomes must be equal. The test fails if a command in
+//! the table has no case.
 
 use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
@@ -106,7 +106,8 @@ impl Client {
         self.directory.path().join("store")
     }
 
-    /// Reopens the store with a new handle, which has not cached that any process is alive.
+    /// Reopens the store with a new handle, which has no cached knowledge of which processes are
+    /// alive.
     fn open_anew(&mut self) {
         let path: &Path = &self.path();
         self.store = Store::open(path, true).expect("the same store");

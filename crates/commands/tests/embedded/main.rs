@@ -1,5 +1,5 @@
 //! Tests all commands on an embedded store: each command has a handler, writes at most one reply,
-//! and can be retried after it was blocked.
+//! and can be retried after being blocked.
 
 #[path = "../support/alone.rs"]
 mod alone;
@@ -156,7 +156,7 @@ fn handlers_survive_arbitrary_arguments() {
             if command.name == "debug" {
                 arguments.truncate(2);
             }
-            // Outside a transaction, the command would wait indefinitely if the key does not exist.
+            // Outside a transaction, the command waits indefinitely if the key does not exist.
             let waits = command.flags.has(Flag::Blocking);
             if waits {
                 client.run("MULTI");

@@ -1,5 +1,5 @@
-//! Tests that MEMORY USAGE reports the memory of keys of any type and size, which is the amount by
-//! which creating the key increases the memory in use.
+//! Tests that MEMORY USAGE reports the memory used by keys of any type and size, which is the
+//! amount by which creating the key increases the memory in use.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::{Options, Store};

@@ -1,5 +1,5 @@
-//! Tests which commands count as an access to a key for eviction and OBJECT FREQ: as in Redis,
-//! commands that read or change the value.
+//! Tests which commands count as an access to a key for eviction and OBJECT FREQ. As in Redis,
+//! these are the commands that read or change the value.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::eviction::{EvictionChange, EvictionPolicy};

@@ -1,9 +1,9 @@
-//! Lists the commands that remove data: the setup before the store is full, the command line, and
-//! the beginning of the reply.
+//! Lists the commands that remove data, each with the setup before the store is full, the command
+//! line, and the beginning of the reply.
 
 /// A step that creates the data for a case.
 pub(super) enum Setup {
-    /// Runs a line a single time.
+    /// Runs a line once.
     Once(&'static str),
     /// Runs a line the given number of times, replacing `#` with the number of the iteration.
     Times(u64, &'static str),
@@ -169,8 +169,8 @@ pub(super) const READS: &[Case] = cases! {
     GROUP, "XPENDING x g" => "Array";
 };
 
-/// Commands that write, do not have the `denyoom` flag, and are tested elsewhere, with the location
-/// of the test.
+/// Commands that write, do not have the `denyoom` flag, and are tested elsewhere, each with the
+/// location of the test.
 pub(super) const OTHERS: &[(&str, &str)] = &[
     (
         "function|delete",

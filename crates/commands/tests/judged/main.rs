@@ -1,5 +1,5 @@
-//! Runs the judge, which checks the commands with all written test cases, and compares the replies
-//! to random commands with a real Redis.
+//! Runs the judge, which checks the commands against all written test cases, and compares the
+//! replies to random commands with those of a real Redis server.
 
 mod server;
 mod wire;

@@ -54,7 +54,7 @@ impl Connections for Shared {
         let clients = self.clients();
         let mut killed = 0;
         for (_, socket) in clients.values().filter(|(info, _)| filter.matches(info)) {
-            // Ignore the error, because the client may just have closed the connection.
+            // Ignore the error, because the client may have just closed the connection.
             let _ = socket.shutdown(Shutdown::Both);
             killed += 1;
         }

@@ -1,10 +1,10 @@
-//! Implements a minimal encoder of replies. The real server has a faster one.
+//! Implements a minimal reply encoder. The real server has a faster one.
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
 use undercroft_numbers::double_text;
 
-/// An encoder of replies for both protocols.
+/// A reply encoder for both protocols.
 #[derive(Default)]
 pub(crate) struct Wire {
     pub(crate) out: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Tests long reads while other processes constantly change other keys (R10): the reads must not
-//! waste much copying. The test counts work instead of measuring time.
+//! Tests that long reads waste little copying while other processes constantly change other keys
+//! (R10). The test counts work instead of measuring time.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ fn place() -> Place {
 }
 
 /// Returns the ratio of the bytes that a read touches with writers to the bytes that it touches
-/// without. With writers, another key changes before each access of the read to the heap.
+/// without writers. With writers, another key changes before each of the read's heap accesses.
 fn share<R: PartialEq + std::fmt::Debug>(place: Place, read: impl Fn(&Store) -> R) -> f64 {
     let Place {
         _directory,
@@ -126,7 +126,7 @@ fn read_that_cannot_pin_wastes_little_work() {
     })));
     let before = work::done().touched;
     let mut out = Vec::new();
-    // Another key changes before each of the first 200 accesses of the read to the heap.
+    // Another key changes before each of the read's first 200 heap accesses.
     let found = reader.get(0, b"long", &mut out);
     let touched = (work::done().touched - before) * WORD;
     assert!(found.is_err() || out == value());
@@ -215,7 +215,7 @@ fn long_collections_are_not_reread_often() {
 }
 
 /// Large sources are read in parts and processed without a lock. The stored result must match the
-/// sources at the time at which it is stored.
+/// sources at the time when it is stored.
 #[test]
 fn lock_free_result_matches_the_sources_when_stored() {
     const ITEMS: usize = 9_000;

@@ -93,12 +93,12 @@ pub(crate) fn pairs(stage: &Stage, line: &str, family: Option<Family>) -> Vec<(W
     pairs
 }
 
-/// Compares replies with those of undisturbed calls, and collects the differences.
+/// Compares replies with those to undisturbed calls, and collects the differences.
 struct Judge<'s> {
     stage: &'s Stage,
     runner: Runner,
     fresh: HashMap<(World, &'static str), Rc<Outcome>>,
-    /// The number of wrong replies of each command, and the first wrong reply.
+    /// The number of wrong replies to each command, and the first wrong reply.
     wrong: BTreeMap<&'static str, (u64, String)>,
     calls: u64,
 }
@@ -127,7 +127,7 @@ impl<'s> Judge<'s> {
     }
 
     /// Runs a call while the store switches from one world (the states of the keys) to the next.
-    /// Returns how often the store changed. The reply must equal the reply of an undisturbed call
+    /// Returns how often the store changed. The reply must equal the reply to an undisturbed call
     /// on the last world, or on one of `others`.
     fn judge(
         &mut self,
@@ -308,8 +308,8 @@ fn torn_read_leaves_no_trace_in_the_reply() {
             stage.enter(from);
             stage.interrupt(Interruption::Look(u64::MAX, to));
             let (_, looks) = judge.runner.count(&words(line), &stage);
-            // Change the store before every heap access, or before a sample that is spread over all
-            // heap accesses.
+            // Change the store before every heap access, or before a sample spread over all heap
+            // accesses.
             let step = looks.div_ceil(LOOKS).max(1);
             for part in 0..looks.div_ceil(step) {
                 let look = part * step + random.u64(0..step);

@@ -15,7 +15,7 @@ use crate::alone::Alone;
 /// depending on how the value was created.
 const AHEAD: u64 = 64 << 10;
 
-/// The replies of a call, and the contents of its keys after the call.
+/// The replies to a call, and the contents of its keys after the call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     /// The replies, or an error: the number of items that a reply was missing, or the reason why

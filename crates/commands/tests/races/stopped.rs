@@ -1,6 +1,6 @@
 //! Runs every read command while a writer is stopped in the middle of a change to its keys (R9).
-//! The reply must equal the reply before the change until the commit, and the reply after the
-//! change from the commit on. The command never waits.
+//! Until the writer commits, the reply must be the one from before the change. From the commit on,
+//! it must be the one from after the change. The command never waits.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ fn reader(stage: &Stage, write: bool) -> Rc<RefCell<Runner>> {
     Rc::new(RefCell::new(runner))
 }
 
-/// Returns the reply of a call in a state in which no writer is stopped, and all items from which a
+/// Returns the reply to a call in a state in which no writer is stopped, and all items from which a
 /// random reply is chosen.
 fn answers(
     runner: &RefCell<Runner>,

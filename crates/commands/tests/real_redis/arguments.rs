@@ -1,4 +1,4 @@
-//! Compares error texts, and the accepted forms of integers, with a real server.
+//! Compares error texts and the accepted forms of integers with those of a real server.
 
 use undercroft_commands::arguments::{CommandError, TimeBase, TimeUnit, positive_deadline};
 use undercroft_commands::reply::Tree;
@@ -100,8 +100,8 @@ fn invalid_time_to_live_errors_equal_redis() {
         return;
     };
     let mut client = server.connect();
-    // A fixed time close to the server's current time: a time to live overflows either with both
-    // clocks or with neither.
+    // A fixed time close enough to the server's current time that a time to live overflows either
+    // with both clocks or with neither.
     let now = 1_700_000_000_000;
     let mut refused = 0;
     for text in [

@@ -35,7 +35,7 @@ fn harmless(parameter: &&Parameter) -> bool {
         "loglevel",
     ]
     .contains(&parameter.name)
-        // Exclude parameters of which Undercroft supports only one value.
+        // Exclude parameters for which Undercroft supports only one value.
         && parameter.not_done.is_none()
 }
 

@@ -1,4 +1,5 @@
-//! Compares the bytes of DUMP with a real server, and restores payloads in both directions.
+//! Compares the bytes that DUMP returns with those of a real server, and restores payloads in both
+//! directions.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::rdb::{RestoreError, dump, restore};
@@ -102,8 +103,8 @@ fn item(random: &mut fastrand::Rng, longest: usize) -> Vec<u8> {
     }
 }
 
-/// Splits the reply of a listing command into groups of `width` items. Sorts the groups unless
-/// their order matters.
+/// Splits a listing command's reply into groups of `width` items. Sorts the groups unless their
+/// order matters.
 fn listed(reply: Tree, width: usize, ordered: bool) -> Vec<Vec<Vec<u8>>> {
     let Tree::Array(items) = reply else {
         panic!("not an array: {reply:?}")

@@ -1,4 +1,4 @@
-//! Compares glob patterns with the KEYS command of a real server.
+//! Compares glob matching with the KEYS command of a real server.
 
 use undercroft_commands::reply::Tree;
 use undercroft_engine::glob::{Case, matches};

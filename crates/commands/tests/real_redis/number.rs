@@ -1,4 +1,4 @@
-//! Compares the digits that INCRBYFLOAT returns with a real server.
+//! Compares the digits that INCRBYFLOAT returns with those of a real server.
 
 use undercroft_commands::algorithms::extended::Extended;
 use undercroft_commands::reply::Tree;

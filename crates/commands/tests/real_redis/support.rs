@@ -29,7 +29,7 @@ impl RealServer {
         let directory =
             std::env::temp_dir().join(format!("undercroft-{}-{number}", std::process::id()));
         std::fs::create_dir(&directory).expect("a directory for the server");
-        // The kernel kills the server when the thread of the test ends, for whatever reason.
+        // The kernel kills the server when the test thread ends, for whatever reason.
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "redis-server"])
             .args([

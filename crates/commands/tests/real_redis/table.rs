@@ -257,7 +257,7 @@ fn without_versions(arguments: &Tree) -> Tree {
     Tree::Array(items(arguments).iter().map(of_argument).collect())
 }
 
-/// Collects the arguments of each command and subcommand from a reply of COMMAND DOCS.
+/// Collects the arguments of each command and subcommand from a COMMAND DOCS reply.
 fn arguments_of(docs: &Tree, found: &mut BTreeMap<String, Option<Tree>>) {
     for pair in items(docs).chunks(2) {
         let Tree::Bulk(name) = &pair[0] else {

@@ -94,8 +94,8 @@ fn assert(state: &mut State<'_>) -> c_int {
     state.top()
 }
 
-/// The ranges to which scripts' settings of the garbage collector are clamped. They prevent a
-/// complete collection in one step, and a collector that takes nearly all of the time.
+/// The ranges to which scripts' garbage collector settings are clamped. They rule out a complete
+/// collection in one step, and a collector that takes nearly all of the time.
 const STEP_MULTIPLIERS: (i64, i64) = (50, 1000);
 const PAUSES: (i64, i64) = (0, 1000);
 

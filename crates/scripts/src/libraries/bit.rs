@@ -1,4 +1,4 @@
-//! Implements the library `bit`: bitwise operations on the low 32 bits of numbers.
+//! Implements the `bit` library: bitwise operations on the low 32 bits of numbers.
 
 use std::ffi::c_int;
 
@@ -47,8 +47,8 @@ fn not(state: &mut State<'_>) -> c_int {
 
 fn fold(state: &State<'_>, join: fn(u32, u32) -> u32) -> c_int {
     let mut all = argument(state, 1);
-    // Redis checks the arguments after the first one from last to first, so check them in the same
-    // order: the error then names the same bad argument.
+    // Redis checks the arguments after the first one from last to first. Check them in the same
+    // order, so that the error names the same bad argument.
     for index in (2..=state.top()).rev() {
         all = join(all, argument(state, index));
     }

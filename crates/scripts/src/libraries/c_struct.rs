@@ -1,4 +1,4 @@
-//! Implements the library `struct`, which packs values in the layout of C structures.
+//! Implements the `struct` library, which packs values in the layout of C structures.
 
 use std::ffi::c_int;
 
@@ -16,7 +16,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
 const INTEGER_MAX: usize = 32;
 const ALIGNMENT_MAX: usize = 8;
 
-/// A parser of the format strings of `struct`.
+/// A parser for the format strings of `struct`.
 #[derive(Clone, Copy)]
 struct Format<'t> {
     rest: &'t [u8],
@@ -25,8 +25,8 @@ struct Format<'t> {
 }
 
 impl Format<'static> {
-    /// Returns a parser of the first argument. The argument must stay on the stack while the parser
-    /// exists.
+    /// Returns a parser for the first argument. The argument must stay on the stack while the
+    /// parser exists.
     fn of(state: &State<'_>) -> Format<'static> {
         state.check_bytes(1);
         Format {

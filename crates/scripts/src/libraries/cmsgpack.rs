@@ -1,4 +1,4 @@
-//! Implements the library `cmsgpack`, which packs values as MessagePack.
+//! Implements the `cmsgpack` library, which packs values as MessagePack.
 
 use std::ffi::{CStr, c_int};
 
@@ -70,8 +70,8 @@ fn check_stack(state: &State<'_>, slots: c_int) {
     }
 }
 
-/// Raises an error if the stack has no room for `slots` more results: the function may return every
-/// unpacked value.
+/// Raises an error if the stack has no room for `slots` more results, because the function may
+/// return every unpacked value.
 fn check_results(state: &State<'_>, slots: c_int) {
     if !state.has_room(slots + 5) {
         state.raise_here(

@@ -1,4 +1,4 @@
-//! Implements the library `coroutine`.
+//! Implements the `coroutine` library.
 
 use std::ffi::c_int;
 

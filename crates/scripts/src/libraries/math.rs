@@ -1,4 +1,4 @@
-//! Implements the library `math`.
+//! Implements the `math` library.
 
 use std::cell::Cell;
 use std::f64::consts::PI;
@@ -54,7 +54,7 @@ pub(super) fn add_values(state: &mut State<'_>) {
     state.set_field(-2, c"huge");
 }
 
-/// Defines Lua functions with one number as argument.
+/// Defines Lua functions that take one number.
 macro_rules! of_one {
     ($($name:ident => $of:expr,)*) => {
         $(fn $name(state: &mut State<'_>) -> c_int {
@@ -65,7 +65,7 @@ macro_rules! of_one {
     };
 }
 
-/// Defines Lua functions with two numbers as arguments.
+/// Defines Lua functions that take two numbers.
 macro_rules! of_two {
     ($($name:ident => $of:expr,)*) => {
         $(fn $name(state: &mut State<'_>) -> c_int {

@@ -104,7 +104,7 @@ pub(super) fn load_string(state: &mut State<'_>) -> c_int {
     return_loaded(state, status)
 }
 
-/// A program whose parts are the results of repeated calls of the first argument, a function.
+/// A program whose parts are the results of repeated calls to the first argument, a function.
 struct Parts {
     /// The bytes of the current part that the parser has not yet read.
     part: Pieces<'static>,

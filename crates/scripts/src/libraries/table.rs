@@ -1,4 +1,4 @@
-//! Implements the library `table`.
+//! Implements the `table` library.
 
 use std::ffi::c_int;
 
@@ -231,7 +231,7 @@ fn set_two(state: &mut State<'_>, upper: i64, lower: i64) {
     set_item(state, lower);
 }
 
-/// Sorts a range with the quicksort of Lua. The order of comparisons is the same as in Lua, so that
+/// Sorts a range with Lua's quicksort. The order of comparisons is the same as in Lua, so that
 /// equal values end up in the same order.
 fn sort_part(state: &mut State<'_>, mut low: i64, mut high: i64) {
     while low < high {

@@ -1,4 +1,4 @@
-//! Holds the state of the libraries in an interpreter.
+//! Stores the state of an interpreter's libraries.
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -11,7 +11,7 @@ use super::proxies::Proxies;
 use super::redis::registrations::Registrations;
 use crate::state::{Context, HoldsContext, State};
 
-/// The initial state of the generator of `math.random`.
+/// The initial state of the `math.random` generator.
 const RANDOM: u64 = 0x1234_abcd_330e;
 
 /// An interpreter's context and the state of its libraries. The context is the first field, so that
@@ -20,13 +20,13 @@ const RANDOM: u64 = 0x1234_abcd_330e;
 pub(crate) struct Workspace {
     context: Context,
     command: UnsafeCell<Command>,
-    /// The payload of a panic in a command, with which the panic continues outside Lua.
+    /// The payload of a command's panic, which resumes outside Lua.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The settings of `cjson` that scripts can change.
     pub(crate) json: Settings,
-    /// The state of the generator of `math.random`.
+    /// The state of the `math.random` generator.
     pub(crate) random: Cell<u64>,
-    /// Whether the script has changed the settings of the garbage collector.
+    /// Whether the script has changed the garbage collector's settings.
     pub(crate) is_tuned: Cell<bool>,
     pub(crate) proxies: Proxies,
     pub(crate) registrations: Registrations,

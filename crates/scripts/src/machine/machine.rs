@@ -1,4 +1,4 @@
-//! Implements the interpreter of a thread, which compiles and runs scripts.
+//! Implements a thread's interpreter, which compiles and runs scripts.
 
 use std::ffi::c_int;
 
@@ -22,13 +22,13 @@ use crate::state::{
 /// The number of compiled scripts and libraries at which an interpreter is dropped.
 const COMPILED_MAX: usize = 2048;
 /// The collector starts when memory reaches this percentage of the memory that the last collection
-/// retained. With a larger value, strings no longer fit the CPU caches. With a smaller value,
+/// retained. With a larger value, strings no longer fit in the CPU caches. With a smaller value,
 /// collections cost more than they save.
 const PAUSE: c_int = 150;
 /// The collector's speed, as a percentage of the allocation rate. This is Lua's default.
 const STEP: c_int = 200;
-/// The memory, in bytes, above which an interpreter collects all garbage after a run. If a quarter
-/// of the memory limit is less, it applies instead.
+/// The memory, in bytes, above which an interpreter collects all garbage after a run. A quarter of
+/// the memory limit applies instead if it is smaller.
 const KEPT_MAX: usize = 16 << 20;
 
 /// A Lua interpreter with its compiled scripts and libraries.
@@ -66,7 +66,7 @@ impl Machine {
         self.interpreter.workspace().context()
     }
 
-    /// Adds changes of this interpreter's memory use to the total of all threads.
+    /// Adds the change in this interpreter's memory use to the total for all threads.
     pub(crate) fn publish_memory(&self) {
         self.context().memory.publish();
     }
@@ -85,7 +85,7 @@ impl Machine {
         !self.is_broken && self.compiled.len() + self.libraries.len() < COMPILED_MAX
     }
 
-    /// Sets the limit of the memory that a script can use.
+    /// Sets the limit on the memory that a script can use.
     fn limit(&mut self, limits: ScriptLimits) {
         let memory = &self.context().memory;
         memory.limit.set(limits.memory.max(memory.used.get()));
@@ -126,7 +126,8 @@ impl Machine {
     /// whether to continue.
     ///
     /// # Errors
-    /// If the script does not compile, or if compiling exceeds the time limit of scripts.
+    /// Returns an error if the script does not compile, or if compilation exceeds the time limit
+    /// for scripts.
     pub(crate) fn compile(
         &mut self,
         script: &Script,
@@ -209,7 +210,7 @@ impl Machine {
     /// interpreter has not yet run it.
     ///
     /// # Errors
-    /// If the library cannot be loaded.
+    /// Returns an error if the library cannot be loaded.
     pub(crate) fn load_library(
         &mut self,
         library: &Script,

@@ -1,8 +1,8 @@
 //! Implements a thread's interpreter, and runs scripts in it. Used by the crate's root.
 //!
 //! - `error_handler`: converts errors to tables with a message and a location.
-//! - `job`: the jobs that run inside Lua.
-//! - `machine`: the interpreter.
+//! - `job`: implements the jobs that run inside Lua.
+//! - `machine`: implements the interpreter.
 
 mod error_handler;
 mod job;

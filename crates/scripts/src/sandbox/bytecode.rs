@@ -88,7 +88,7 @@ impl<'a> Program<'a> {
     /// Returns `None` if the script requires guards.
     fn function(&mut self, reads: &mut GlobalReads) -> Option<()> {
         self.string()?;
-        // Skip the first line number, the last line number, and four one-byte counts, for example
+        // Skip the first line number, the last line number, and four one-byte counts, such as those
         // of upvalues and parameters.
         self.take(2 * size_of::<c_int>() + 4)?;
         let instructions = self.int()?;

@@ -6,7 +6,7 @@
 //! `table.insert`, check for proxies. Used by `functions` and `machine`.
 //!
 //! - `bytecode`: finds the globals that a compiled program reads and sets.
-//! - `unguarded`: the globals of scripts that set no globals and no table fields.
+//! - `unguarded`: provides the globals of scripts that set no globals and no table fields.
 
 mod bytecode;
 pub(crate) mod unguarded;

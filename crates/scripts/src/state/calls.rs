@@ -1,4 +1,4 @@
-//! Wraps Lua's calls of functions and coroutines, its compiler, its hook and its garbage collector.
+//! Wraps Lua's function and coroutine calls, its compiler, its hook and its garbage collector.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::null;
@@ -11,7 +11,7 @@ unsafe extern "C-unwind" {
     fn lua_setlevel(from: *mut lua_State, to: *mut lua_State);
 }
 
-/// The outcome of a call of a Lua function.
+/// The outcome of a call to a Lua function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(super) c_int);
 
@@ -27,7 +27,7 @@ impl Status {
     pub(crate) const HANDLER: Status = Status(mlua_sys::LUA_ERRERR);
 }
 
-/// The number of results with which a call returns all of its results.
+/// The result count with which a call returns all of its results.
 pub(crate) const ALL: c_int = mlua_sys::LUA_MULTRET;
 
 /// Methods that call functions.
@@ -275,7 +275,7 @@ impl State<'_> {
     }
 }
 
-/// An operation of the garbage collector.
+/// A garbage collector operation.
 #[derive(Clone, Copy)]
 pub(crate) enum Collection {
     Stop,

@@ -1,4 +1,4 @@
-//! Holds the state of an interpreter outside Lua: its memory, its limits, and the running script's
+//! Stores an interpreter's state outside Lua: its memory, its limits, and the running script's
 //! access to the store.
 
 use std::cell::{Cell, UnsafeCell};
@@ -26,7 +26,7 @@ pub(crate) enum RunStatus {
     OutOfMemory,
 }
 
-/// When the time limit was last checked, as time since the script's start, and the number of
+/// When the time limit was last checked, as the time since the script started, and the number of
 /// instructions until the next check.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Pace {

@@ -45,7 +45,7 @@ unsafe extern "C" fn allocate(
     }
 }
 
-/// Calls the function `F` with the data to which its argument, a light userdata, points.
+/// Calls the function `F` with the data that the Lua argument, a light userdata, points to.
 ///
 /// # Safety
 /// Lua must call this function, in a protected call, with a pointer to a `T` that nothing else uses
@@ -141,7 +141,7 @@ impl<W: HoldsContext> Interpreter<W> {
         lua!(self.state(), lua_settop, 0);
     }
 
-    /// Runs an operation of the garbage collector. Raises no error, because scripts cannot define
+    /// Runs a garbage collector operation. Raises no error, because scripts cannot define
     /// finalizers.
     pub(crate) fn collect(&self, what: Collection, number: c_int) {
         self.state().collect(what, number);

@@ -1,4 +1,4 @@
-//! Enforces the limits on the time and memory of a script.
+//! Enforces the limits on a script's time and memory.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use super::calls::{Collection, Coroutine, Status};
 use super::context::{Context, Pace, RunStatus};
 use super::stack::State;
 
-/// The interval between two checks of the time limit, in instructions. It starts short, because one
-/// instruction can be a library call on a long string. It grows while checks follow each other
-/// quickly.
+/// The interval between two checks of the time limit, in instructions. It starts short, because a
+/// single instruction can be a library call on a long string. It grows while checks follow each
+/// other quickly.
 const FIRST: c_int = 32;
 const MOST: c_int = 512;
 /// The interval grows if less than `QUICK` has passed since the last check, and shrinks if more
@@ -29,8 +29,8 @@ impl Context {
         self.main().set_hook(hook, FIRST);
     }
 
-    /// Ends the script: every further instruction raises an error, even if the script catches an
-    /// earlier error.
+    /// Ends the script. From then on, every instruction raises an error, even if the script catches
+    /// an earlier error.
     fn end(&self, status: RunStatus, state: &State<'_>) {
         self.status.set(status);
         self.main().set_hook(hook, 1);
@@ -142,8 +142,8 @@ impl State<'_> {
 
 pub(crate) const OUT_OF_MEMORY: &[u8] = b"not enough memory";
 
-/// The number of steps to count for iterating over a table, because the iteration can skip any
-/// number of empty slots without counting them.
+/// The number of steps to count for iterating over a table. The iteration can skip any number of
+/// empty slots, which are not counted individually.
 pub(crate) const TABLE_WALK: usize = 4096;
 /// The number of counted steps between two checks of whether the script may continue.
 const STEPS: usize = 65_536;
@@ -152,7 +152,7 @@ const STEP_BYTES: usize = 16;
 
 /// Methods that count steps, for functions that already have the context.
 impl Context {
-    /// Counts steps of a function. Raises an error if the script must end.
+    /// Counts the steps that a function takes. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend(&self, state: &State<'_>, steps: usize) {
         let spent = self.spent.get().saturating_add(steps);
@@ -172,7 +172,7 @@ impl Context {
 
 /// Methods that count the steps of functions.
 impl State<'_> {
-    /// Counts steps of a function. Raises an error if the script must end.
+    /// Counts the steps that a function takes. Raises an error if the script must end.
     #[inline]
     pub(crate) fn spend(&self, steps: usize) {
         self.context().spend(self, steps);

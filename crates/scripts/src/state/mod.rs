@@ -1,20 +1,19 @@
 //! Wraps a Lua state: the values on its stack, its errors and its limits. All other folders may use
 //! this folder, which uses no other folder.
 //!
-//! - `calls`: wraps calls of functions and coroutines, the compiler, the hook and the garbage
-//!   collector.
-//! - `context`: an interpreter's state outside Lua.
-//! - `deadline`: the deadline for compiling a program or loading a library.
+//! - `calls`: wraps function and coroutine calls, the compiler, the hook and the garbage collector.
+//! - `context`: stores an interpreter's state outside Lua.
+//! - `deadline`: implements the deadline for compiling a program or loading a library.
 //! - `entry`: wraps functions of this crate so that Lua can call them.
-//! - `interpreter`: an interpreter, which owns a Lua state, and the calls that enter Lua from
-//!   outside.
-//! - `limits`: limits on the time and memory of a script.
+//! - `interpreter`: implements an interpreter, which owns a Lua state, and the calls that enter Lua
+//!   from outside.
+//! - `limits`: enforces the limits on a script's time and memory.
 //! - `locale`: switches to the C locale while a script runs.
-//! - `pool`: an interpreter's memory allocator.
+//! - `pool`: allocates an interpreter's memory.
 //! - `raising`: raises errors in Redis' form.
-//! - `stack`: a reference to a Lua state, and the values on its stack.
-//! - `tables`: tables and the registry.
-//! - `thread_stack`: the part of a thread's stack that a script can use.
+//! - `stack`: defines a reference to a Lua state, and accesses the values on its stack.
+//! - `tables`: accesses tables and the registry.
+//! - `thread_stack`: limits the part of a thread's stack that a script can use.
 
 mod calls;
 mod context;

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The unit, in bytes, of which the sizes and addresses of small blocks are multiples.
+/// The granularity of small blocks, in bytes. Their sizes and addresses are multiples of it.
 const GRAIN: usize = 16;
 /// The size, in bytes, of the largest small block. Fuzzing builds have no small blocks, so that a
 /// sanitizer knows where each block ends.
@@ -38,7 +38,7 @@ pub(crate) struct Pool {
     pub(crate) used: Cell<usize>,
     /// The number of bytes in use outside Lua that count toward the limit.
     pub(crate) extra: Cell<usize>,
-    /// The maximum of the bytes in use.
+    /// The maximum number of bytes in use.
     pub(crate) limit: Cell<usize>,
     /// This pool's share of [`IN_USE`].
     published: Cell<usize>,
@@ -74,7 +74,7 @@ impl Pool {
         taken.saturating_add(bytes) <= self.limit.get()
     }
 
-    /// Adds changes of this pool's memory use to the total of all threads.
+    /// Adds the change in this pool's memory use to the total for all threads.
     pub(crate) fn publish(&self) {
         self.publish_as(self.used.get());
     }

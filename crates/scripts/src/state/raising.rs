@@ -1,4 +1,4 @@
-//! Raises errors in Redis' form: tables whose field `err` is the message, which starts with an
+//! Raises errors in Redis' form: tables whose `err` field is the message, which starts with an
 //! error code.
 //!
 //! Functions that raise an error do not return: Lua jumps to the innermost protected call.

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use mlua_sys::lua_State;
 
-/// A Lua state in a function that Lua has called.
+/// A Lua state, as seen by a function that Lua has called.
 ///
 /// A reference to a `State` is the pointer that Lua passed to the function. Each method calls Lua.
 /// The interpreter lives for `'i`.
@@ -173,7 +173,8 @@ impl State<'_> {
         lua!(self, lua_iscfunction, index) != 0
     }
 
-    /// Returns whether a value is true in a condition: any value except nil and false.
+    /// Returns whether a value counts as true in a condition, as every value except nil and false
+    /// does.
     #[inline]
     pub(crate) fn boolean(&self, index: c_int) -> bool {
         lua!(self, lua_toboolean, index) != 0

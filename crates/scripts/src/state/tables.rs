@@ -71,8 +71,8 @@ impl State<'_> {
         lua!(self, luaL_getmetafield, index, name.as_ptr()) != 0
     }
 
-    /// Calls a function in a value's metatable with the value as argument, and pushes the result.
-    /// Returns false if the function does not exist.
+    /// Calls a function in a value's metatable with the value as its argument, and pushes the
+    /// result. Returns false if the function does not exist.
     pub(crate) fn call_metafield(&self, index: c_int, name: &CStr) -> bool {
         lua!(self, luaL_callmeta, index, name.as_ptr()) != 0
     }

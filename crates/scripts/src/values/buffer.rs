@@ -15,8 +15,8 @@ const SMALL: usize = 256;
 /// The number of bytes to copy between two checks of whether the script may continue.
 const PIECE: usize = 1 << 20;
 
-/// A buffer in which a function builds a string. It borrows the state, so that the stack slot of
-/// its memory does not move.
+/// A buffer in which a function builds a string. It borrows the state, so that the stack slot that
+/// holds its memory does not move.
 pub(crate) struct Buffer<'s> {
     state: &'s State<'s>,
     context: &'s Context,

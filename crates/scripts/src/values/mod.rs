@@ -2,11 +2,11 @@
 //! modules above them.
 //!
 //! - `arguments`: checks arguments that must be numbers or words.
-//! - `buffer`: the buffer in which library functions build strings.
+//! - `buffer`: implements the buffer in which library functions build strings.
 //! - `display`: converts values to strings, like `tostring`.
 //! - `numbers`: formats numbers, and converts numbers to integers as C does.
-//! - `reply_writer`: writes the result of a script as a reply.
-//! - `tape_player`: pushes the recorded reply of a command as a Lua value.
+//! - `reply_writer`: writes a script's result as a reply.
+//! - `tape_player`: pushes a command's recorded reply as a Lua value.
 
 pub(crate) mod arguments;
 pub(crate) mod buffer;

@@ -1,4 +1,4 @@
-//! Writes the result of a script as a reply.
+//! Writes a script's result as a reply.
 
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::{Reply, Tree};
@@ -65,8 +65,8 @@ impl ReplyWriter<'_> {
         state.pop(1);
     }
 
-    /// Writes the table on top of the stack without popping it. The field `err`, `ok` or a similar
-    /// field determines the type of the reply. A table without such a field is an array.
+    /// Writes the table on top of the stack without popping it. An `err`, `ok` or similar field
+    /// determines the type of the reply. A table without such a field is an array.
     fn write_table(&mut self, state: &mut State<'_>, level: usize) {
         let is_written = self.write_field(state, b"err", Kind::STRING, ReplyWriter::write_error)
             || self.write_field(state, b"ok", Kind::STRING, |writer, state| {

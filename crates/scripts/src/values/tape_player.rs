@@ -1,4 +1,4 @@
-//! Pushes the recorded reply of a command as a Lua value.
+//! Pushes a command's recorded reply as a Lua value.
 //!
 //! The reply is pushed only after the command has ended, because creating Lua values can raise an
 //! error, which skips the rest of the code.
@@ -21,7 +21,7 @@ pub(crate) fn push_reply(tape: &Tape, state: &mut State<'_>, as_resp3: bool) {
     player.push_next(state);
 }
 
-/// The state of pushing a recorded reply. No field needs a destructor, because a Lua error skips
+/// A player that pushes a recorded reply. No field needs a destructor, because a Lua error skips
 /// destructors.
 struct Player<'t> {
     tape: &'t Tape,

@@ -1,7 +1,7 @@
 //! Checks that a stream command leaves no trace when its script is rolled back and restarted. Each
 //! script runs the command and then accesses keys of other shards, which restarts the script. A
 //! script that ran out of memory is restarted in the same way. In a second store, each command runs
-//! once, without a restart: the replies and the final data must be the same in both stores.
+//! once, without a restart. The replies and the final data must be the same in both stores.
 
 use undercroft_commands::reply::Tree;
 use undercroft_conformance::command::Command;
@@ -19,7 +19,7 @@ const SCRIPT: &str = "\
 local reply = redis.pcall(unpack(ARGV))
 for index = 1, 32 do redis.call('incr', 'other:' .. index) end
 return reply";
-/// The starts of the errors for commands that scripts cannot call.
+/// The prefixes of the errors for commands that scripts cannot call.
 const REFUSED: &[&str] = &[
     "ERR Wrong number of args calling Redis command",
     "ERR Unknown Redis command called",

@@ -1,5 +1,5 @@
 //! Calls the library functions with many kinds of arguments, and compares the results with those of
-//! a real Redis.
+//! a real Redis server.
 
 use undercroft_commands::reply::Tree;
 use undercroft_conformance::client::Client;

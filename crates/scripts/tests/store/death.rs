@@ -1,5 +1,5 @@
-//! Kills a process at each step of a script: the store must hold either all of the script's changes
-//! or none.
+//! Kills a process at each step of a script. Afterward, the store must hold either all of the
+//! script's changes or none.
 
 use undercroft_commands::config::Config;
 use undercroft_commands::context::{Connections, Control, Host, Inbox, Process};
@@ -129,7 +129,7 @@ const SCENARIOS: [Scenario; 7] = [
 ];
 
 /// Kills the process at every step of the scenario. Returns the number of deaths after which the
-/// store had its old contents, and the number after which it had the new contents.
+/// store had its old contents, and the number after which it had its new contents.
 fn die_at_every_step(scenario: &Scenario) -> (u64, u64) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let base = directory.path().join("base");

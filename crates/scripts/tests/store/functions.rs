@@ -1,4 +1,4 @@
-//! Tests libraries of functions, which all processes of a store share.
+//! Tests function libraries, which all processes of a store share.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ impl Connections for Embedded {}
 impl Inbox for Embedded {}
 impl Control for Embedded {}
 
-/// The default time limit of scripts. It also ends a test that hangs.
+/// The default time limit for scripts. It also ends a test that hangs.
 const LONG: Duration = Duration::from_secs(60);
 
 fn process(time: Duration) -> Process {
@@ -133,7 +133,7 @@ pub(crate) struct Client<'e> {
 }
 
 impl Client<'_> {
-    /// Returns the reply of a command, or `None` if a lock was unavailable.
+    /// Runs a command and returns its reply, or `None` if a lock was unavailable.
     pub(crate) fn try_run(&mut self, words: &[&str]) -> Option<Tree> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.run_bytes(&words)

@@ -1,5 +1,5 @@
 //! Tests the local variables of libraries, which retain their values until the library is loaded
-//! again. When a script is restarted, assignments of its first attempt to these variables are not
+//! again. When a script is restarted, its first attempt's assignments to these variables are not
 //! undone. Test runs that execute every write twice therefore skip these tests.
 
 use undercroft_commands::reply::Tree;
@@ -52,7 +52,7 @@ fn reloading_a_library_resets_its_locals_in_every_process() {
         changing.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
         both(1);
         both(2);
-        // A load that is refused must reset no variables.
+        // A refused load must not reset any variables.
         let refused = changing.run(&["FUNCTION", "LOAD", &text]);
         assert!(matches!(refused, Tree::Error(_)), "{refused:?}");
         both(3);

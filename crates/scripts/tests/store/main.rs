@@ -1,5 +1,5 @@
-//! Tests scripts on a store: transactions, restarts, shared script texts, limits, deaths of
-//! processes and malicious scripts.
+//! Tests scripts on a store: transactions, restarts, shared script texts, limits, process deaths
+//! and malicious scripts.
 
 mod again;
 mod as_redis;
@@ -105,8 +105,8 @@ fn the_time_limit_covers_all_restarts_of_a_script() {
         step /= 2;
         most += if run("", most + step) { step } else { 0 };
     }
-    // Each run has fewer iterations than the limit allows, but the two runs together exceed it: the
-    // first run ends at an undeclared key.
+    // The first run ends at an undeclared key. Each run has fewer iterations than the limit allows,
+    // but the two runs together exceed it.
     let twice = "for i = 1, 200 do redis.call('incr', 'key:' .. i) end";
     assert!(!run(twice, most / 4 * 3), "{most} loops");
     assert_eq!(client.run(&["DBSIZE"]), Tree::Integer(0));

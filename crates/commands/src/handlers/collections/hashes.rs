@@ -1,4 +1,4 @@
-//! Implements the commands on hashes.
+//! Implements the hash commands.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::hashes::{Hash, Parts};

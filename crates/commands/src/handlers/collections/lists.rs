@@ -1,4 +1,4 @@
-//! Implements the commands on lists.
+//! Implements the list commands.
 
 use undercroft_engine::lists::{End, Inserted, Positions};
 use undercroft_numbers::parse_integer;

@@ -1,4 +1,4 @@
-//! Implements the commands on lists, hashes, sets and sorted sets. `execute` calls the handlers,
+//! Implements the commands for lists, hashes, sets and sorted sets. `execute` calls the handlers,
 //! and `feeds` shares code with the list commands.
 //!
 //! - `blocking`: implements blocking commands, which wait until a key contains an element for them.

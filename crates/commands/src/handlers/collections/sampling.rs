@@ -4,8 +4,8 @@ use undercroft_engine::Error;
 
 use crate::arguments::{CommandError, integer};
 
-/// The maximum number of elements in a sample that can repeat elements. Like the limit on the total
-/// size in bytes, it does not exist in Redis, which tries to build samples that do not fit in
+/// The maximum number of elements in a sample that allows repetitions. Redis has neither this limit
+/// nor the limit on the sample's size in bytes, so it tries to build samples that do not fit in
 /// memory.
 const REPEATED_MAX: i64 = 1 << 24;
 const REPEATED_BYTES_MAX: usize = 1 << 30;

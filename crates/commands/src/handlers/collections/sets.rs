@@ -1,4 +1,4 @@
-//! Implements the commands on sets.
+//! Implements the set commands.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::sets::{NewMembers, Set, SetOperation};

@@ -78,14 +78,14 @@ fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     info
 }
 
-/// The offset of the client IDs that represent processes, which prevents collisions with the IDs of
-/// connections.
+/// The offset of the client IDs that represent processes. It prevents collisions with connection
+/// IDs.
 const IDS: u64 = 1 << 40;
 
 /// Returns an entry for each other process that has the store open. The connections of this process
 /// are listed separately. The address in an entry consists of the store's path and the process ID,
-/// and the name is the program's name. Returns no entries if the store cannot list its processes
-/// now.
+/// and the name is the program's name. Returns no entries if the store cannot list its processes at
+/// the moment.
 fn processes(context: &Context<'_>) -> Vec<ClientInfo> {
     let now = context.host.now_microseconds() / 1000;
     let shown = |letter: char| {

@@ -1,4 +1,5 @@
-//! Implements the commands on the connection itself, such as PING, SELECT, HELLO, AUTH and MONITOR.
+//! Implements the commands that act on the connection itself, such as PING, SELECT, HELLO, AUTH and
+//! MONITOR.
 
 use undercroft_numbers::parse_integer;
 

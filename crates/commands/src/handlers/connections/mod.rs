@@ -1,10 +1,10 @@
-//! Implements the commands on connections. `execute` calls the handlers, and `server` lists
+//! Implements the connection commands. `execute` calls the handlers, and `server` lists
 //! connections.
 //!
 //! - `client`: implements CLIENT, for the connections of this process and the processes that map
 //!   the store.
-//! - `connection`: implements the commands on the connection itself, such as PING, SELECT, HELLO,
-//!   AUTH and MONITOR.
+//! - `connection`: implements the commands that act on the connection itself, such as PING, SELECT,
+//!   HELLO, AUTH and MONITOR.
 //! - `pubsub`: implements SUBSCRIBE, PUBLISH, PUBSUB and the other publish/subscribe commands.
 //! - `transaction`: implements transactions: MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 

@@ -28,7 +28,7 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("pubsub|shardnumsub", shard_numsub),
 ];
 
-/// Returns the words that confirm subscribing to a kind of topic, and unsubscribing from it.
+/// Returns the words that confirm subscribing to and unsubscribing from a kind of topic.
 fn kinds(topic: Topic) -> (&'static [u8], &'static [u8]) {
     match topic {
         Topic::Channel => (b"subscribe", b"unsubscribe"),

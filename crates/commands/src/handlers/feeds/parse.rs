@@ -190,8 +190,8 @@ fn test(schema: &Schema, index: usize, text: &[u8]) -> Result<Test, CommandError
     })
 }
 
-/// Returns the selection of a query. A selection filters items by visibility, and by conditions
-/// such as `3::1` or `a0=3 a2=1`.
+/// Returns the selection of a query, which filters items by visibility and by conditions such as
+/// `3::1` or `a0=3 a2=1`.
 ///
 /// # Errors
 /// Returns an error if `text` is not a valid filter for feeds with this schema.
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_filter_is_rejected_with_what_was_expected() {
+    fn error_for_invalid_filter_states_what_was_expected() {
         for (filter, expected) in [
             ("3:1", "ERR filter has 2 parts, expected 3"),
             ("16::", "ERR attribute 0 is '16', expected 0 to 15"),

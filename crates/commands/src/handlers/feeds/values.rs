@@ -1,5 +1,5 @@
-//! Parses and formats feed values. Values of feeds sorted by number or by text are given as text.
-//! Values of all other feeds are raw bytes of the size that the schema specifies.
+//! Parses and formats feed values. Values in feeds sorted by number or by text are given as text.
+//! Values in all other feeds are raw bytes of the size that the schema specifies.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -92,9 +92,9 @@ pub(super) fn bytes_of<'l>(limit: &'l Bound<Cow<'_, [u8]>>) -> Bound<&'l [u8]> {
     limit.as_ref().map(AsRef::as_ref)
 }
 
-/// Parses the bounds of a range in a sorted feed. Bounds of numbers have the syntax of
-/// ZRANGEBYSCORE, and all other bounds have the syntax of ZRANGEBYLEX. Returns `None` if no feed
-/// can contain a value in the range.
+/// Parses the bounds of a range in a sorted feed. Numeric bounds use the syntax of ZRANGEBYSCORE,
+/// and all other bounds use that of ZRANGEBYLEX. Returns `None` if no feed can contain a value in
+/// the range.
 pub(super) fn limits<'t>(
     schema: &Schema,
     low: &'t [u8],
@@ -117,8 +117,8 @@ fn limit<'t>(
     text: &'t [u8],
 ) -> Result<Option<Bound<Cow<'t, [u8]>>>, CommandError> {
     let is_number = of.size().is_some();
-    // Integers are always finite, so an infinite bound is no bound. Floating-point values can be
-    // infinite.
+    // Integers are always finite, so an infinite bound does not limit them. Floating-point values
+    // can be infinite.
     let is_integer = is_number && !matches!(of, FeedType::Float32 | FeedType::Float64);
     let is = |words: &[&str]| is_integer && words.iter().any(|word| is_keyword(text, word));
     if text == b"-" || is(&["-inf"]) {

@@ -1,4 +1,4 @@
-//! Implements the commands on deadlines and times to live of keys.
+//! Implements EXPIRE, TTL and the other commands that set or read the deadlines of keys.
 
 use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline};
 use crate::context::{Context, HandlerEntry};
@@ -206,7 +206,7 @@ fn pexpiretime(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
     tell(context, arguments[1], reply, |deadline, _| deadline)
 }
 
-/// Rounds a time to the nearest second. No deadline causes an overflow.
+/// Rounds a time to the nearest second. Cannot overflow for any valid deadline.
 fn rounded_seconds(milliseconds: i64) -> i64 {
     milliseconds / 1000 + (milliseconds % 1000 + 500) / 1000
 }

@@ -25,10 +25,10 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("touch", touch),
 ];
 
-/// The error if the source and the destination are identical.
+/// The error for a source and a destination that are identical.
 const SAME: CommandError = CommandError::fixed("ERR source and destination objects are the same");
 
-/// Parses a database number, which is an argument of SELECT, MOVE and COPY.
+/// Parses a database number, which SELECT, MOVE and COPY take as an argument.
 pub(crate) fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
     let number = integer(argument)?;
     if i32::try_from(number).is_err() {

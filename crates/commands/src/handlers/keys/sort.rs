@@ -25,8 +25,8 @@ fn c_text(text: &[u8]) -> &[u8] {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// A pattern of BY or GET, which names a key or a hash field. An asterisk is the placeholder for
-/// the element.
+/// A BY or GET pattern, which names a key or a hash field. An asterisk is the placeholder for the
+/// element.
 #[derive(Clone, Copy)]
 enum Pattern<'a> {
     /// The element itself, which is written `#`.
@@ -115,8 +115,8 @@ struct Options<'a> {
     descending: bool,
     alphabetic: bool,
     limit: Option<(i64, i64)>,
-    /// Whether a BY pattern without an asterisk has disabled sorting. A later BY does not enable it
-    /// again.
+    /// Whether a BY pattern without an asterisk has disabled sorting. A later BY does not re-enable
+    /// it.
     unsorted: bool,
     by: Option<Pattern<'a>>,
     get: Vec<Pattern<'a>>,

@@ -78,7 +78,7 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// Runs a command and writes its reply. If the command fails, rolls back its changes.
     ///
     /// # Errors
-    /// Returns the reason why the command was rejected, or the error with which it replied. Returns
+    /// Returns the reason why the command was rejected, or the command's error reply. Returns
     /// [`CallError::Stopped`] if the script must stop.
     pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), CallError> {
         const UNKNOWN: CommandError =
@@ -146,7 +146,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
     }
 
-    /// Counts an error with which a command replied, and returns the error for the script.
+    /// Counts a command's error reply, and returns the error for the script.
     #[cold]
     fn refuse(&mut self, error: CommandError) -> CallError {
         self.context.lap.add_error(error.text());
@@ -243,7 +243,7 @@ impl<'c, 'a> Calls<'c, 'a> {
         }
         let store = self.context.store.store();
         // A signal does not interrupt a script that has written. An interruption would roll back
-        // the script's changes, although the signal handler may allow the process to continue.
+        // the script's changes, even if the signal handler allows the process to continue.
         if !self.run.has_written && store.is_signalled() {
             return Err(self.stop(Failure::Blocked(Blocked::Long)));
         }

@@ -31,8 +31,8 @@ pub(crate) fn admit(
 }
 
 /// Returns the flags of the script or function that a command runs. Returns the default flags if
-/// the command runs no script, or if the script does not exist or has an invalid first line.
-/// Running such a script reports the error.
+/// the command runs no script, or if the script does not exist or has an invalid first line. The
+/// error is reported when the script runs.
 pub(crate) fn flags(context: &Context<'_>, command: &Command, arguments: &[&[u8]]) -> ScriptFlags {
     if command.group != Group::Scripting {
         return ScriptFlags::default();

@@ -41,8 +41,7 @@ fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, Comman
     ))
 }
 
-/// Returns a closure that runs the program of a library and returns the functions that it
-/// registers.
+/// Returns a closure that runs a library's program and returns the functions that it registers.
 fn loading(
     context: &Context<'_>,
 ) -> Result<impl Fn(&Script) -> Result<Vec<LibraryFunction>, CommandError>, CommandError> {

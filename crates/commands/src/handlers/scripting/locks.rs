@@ -1,9 +1,8 @@
-//! Implements the scripts of redis-py's locks natively. Their texts have not changed since redis-py
-//! 5.0.
+//! Implements the scripts that redis-py's locks use natively in Rust. Their texts have not changed
+//! since redis-py 5.0.
 //!
-//! The scripts are recognized by their SHA-1 and implemented in Rust. The replies and errors match
-//! those of the Lua scripts in Redis 7.0. The Rust code takes a fraction of the time (`make bench
-//! TABLE=scripts`).
+//! The scripts are recognized by their SHA-1. The replies and errors match those of the Lua scripts
+//! in Redis 7.0, but the Rust code takes a fraction of the time (`make bench TABLE=scripts`).
 
 use std::borrow::Cow;
 
@@ -61,7 +60,7 @@ impl LockScript {
     }
 
     pub(super) fn by_text(text: &[u8]) -> Option<LockScript> {
-        // Compare lengths first, which avoids hashing most scripts.
+        // Compare lengths first to avoid hashing most scripts.
         let mut known = SCRIPTS.iter();
         known.find(|(.., length)| *length == text.len())?;
         LockScript::by_sha(Sha1::from(text).digest().to_string().as_bytes())
@@ -77,7 +76,7 @@ impl LockScript {
         CommandError::new(format!("{text} script: {sha}, on @user_script:{line}."))
     }
 
-    /// Formats an error of the script itself the way Redis does.
+    /// Formats an error that the script itself raises the way Redis does.
     pub(super) fn own_error(self, text: &str, line: u32) -> CommandError {
         self.error(&format!("ERR user_script:{line}: {text}"), line)
     }
@@ -90,8 +89,8 @@ impl LockScript {
     }
 }
 
-/// The line number in each script at which it reads the token. `ADDS` is the line of Extend that
-/// adds to the time to live.
+/// The line at which each script reads the token. `ADDS` is the line at which Extend adds to the
+/// time to live.
 const READS: u32 = 2;
 const ADDS: u32 = 16;
 /// The smallest number that Lua formats with an exponent, which PEXPIRE rejects.
@@ -135,7 +134,7 @@ impl<'a> LockCall<'a> {
         let key = self.key.ok_or_else(|| script.no_argument(READS))?;
         let key = store.key(key);
         let found = store.write(store.shards_of([&key]), |writer| {
-            // If the token is missing, it never equals the value of a key.
+            // A missing token never equals the value of a key.
             let held = match writer.holds(database, &key, self.token.unwrap_or_default()) {
                 Err(Error::WrongType) => {
                     let text = CommandError::WRONG_TYPE;

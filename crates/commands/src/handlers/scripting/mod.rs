@@ -1,6 +1,6 @@
-//! Implements scripts and functions, which run in the interpreter of the process. A build without
-//! an interpreter supports only the scripts of redis-py's locks. `execute` calls the handlers, and
-//! `server` counts functions.
+//! Implements scripts and functions, which run in the process's interpreter. A build without an
+//! interpreter supports only the scripts that redis-py's locks use. `execute` calls the handlers,
+//! and `server` counts functions.
 //!
 //! - `call`: stores the keys and arguments of a script call.
 //! - `calls`: runs the commands that a script calls, and checks the conditions that stop the
@@ -8,7 +8,7 @@
 //! - `evaluate`: implements EVAL and EVALSHA, their read-only variants, and SCRIPT.
 //! - `flags`: decides whether scripts are admitted, and finds the flags that they declare.
 //! - `functions`: implements function libraries and function calls.
-//! - `locks`: implements the scripts of redis-py's locks natively.
+//! - `locks`: implements the scripts that redis-py's locks use.
 //! - `run`: runs scripts in the interpreter, each in a single transaction.
 
 mod call;

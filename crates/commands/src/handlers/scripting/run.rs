@@ -1,4 +1,4 @@
-//! Runs scripts in the interpreter of the process, each in a single transaction.
+//! Runs scripts in the process's interpreter, each in a single transaction.
 //!
 //! A script locks the shards of its KEYS. If the script accesses any other key, the first run is
 //! rolled back, and the transaction restarts with all shards locked. The reply is buffered until
@@ -14,7 +14,7 @@ use crate::reply::{Reply, Tape};
 use crate::scripts::{Permissions, Script, ScriptArguments, ScriptError, ScriptFlags, Sha, busy};
 use crate::statistics::Lap;
 
-/// The way in which a client identifies a script: by its text or by its SHA-1.
+/// How a client identifies a script: by its text or by its SHA-1.
 #[derive(Clone, Copy)]
 pub(super) enum ScriptName<'a> {
     Text(&'a [u8]),

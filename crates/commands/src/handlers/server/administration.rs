@@ -1,5 +1,5 @@
-//! Implements the administration of the server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG,
-//! DEBUG and SHUTDOWN.
+//! Implements the commands that administer the server and its databases: FLUSHALL, INFO, CONFIG,
+//! SLOWLOG, DEBUG and SHUTDOWN.
 
 use std::time::Duration;
 
@@ -117,8 +117,8 @@ fn info(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -
 fn config_get(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let mut found = context.host.config().get(&arguments[2..]);
     for (name, value) in &mut found {
-        // Another process may have changed the parameters that are stored in the store, so read
-        // them from there.
+        // Another process may have changed the parameters that are kept in the store, so read them
+        // from there.
         let name = String::from_utf8_lossy(name).to_ascii_lowercase();
         if let Some(stored) = stored_value(&context.store, &name) {
             *value = stored.into_bytes();

@@ -134,7 +134,7 @@ fn get_keys_and_flags(
 fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
     let unknown = CommandError::fixed("ERR Invalid command specified");
     let command = resolve_name(arguments).map_err(|_| unknown)?;
-    // Shard channels determine the cluster node like keys, but they are not keys.
+    // Like keys, shard channels determine the cluster node, but they are not keys.
     if command
         .keys
         .iter()
@@ -159,7 +159,7 @@ fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, C
     Ok(keys)
 }
 
-/// Writes words as a set of simple strings, which is the form of flags in COMMAND INFO.
+/// Writes words as a set of simple strings, which is how COMMAND INFO represents flags.
 fn write_words(words: &[&str], reply: &mut dyn Reply) {
     reply.set(words.len());
     words.iter().for_each(|word| reply.simple(word));

@@ -1,7 +1,7 @@
 //! Implements the commands that manage the server. Only `execute` calls the handlers.
 //!
-//! - `administration`: implements the administration of the server and its databases: FLUSHALL,
-//!   INFO, CONFIG, SLOWLOG, DEBUG and SHUTDOWN.
+//! - `administration`: implements the commands that administer the server and its databases:
+//!   FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG and SHUTDOWN.
 //! - `command`: implements COMMAND and its subcommands, which describe the command table to
 //!   clients.
 //! - `info`: implements INFO, which reports statistics about the server and the store in Redis'

@@ -1,4 +1,4 @@
-//! Implements the commands on pending entries: XPENDING, XACK, XCLAIM and XAUTOCLAIM.
+//! Implements the commands for pending entries: XPENDING, XACK, XCLAIM and XAUTOCLAIM.
 
 use smallvec::SmallVec;
 use undercroft_engine::streams::{Claim, Claimed, IdRange, StreamId};

@@ -69,7 +69,7 @@ fn options(arguments: &[&[u8]], creates: bool) -> Result<(bool, i64), CommandErr
     Ok((create, read))
 }
 
-/// Runs `body` in a write transaction on the key of the stream.
+/// Runs `body` in a write transaction on the stream's key.
 fn change<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],

@@ -31,9 +31,9 @@ struct StreamSummary {
 
 /// The part of the XINFO STREAM reply that depends on FULL.
 enum Detail {
-    /// The first and the last entry, without FULL.
+    /// Without FULL, the first and the last entry.
     Edges(StreamEntries, StreamEntries),
-    /// Entries and all consumer groups, with FULL.
+    /// With FULL, entries and all consumer groups.
     Full(StreamEntries, Vec<GroupDetail>),
 }
 

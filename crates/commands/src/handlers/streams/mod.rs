@@ -1,7 +1,7 @@
-//! Implements the commands on streams. Only `execute` calls the handlers.
+//! Implements the stream commands. Only `execute` calls the handlers.
 //!
-//! - `claim`: implements the commands on pending entries: XPENDING, XACK, XCLAIM and XAUTOCLAIM.
-//! - `entries`: implements the commands on entries: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM and
+//! - `claim`: implements the commands for pending entries: XPENDING, XACK, XCLAIM and XAUTOCLAIM.
+//! - `entries`: implements the commands for entries: XADD, XLEN, XRANGE, XREVRANGE, XDEL, XTRIM and
 //!   XSETID.
 //! - `groups`: implements XGROUP, which manages consumer groups and their consumers.
 //! - `info`: implements XINFO, which describes streams, groups and consumers.

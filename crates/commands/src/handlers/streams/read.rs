@@ -32,8 +32,7 @@ struct Request<'a> {
     group: Option<(&'a [u8], &'a [u8])>,
     /// The maximum number of entries per stream. 0 means no limit.
     count: u64,
-    /// The time for which to block: `None` does not block, and `Some(None)` blocks without a
-    /// timeout.
+    /// How long to block: `None` does not block, and `Some(None)` blocks without a timeout.
     block: Option<Option<Duration>>,
     acknowledged: bool,
 }
@@ -136,7 +135,7 @@ fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
     Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }
 
-/// The streams that contain entries to return, each with these entries.
+/// The streams that have entries to return, together with those entries.
 type FoundStreams<'a> = Vec<(&'a [u8], StreamEntries)>;
 
 /// Writes the entries that were found, or blocks until entries arrive. Within a transaction, a

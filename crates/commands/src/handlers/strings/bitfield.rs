@@ -22,7 +22,7 @@ struct FieldType {
     bits: u32,
 }
 
-/// The way to handle a value that does not fit in its field.
+/// How to handle a value that does not fit in its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     /// Keep only the low bits.

@@ -1,5 +1,4 @@
-//! Implements the commands that treat strings as bit arrays: they access, count, search and combine
-//! bits.
+//! Implements the commands that access, count, search and combine the bits of strings.
 
 use undercroft_engine::View;
 use undercroft_engine::events::KeyEvent;
@@ -175,7 +174,7 @@ fn bitpos(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
             return Ok(None);
         };
         let found = text.find_bit(view, bit, first, last)?;
-        // If no end is given, the string counts as padded with zeros.
+        // If no end is given, the string is treated as if it were padded with zeros.
         Ok(found.or((!bit && end.is_none()).then_some(last)))
     })?;
     reply.integer(match found {

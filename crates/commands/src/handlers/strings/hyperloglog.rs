@@ -255,8 +255,8 @@ fn pfdebug(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
-/// Handles PFSELFTEST. Checks with generated elements that sparse and dense values have the same
-/// registers and yield a good estimate.
+/// Handles PFSELFTEST. Uses generated elements to check that sparse and dense values have the same
+/// registers and yield accurate estimates.
 fn pfselftest(_: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     const ELEMENTS: u32 = 10_000;
     let (mut sparse, mut dense) = (hll::new(), hll::new());

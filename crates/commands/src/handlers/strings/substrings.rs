@@ -1,4 +1,4 @@
-//! Implements the commands on substrings and floating-point counters, and LCS.
+//! Implements the commands for substrings and floating-point counters, as well as LCS.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::strings::STRING_MAX;
@@ -43,7 +43,7 @@ fn append(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply)
     Ok(())
 }
 
-/// The limits on the length of strings, read from the configuration.
+/// The limits on string length, read from the configuration.
 struct Limits<'a>(&'a crate::config::Config);
 
 impl<'a> Limits<'a> {
@@ -204,7 +204,8 @@ fn lcs(context: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) ->
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key, found);
     }
-    // LCS is slow, so run it on copies: no lock is held, and no reader must retry.
+    // LCS is slow, so run it on copies, without holding a lock and without having to retry the
+    // read.
     let options = LcsOptions::parse(&arguments[3..])?;
     let [first, second] = &texts;
     lcs::check_size(first.len(), second.len(), Limits::of(context).longest())

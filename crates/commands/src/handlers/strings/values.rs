@@ -84,7 +84,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Parses options with Redis' rules. If an option is repeated, the last value applies.
+    /// Parses options by Redis' rules. If an option is repeated, the last value applies.
     /// Conflicting options are an error.
     fn parse(mut rest: &[&'a [u8]], getex: bool) -> Result<Options<'a>, CommandError> {
         let mut options = Options::default();

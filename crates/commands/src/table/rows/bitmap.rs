@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on the bits of strings.
+//! Defines the table rows for bitmap commands.
 
 use super::keys::{self, READ, REPLACE};
 use crate::table::command::Command;

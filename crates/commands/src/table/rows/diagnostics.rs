@@ -19,7 +19,7 @@ const OF_EACH_SHARD: &[&str] = &[
     "response_policy:special",
 ];
 
-/// Returns the row of a subcommand of LATENCY.
+/// Returns the row of a LATENCY subcommand.
 const fn latency(
     name: &'static str,
     arity: i32,
@@ -31,12 +31,12 @@ const fn latency(
         .tips(tips)
 }
 
-/// Returns the row of a subcommand of MEMORY.
+/// Returns the row of a MEMORY subcommand.
 const fn memory(name: &'static str, tips: &'static [&'static str]) -> Command {
     Command::new(name, 2, Group::Server, "4.0.0").tips(tips)
 }
 
-/// Returns the row of a subcommand of MODULE that would load or unload modules.
+/// Returns the row of a MODULE subcommand that would load or unload modules.
 const fn module(
     name: &'static str,
     arity: i32,

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on keys of any type.
+//! Defines the table rows for commands that apply to keys of any type.
 
 use super::keys::{self, CREATE, READ, REPLACE, TAKE};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on hashes.
+//! Defines the table rows for hash commands.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on HyperLogLogs.
+//! Defines the table rows for HyperLogLog commands.
 
 use super::keys::{self, READ};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on lists.
+//! Defines the table rows for list commands.
 
 use super::keys;
 use crate::table::command::Command;

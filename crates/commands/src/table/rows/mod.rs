@@ -3,7 +3,7 @@
 //!
 //! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`,
 //!   `pubsub`, `scripting`, `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: define
-//!   the rows of the group with this name.
+//!   the rows of the groups that they are named after.
 //! - `diagnostics`: defines the rows of the `server` group for diagnostics and unsupported
 //!   features.
 //! - `feeds`: defines the rows of the feed commands, which Redis does not have.

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on sets.
+//! Defines the table rows for set commands.
 
 use super::keys::{self, CHANGE, READ};
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on sorted sets.
+//! Defines the table rows for sorted set commands.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on streams.
+//! Defines the table rows for stream commands.
 
 use super::keys;
 use crate::table::command::Command;

@@ -1,4 +1,4 @@
-//! Defines the table rows for commands on strings.
+//! Defines the table rows for string commands.
 
 use super::keys::{self, CREATE, READ, READ_AND_CHANGE, REPLACE};
 use crate::table::command::Command;

@@ -13,7 +13,7 @@ pub enum Kind {
     Key,
     /// A glob-style pattern.
     Pattern,
-    /// A time in Unix format.
+    /// A Unix timestamp.
     UnixTime,
     /// A token that is not followed by a value.
     PureToken,

@@ -127,7 +127,7 @@ pub(super) fn kind_of(command: &str, word: &str) -> Kind {
         _ if word.starts_with("unix-time") => Kind::UnixTime,
         "pattern" => Kind::Pattern,
         "increment" if command.ends_with("float") => Kind::Double,
-        // Timeouts of blocking commands can have fractions of a second.
+        // Timeouts of blocking commands can include fractions of a second.
         "timeout" if command.starts_with('b') => Kind::Double,
         "min" | "max" if command.contains("score") || command == "zcount" => Kind::Double,
         // In ZRANGE and in the stream commands, the bounds of a range can be scores, members or

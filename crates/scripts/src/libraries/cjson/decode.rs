@@ -90,7 +90,7 @@ fn raise_expected(state: &State<'_>, wanted: &str, found: Lexeme) -> ! {
     state.raise_formatted(problem)
 }
 
-/// The state of decoding a JSON text.
+/// A decoder for one JSON text.
 #[derive(Clone, Copy)]
 struct Decoder<'t> {
     context: &'t Context,

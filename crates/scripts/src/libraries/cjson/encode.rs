@@ -36,7 +36,7 @@ fn raise_unserializable(state: &State<'_>, index: c_int, why: &str) -> ! {
     state.raise_formatted(format_args!("Cannot serialise {kind}: {why}"))
 }
 
-/// The state of encoding a JSON text. No field needs a destructor, because a Lua error skips
+/// An encoder for one JSON text. No field needs a destructor, because a Lua error skips
 /// destructors.
 struct Encoder<'e> {
     context: &'e Context,

@@ -1,8 +1,8 @@
-//! Implements the library `cjson`, which converts between Lua values and JSON.
+//! Implements the `cjson` library, which converts between Lua values and JSON.
 //!
 //! - `decode`: decodes JSON into Lua values.
 //! - `encode`: encodes Lua values as JSON.
-//! - `settings`: the settings that scripts can change.
+//! - `settings`: defines the settings that scripts can change.
 
 mod decode;
 mod encode;
@@ -80,8 +80,8 @@ fn set_integer(
     state.push_integer(i64::from(setting.get()));
 }
 
-/// Changes a setting to the argument, a word or a boolean, if it is present, and pushes the
-/// setting's value.
+/// Changes a setting if the argument, a word or a boolean, is present, and pushes the setting's
+/// value.
 fn set_word(state: &State<'_>, index: c_int, setting: &Cell<c_int>, words: &[&CStr]) {
     match state.kind(index) {
         Kind::BOOLEAN => setting.set(c_int::from(state.boolean(index))),

@@ -1,10 +1,11 @@
-//! Implements the library `redis`: commands, replies, logging and registration of functions.
+//! Implements the `redis` library, which runs commands, creates replies, writes to the log and
+//! registers functions.
 //!
-//! - `commands`: `redis.call` and `redis.pcall`, which run commands.
-//! - `register`: `redis.register_function`.
-//! - `registrations`: the functions that a library's program has registered.
-//! - `replies`: error and status replies that a script creates, and checksums.
-//! - `run`: the functions for a script's log, protocol and replication.
+//! - `commands`: implements `redis.call` and `redis.pcall`, which run commands.
+//! - `register`: implements `redis.register_function`.
+//! - `registrations`: collects the functions that a library's program registers.
+//! - `replies`: implements the functions that create error replies, status replies and checksums.
+//! - `run`: implements the functions for a script's log, protocol and replication.
 
 mod commands;
 pub(crate) mod register;

@@ -26,7 +26,7 @@ const NAME: c_int = 2;
 const DESCRIPTION: c_int = 3;
 const CALLBACK: c_int = 4;
 
-/// The error message if a registration fails.
+/// The error message for a failed registration.
 type Problem = &'static [u8];
 
 /// Implements `redis.register_function`. The arguments are a name and a function, or a table of

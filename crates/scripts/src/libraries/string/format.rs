@@ -1,7 +1,7 @@
 //! Implements `string.format`.
 //!
-//! C's `snprintf` prints each conversion. Its format is validated first: the width and the
-//! precision have at most two digits each, so that no result is longer than a few hundred bytes.
+//! C's `snprintf` prints each conversion after its format has been validated. The width and the
+//! precision have at most two digits each, so no result is longer than a few hundred bytes.
 
 use std::ffi::{c_char, c_double, c_int, c_long, c_ulong};
 
@@ -35,8 +35,8 @@ impl Conversion {
         }
     }
 
-    /// Parses the format after a `%`, up to the conversion letter. Returns the conversion with the
-    /// length that it parsed.
+    /// Parses the format after a `%`, up to the conversion letter. Returns the conversion and the
+    /// number of bytes parsed.
     fn read(format: &[u8]) -> Result<(Conversion, usize), &'static [u8]> {
         let at = |place: usize| format.get(place).copied().unwrap_or(0);
         let is_digit = |place: usize| at(place).is_ascii_digit();
@@ -159,8 +159,8 @@ fn add_conversion(
                 return out.add(value);
             }
             let (format, value) = (conversion.terminate(false, letter), value.as_ptr());
-            // SAFETY: the format has one conversion, of a string. Every Lua string ends with a zero
-            // byte, and the output is limited to the buffer's size.
+            // SAFETY: the format has a single conversion, for a string. Every Lua string ends with
+            // a zero byte, and the output is limited to the buffer's size.
             unsafe { snprintf(place, CONVERSION_MAX, format, value) };
         }
         _ => {

@@ -28,8 +28,8 @@ pub(super) struct Matcher<'a> {
     depth: u32,
 }
 
-/// The result of a match: the end of the matched text, `None` without a match, or an error message
-/// if the pattern is malformed.
+/// The result of a match: the end of the matched text, `None` if there is no match, or an error
+/// message if the pattern is malformed.
 pub(super) type Matched = Result<Option<usize>, &'static [u8]>;
 
 impl<'a> Matcher<'a> {

@@ -1,8 +1,8 @@
-//! Implements the library `string`.
+//! Implements the `string` library.
 //!
-//! - `format`: `string.format`.
+//! - `format`: implements `string.format`.
 //! - `matcher`: matches Lua patterns against strings.
-//! - `patterns`: the functions with a pattern as argument.
+//! - `patterns`: implements the functions that take a pattern.
 
 mod format;
 mod matcher;

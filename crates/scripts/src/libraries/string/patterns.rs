@@ -37,7 +37,7 @@ pub(crate) const RETURNED: &[Function] = &[asked(
 
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
-/// Returns the end of the match, or `None` without a match. Raises an error if the pattern is
+/// Returns the end of the match, or `None` if there is no match. Raises an error if the pattern is
 /// malformed.
 fn unwrap_or_raise(state: &State<'_>, matched: Matched) -> Option<usize> {
     match matched {
@@ -109,7 +109,7 @@ fn is_plain(state: &State<'_>, pattern: &[u8]) -> bool {
 }
 
 /// Returns the offset of `wanted` in `text`. Searches a long text in parts, and asks the host
-/// between two parts whether to continue.
+/// between parts whether to continue.
 fn find_plain(state: &State<'_>, text: &[u8], wanted: &[u8]) -> Option<usize> {
     const PART: usize = 1 << 20;
     state.spend_bytes(wanted.len());

@@ -26,8 +26,9 @@ pub(crate) const HANDLERS: &[HandlerEntry] = &[
     ("geohash", geohash),
 ];
 
-/// Writes a distance with four decimals in any protocol. As in Redis, the distance times 10,000 is
-/// rounded to an integer, which occasionally differs from rounding the exact number.
+/// Writes a distance with four decimals, regardless of the protocol. As in Redis, the distance
+/// times 10,000 is rounded to an integer, which occasionally differs from rounding the exact
+/// number.
 fn write_distance(distance: f64, reply: &mut dyn Reply) {
     let scaled = (distance * 1e4).round_ties_even() as u64;
     reply.bulk(format!("{}.{:04}", scaled / 10_000, scaled % 10_000).as_bytes());

@@ -1,4 +1,4 @@
-//! Parses ranges by rank, by score and in lexicographic order.
+//! Parses rank ranges, score ranges and lexicographic ranges.
 
 use undercroft_engine::sorted_sets::{Bounds, ScoreBound, TextBound};
 

@@ -1,4 +1,4 @@
-//! Computes unions, intersections and differences of sorted sets and sets.
+//! Computes unions, intersections and differences of sorted sets and plain sets.
 
 use undercroft_engine::events::KeyEvent;
 use undercroft_engine::sets::SetOperation;

@@ -1,9 +1,9 @@
-//! Implements the commands on sorted sets. `execute` calls the handlers, and `geo` shares code with
+//! Implements the sorted set commands. `execute` calls the handlers, and `geo` shares code with
 //! them.
 //!
 //! - `add`: implements the commands that add and remove members: ZADD, ZINCRBY and ZREM.
-//! - `bounds`: parses ranges by rank, by score and in lexicographic order.
-//! - `combine`: computes unions, intersections and differences of sorted sets and sets.
+//! - `bounds`: parses rank ranges, score ranges and lexicographic ranges.
+//! - `combine`: computes unions, intersections and differences of sorted sets and plain sets.
 //! - `pop`: implements ZPOPMIN, ZPOPMAX and ZMPOP.
 //! - `range`: implements ZRANGE and its variants, which read, store or remove a range.
 //! - `read`: implements the commands that read and count members.

@@ -109,7 +109,7 @@ pub(crate) fn client_memory(clients: &[ClientInfo]) -> u64 {
     clients.iter().map(|client| client.memory() as u64).sum()
 }
 
-/// The memory that the texts of scripts and libraries use in the store.
+/// The memory that script and library texts use in the store.
 pub(crate) struct Texts {
     pub(crate) scripts: SharedMemory,
     pub(crate) libraries: SharedMemory,

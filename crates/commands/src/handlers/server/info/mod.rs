@@ -389,9 +389,9 @@ fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the mean time to live in milliseconds of a database's keys with a deadline, estimated
-/// from a sample. Keys are stored in hash order, so the first keys are a random sample. Returns 0
-/// if the sample contains no key with a deadline. Takes O(1) time.
+/// Returns the mean time to live, in milliseconds, of the keys in a database that have a deadline.
+/// The estimate is based on a sample. Keys are stored in hash order, so the first keys are a random
+/// sample. Returns 0 if the sample contains no key with a deadline. Takes O(1) time.
 fn average_ttl(context: &Context<'_>, database: usize) -> Result<u64, Failure> {
     /// The number of keys per scan. Scanning stops after `GOES` scans, or when `ENOUGH` keys with a
     /// deadline have been found.
