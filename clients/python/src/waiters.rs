@@ -2,7 +2,7 @@
 //! whose descriptor the loop watches.
 //!
 //! When a wait ends, its task is woken and collects the answer itself. If the task is cancelled
-//! earlier, the elements in the answer are restored.
+//! before that, the elements in the answer are restored.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
@@ -29,7 +29,7 @@ use crate::threads::busy::Busy;
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 
-/// The interval at which all waited-for keys are rechecked (M4).
+/// The interval at which all keys that tasks wait for are rechecked (M4).
 const TEND: Duration = Duration::from_millis(100);
 /// The delay before the next attempt if a lock is held.
 const RETRY: Duration = Duration::from_millis(50);
@@ -100,7 +100,7 @@ impl Receiver for Seated {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // Begin without a timeout, which the event loop handles.
+        // Begin without a timeout, because the event loop handles timeouts.
         self.0.begin(wanted)
     }
 
@@ -326,7 +326,7 @@ impl Waiters {
         })
     }
 
-    /// Begin to wait for a message in a channel or for room in it.
+    /// Begin waiting for a message or for room in a channel.
     ///
     /// Return the `Wait`, or None if the channel may already be ready.
     fn begin_look(

@@ -1,5 +1,5 @@
-//! Methods as fast as the interpreter's own: one C function for each method, called with an array
-//! of arguments.
+//! Methods that are as fast as the interpreter's own. Each method is one C function, called with an
+//! array of arguments.
 //!
 //! A method handles exact `bytes`, `str` and `int` objects and the common options. For any other
 //! argument it calls the next method of the same name in the class's resolution order with the same
@@ -25,7 +25,7 @@ use crate::conversion::codec::{self, Codec};
 use crate::error::{self, Raises};
 use crate::execute::{Argument, encode_any};
 
-/// A call of a native method of a class, usually of the client.
+/// A call to a native method of a class, usually the client class.
 pub(crate) struct Call<'a, 'py, C = Client> {
     pub(crate) py: Python<'py>,
     pub(crate) client: &'a C,
@@ -40,9 +40,9 @@ pub(crate) struct Call<'a, 'py, C = Client> {
 
 /// The reason why a method did not return a result.
 ///
-/// A `Miss` is one word, so an [`Outcome`] is two words and stays in registers. A larger `Miss`, of
-/// nine words, was copied through memory several times in each call. Its loads were wider than the
-/// preceding stores, which stalls the processor.
+/// A `Miss` is one word, so an [`Outcome`] is two words and stays in registers. An earlier `Miss`
+/// of nine words was copied through memory several times in each call. Its loads were wider than
+/// the preceding stores, which stalled the processor.
 pub(crate) struct Miss(Option<Box<MissReason>>);
 
 /// The reason inside a [`Miss`]. A `Miss` without a reason leaves the arguments to redis-py.
@@ -78,7 +78,7 @@ impl From<PyErr> for Miss {
     }
 }
 
-/// A new reference, or the reason for its absence.
+/// A new reference, or the reason why there is none.
 pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
 
 /// A native method of a class.
@@ -298,7 +298,7 @@ pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
     }
 }
 
-/// Adds a method of `C` to a class that is `C` or derived from it.
+/// Adds a method of `C` to `C` or to a class derived from it.
 pub(crate) fn add<C, M>(class: &Bound<'_, PyType>) -> PyResult<()>
 where
     C: PyClass<Frozen = True> + Sync,
@@ -399,7 +399,7 @@ pub(crate) enum Step {
 
 const _: () = assert!(size_of::<Outcome>() == 16 && size_of::<Step>() == 16);
 
-/// A call of a Python function, with references that [`Next::run`] releases.
+/// A call to a Python function, with references that [`Next::run`] releases.
 pub(crate) struct Next {
     function: *mut ffi::PyObject,
     arguments: *mut ffi::PyObject,
@@ -454,7 +454,7 @@ type CallObject = unsafe extern "C-unwind" fn(
 ) -> *mut ffi::PyObject;
 
 /// Returns `PyObject_Call`, hidden from the optimizer. `pyo3::ffi` declares that the function does
-/// not unwind, and the compiler may rely on that for every declaration of the same function.
+/// not unwind, and the compiler may apply that to every declaration of the function.
 #[inline(always)]
 fn call_object() -> CallObject {
     let function = ffi::PyObject_Call as *const ();
@@ -529,7 +529,7 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     PanicException::new_err(text.to_owned())
 }
 
-/// Prepares `super(C, self).NAME(...)` with the arguments of the call, if that method exists.
+/// Prepares `super(C, self).NAME(...)` with the call's arguments, if that method exists.
 #[cold]
 fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Box<Next>> {
     let py = call.py;

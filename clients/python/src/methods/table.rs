@@ -1,9 +1,9 @@
 //! The table of methods that pass their arguments to a command as words, in order.
 //!
-//! A method of the client runs the command. The same method of a pipeline queues it. The most
+//! A client's method runs the command. A pipeline's method of the same name queues it. The most
 //! frequently called methods also have a typed engine call (`hot`), which is tried first. Arguments
-//! that a row does not support are left to redis-py's method of the same name, if that exists. A
-//! row has a name, parameters and the shape of the reply.
+//! that a row does not support are left to redis-py's method of the same name, if there is one. A
+//! row specifies a name, parameters and the shape of the reply.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -32,8 +32,8 @@ macro_rules! parameter {
     };
 }
 
-/// Defines the rows: command, method, optional typed call that is tried first, parameters, shape of
-/// the reply, and docstring.
+/// Defines the rows. Each one lists the command, the method, an optional typed call that is tried
+/// first, the parameters, the shape of the reply, and the docstring.
 macro_rules! rows {
     ($(
         $command:ident $name:ident $($room:ident::$hot:ident)?
@@ -114,9 +114,9 @@ macro_rules! rows {
     };
 }
 
-/// Defines methods for commands that remove elements from the store: the row's method, the name of
-/// the variant with a `taken` list, and an optional typed call that is tried first.
-/// `undercroft.embedded.taking` builds the public methods on these variants.
+/// Defines methods for commands that remove elements from the store. Each entry lists the row's
+/// method, the name of the variant with a `taken` list, and an optional typed call that is tried
+/// first. `undercroft.embedded.taking` builds the public methods on these variants.
 macro_rules! taking_rows {
     ($($name:ident $taking:literal $($room:ident::$hot:ident)?;)*) => {
         mod taking {

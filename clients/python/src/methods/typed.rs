@@ -8,7 +8,8 @@ use crate::client::Client;
 use crate::hot::{Hot, Taking, streams};
 use crate::methods::fastcall::{Call, Method, Outcome, add};
 
-/// Defines the methods: command, method, typed call, parameters, and docstring.
+/// Defines the methods. Each entry lists the command, method, typed call, parameters, and
+/// docstring.
 macro_rules! methods {
     ($($command:ident $name:ident $room:ident::$hot:ident $parameters:literal, $does:literal;)*) => {
         $(
