@@ -312,7 +312,7 @@ class Interrupting:
         raise KeyboardInterrupt
 
     def join(self) -> None:
-        """Do nothing, because no waiter exists."""
+        """Do nothing, because there is no waiter."""
 
 
 def test_an_interrupt_while_waking_leaves_no_task_waiting(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Tests that a method with a native call has the reply, keys and events of its command."""
+"""Tests that a method with a native call has the same reply, keys and events as its command."""
 
 import time
 from collections.abc import Callable, Iterator
