@@ -34,7 +34,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-# Defined here instead of importing typing, which takes longer than opening a store.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

@@ -23,7 +23,7 @@ ENDLESS = "while true do end"
 
 
 async def beside(work: Awaitable[Any]) -> tuple[Any, int]:
-    """Return an awaitable's result, and the number of turns that another task had meanwhile."""
+    """Return an awaitable's result, and how many turns another task got in the meantime."""
     turns = 0
 
     async def count() -> None:

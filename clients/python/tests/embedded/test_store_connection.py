@@ -121,7 +121,7 @@ def test_a_waiting_client_gets_an_item_another_client_pushes(p: redis.Redis) -> 
     found: list[Any] = []
     waiter = threading.Thread(target=lambda: found.append(p.blpop("k", timeout=30)))
     waiter.start()
-    # The push works regardless of whether the other client already waits.
+    # The push works regardless of whether the other client is already waiting.
     p.rpush("k", "item")
     waiter.join()
     assert list(found[0]) == [b"k", b"item"]
@@ -427,7 +427,7 @@ async def _cancelled(url: str, protocol: int) -> None:
     client = asynchronously(url, protocol)
     waiter = asyncio.ensure_future(client.blpop("k", timeout=0))
     in_use = client.connection_pool._in_use_connections
-    # Wait until the task reads. Earlier, wait_for() of older Python versions can swallow the
+    # Wait until the task reads. Before that, wait_for() in older Python versions can swallow the
     # cancellation.
     while not any(each._reader is not None and each._reader._waiter for each in in_use):
         await asyncio.sleep(0.001)

@@ -1,7 +1,7 @@
 """Tests reads that race with writes: the store changes in the middle of a read.
 
-The reply must equal that of an undisturbed call on the second state. The test requires a native
-module built with the feature ``races``, as in the test build.
+The reply must equal the reply to an undisturbed call in the second state. The test requires a
+native module built with the feature ``races``, as in the test build.
 """
 
 import itertools
@@ -86,7 +86,7 @@ def piped(r: undercroft.Redis) -> Any:
 
 
 def shown(reply: Any) -> Any:
-    """Return a reply in a form that allows comparison for equality."""
+    """Return a reply in a form that can be compared for equality."""
     return repr(reply) if isinstance(reply, Exception) else reply
 
 
