@@ -63,14 +63,14 @@ class Sentinel(redis.asyncio.sentinel.Sentinel):
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of the master of a service."""
+        """Return a client for a service's master."""
         found: Any = super().master_for
         return found(service_name, redis_class, *more, **kwargs)
 
     def slave_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of the replicas of a service."""
+        """Return a client for a service's replicas."""
         found: Any = super().slave_for
         return found(service_name, redis_class, *more, **kwargs)
 
@@ -84,7 +84,7 @@ def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
 
 
 def from_url(url: str, **options: Any) -> Any:
-    """Return a client of the cluster, or of the Sentinels' master, that a URL names."""
+    """Return a client for the cluster, or for the Sentinels' master, that a URL names."""
     if url.partition("://")[0] in CLUSTER:
         return RedisCluster.from_url(url, **options)
     return from_sentinel_url(url, **options)

@@ -31,7 +31,7 @@ class Waits:
 
     The tasks use the same queues of waiters as threads, other processes and the server's clients.
     The loop watches one descriptor while a task waits. A task collects its reply only when it runs.
-    If it is cancelled earlier, the items in the reply return to the store.
+    If it is cancelled before that, the items in the reply return to the store.
     """
 
     def __init__(self, client: Client) -> None:
@@ -88,7 +88,8 @@ class Waits:
             futures = _Futures()
             loop.add_reader(self._native.fileno(), self._look, futures)
             self._futures = weakref.ref(futures)
-            # Check immediately, because an event may precede the watch on the descriptor.
+            # Check immediately, because an event may have occurred before the descriptor was
+            # watched.
             loop.call_soon(self._look, futures)
         return futures
 

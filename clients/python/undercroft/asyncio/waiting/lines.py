@@ -54,7 +54,7 @@ class Lines:
         return place
 
     def leave(self, place: Place, taken: bool) -> None:
-        """Leave the queue; ``taken`` is whether the task acquired the lock."""
+        """Leave the queue. ``taken`` states whether the task acquired the lock."""
         # A forked child has a copy of the coroutine, but the place in the queue belongs to the
         # parent.
         if not self.usable:

@@ -33,7 +33,7 @@ class Releases(Lines):
         self._heard: set[bytes] = set()
 
     async def _hear(self, channel: bytes, seconds: float | None) -> None:  # noqa: ARG002
-        """Subscribe to all channels in use, which never blocks for a store."""
+        """Subscribe to all channels in use, which never blocks on a store."""
         if channel in self._heard:
             return
         if self._receiver is None:
@@ -51,7 +51,7 @@ class Releases(Lines):
     def _ignore(self, channel: bytes) -> None:
         if self._receiver is None:
             return
-        # Ignore a failure: the receiver then merely gets messages for which no task waits.
+        # Ignore a failure: the receiver then merely gets messages that no task is waiting for.
         with suppress(RedisError):
             self._receiver.command(("UNSUBSCRIBE", channel))
             self._heard.discard(channel)
