@@ -2,7 +2,7 @@
 
     app = Celery("tasks", broker="redis://localhost", backend="undercroft://results")
 
-All processes of the machine map the store. A published message wakes the processes that wait for a
+All processes on the machine map the store. A published message wakes the processes that wait for a
 result.
 """
 
@@ -66,7 +66,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         self.client.delete(key)
 
     def incr(self, key: Any) -> Any:
-        """Count another finished task of a chord."""
+        """Count another finished task in a chord."""
         return self.client.incr(key)
 
     def expire(self, key: Any, value: Any) -> Any:

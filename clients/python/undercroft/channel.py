@@ -80,7 +80,7 @@ def expect_own(process: int) -> None:
 
 
 def expect_store(name: str, store: Any) -> None:
-    """Raise an error if the name of a channel is the URL of a store."""
+    """Raise an error if a channel's name is a store's URL."""
     if store is None and "://" in name:
         raise ValueError(
             f"expected the name of a channel, got a URL: write Channel('name', {name!r})"
@@ -341,7 +341,7 @@ class Channel(Messages):
         return sent
 
     def get(self, block: bool = True, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Remove and return the first value, waiting until a value exists.
+        """Remove and return the first value, waiting until there is one.
 
         With ``ack`` it returns a :class:`Delivery` instead, which holds the message until it is
         acknowledged. If this process dies before the acknowledgment, the message is delivered

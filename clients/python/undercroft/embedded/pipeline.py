@@ -52,7 +52,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
     ``redis.exceptions.WatchError``.
     """
 
-    # redis-py's annotations of its command classes require these two attributes.
+    # redis-py's annotations for its command classes require these two attributes.
     _is_async_client: Literal[False] = False
     _event_dispatcher: Any
 

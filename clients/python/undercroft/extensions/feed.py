@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from functools import partial
 
-# Defined here instead of importing typing, which takes longer than opening a store.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -657,7 +657,7 @@ class AsyncFeed(_Feed):
 
 
 class PipelineFeed(_Feed):
-    """A feed of a pipeline, whose methods queue commands; ``execute()`` returns their results."""
+    """A pipeline's feed, whose methods queue commands; ``execute()`` returns their results."""
 
     def array(
         self,

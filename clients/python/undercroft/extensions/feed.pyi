@@ -236,7 +236,7 @@ class AsyncFeed(_Feed):
     def compact(self) -> Awaitable[bool]: ...
 
 class PipelineFeed(_Feed):
-    """A feed of a pipeline, whose methods queue commands and return the pipeline."""
+    """A pipeline's feed, whose methods queue commands and return the pipeline."""
 
     def create(
         self,

@@ -96,7 +96,7 @@ class _Receiver:
         self._native.command(("SUBSCRIBE", channel))
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message up to ``seconds`` seconds. Other events also end the wait."""
+        """Wait up to ``seconds`` seconds for a message. Other events can also end the wait."""
         read(self._native, seconds)
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class _RemoteReceiver:
             self.close()
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message up to ``seconds`` seconds. Other events also end the wait."""
+        """Wait up to ``seconds`` seconds for a message. Other events can also end the wait."""
         if self._messages is None:
             time.sleep(seconds)
             return

@@ -340,7 +340,7 @@ class Link(asyncio.Protocol):
             self._finish(call, reply)
 
     def _interrupted(self) -> None:
-        """Recover from an exception raised at an arbitrary point, as by a signal handler."""
+        """Recover from an exception raised at an arbitrary point, such as by a signal handler."""
         taken = self._line.taken
         if taken is None or taken.done():
             self.loop.call_soon(self.data_received, b"")

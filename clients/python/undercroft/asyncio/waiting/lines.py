@@ -19,7 +19,7 @@ class Place:
         self._loop = loop
 
     async def woken(self, seconds: float) -> None:
-        """Wait until a release wakes this task or the time is up. Earlier releases count."""
+        """Wait until a release, even an earlier one, wakes this task or the time is up."""
         await woken(self._loop, self.future, seconds)
         self.future = self._loop.create_future()
 
