@@ -1,4 +1,4 @@
-"""Channels, which are bounded queues of values between processes and save a copy of each value.
+"""Channels: bounded queues of values between processes, which pass long values without a copy.
 
 A message is an item of a list. Its first byte identifies its type: raw bytes (``b``), raw text
 (``s``), an object in the format of :class:`undercroft.Objects`, or the id of such an object

@@ -120,7 +120,7 @@ def wait(peer: Any, timeout: float | None) -> bool:
 
 
 class GreenLink:
-    """A channel's link whose calls wait without blocking other greenlets."""
+    """A channel link whose calls wait without blocking other greenlets."""
 
     def __init__(self, client: Any, link: Any) -> None:
         """Wrap the native link of a client's channel."""

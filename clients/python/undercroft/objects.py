@@ -579,7 +579,7 @@ class Objects:
         If several callers take the same object, only one of them receives it. Raises the errors of
         :meth:`get`. After a rejected pickle, or if the library for the object's kind is missing,
         the object still exists. An object that cannot be read for another reason is deleted, and
-        the list ``unread`` of the error contains its bytes.
+        the error's ``unread`` list contains its bytes.
         """
         taken: list[Any] = []
         try:
@@ -601,8 +601,8 @@ class Objects:
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Return the values with the given ids, deleting them one by one.
 
-        If an object does not exist or cannot be read, the list ``taken`` of the error contains the
-        values that were already removed. Its list ``unread`` contains the bytes of a removed object
+        If an object does not exist or cannot be read, the error's ``taken`` list contains the
+        values that were already removed. Its ``unread`` list contains the bytes of a removed object
         that could not be read.
         """
         taken: list[Any] = []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-# The commands whose reply depends on the last write of their connection.
+# The commands whose reply depends on the last write on their connection.
 _REPLICATED = (["WAIT"], ["WAITAOF"])
 # The commands before which redis-py may send other commands.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
@@ -54,7 +54,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         if pool is None:
             ConnectionPool.adopt(self.connection_pool)
         if single:
-            # Repeat the setup, because the connections have this package's classes only now.
+            # Repeat the setup, because only now do the connections have this package's classes.
             super().__init__(connection_pool=self.connection_pool, single_connection_client=True)
             self.auto_close_connection_pool = pool is None
         # Whether calls can use the fast path. It supports no cache, no connection reserved for the
@@ -162,7 +162,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         return shaped(self.response_callbacks, name, reply, options)
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """Return a publish/subscribe object, which receives the messages of channels."""
+        """Return a publish/subscribe object, which receives messages from channels."""
         return PubSub.adopt(super().pubsub(**kwargs))  # type: ignore[no-untyped-call]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:

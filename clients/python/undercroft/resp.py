@@ -105,7 +105,7 @@ def _size(digits: bytes) -> int:
 
 
 class _Open:
-    """A collection of which some items have not arrived."""
+    """A collection whose items have not all arrived."""
 
     __slots__ = ("items", "kind", "missing")
 
@@ -166,7 +166,7 @@ class Reader:
         self._wanted -= len(data)
 
     def has_data(self) -> bool:
-        """Return whether the buffer contains bytes of a reply that was not returned yet."""
+        """Return whether the buffer contains bytes of a reply that has not been returned yet."""
         return bool(self._chunks or self._stack or self._at < len(self._buffer))
 
     @property

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 BINARY = shutil.which("chromium")
-# The time limit in seconds for any reply and for the loading of any page.
+# The time limit in seconds for any reply and for loading any page.
 LIMIT = 30.0
 # Chromium reads from descriptor 3 and writes to descriptor 4; move the pipes there.
 EXECUTE = """import os, sys

@@ -427,7 +427,7 @@ class RemoteObjects(Copies, Objects):
             command, *names = waiting.subscribing()
             subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
             subscribe(*names)
-            # Wait until the subscriptions are confirmed, so that the messages of later objects
+            # Wait until the subscriptions are confirmed, so that the messages about later objects
             # arrive.
             for _ in names:
                 messages.parse_response()

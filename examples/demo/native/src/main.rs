@@ -1,4 +1,4 @@
-//! The Rust process of the demo maps the store that Python workers write, and reads their results
+//! The demo's Rust process maps the store that Python workers write to, and reads their results
 //! while they write.
 //!
 //! Each worker writes the results of a block of names with one MSET, marked with the number of its

@@ -58,7 +58,7 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
 
 class Sentinel(redis.asyncio.sentinel.Sentinel):
-    """redis-py's Sentinels, whose service clients are classes of this package."""
+    """redis-py's Sentinels, whose service clients are instances of this package's classes."""
 
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
