@@ -24,7 +24,7 @@ use crate::pipeline;
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::{Backlog, hasten, is_beside};
 
-/// A client of one store, with the hot methods and with `_execute` for every command.
+/// A client for one store, with the hot methods and with `_execute` for every command.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Client {
     place: Place,
@@ -446,7 +446,7 @@ impl Client {
         }
     }
 
-    /// Returns another client of the same store with a separate connection state.
+    /// Returns another client for the same store with a separate connection state.
     pub(crate) fn link(&self, py: Python<'_>) -> PyResult<Client> {
         let (shared, hurries) = {
             let _use = self.enter(py)?;

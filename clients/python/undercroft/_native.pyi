@@ -310,7 +310,7 @@ class Backlog:
 
 @disjoint_base
 class Client:
-    """A client of one store, with native methods and ``_execute`` for any other command."""
+    """A client for one store, with native methods and ``_execute`` for any other command."""
 
     response_callbacks: dict[str, Callable[..., Any]]
 

@@ -13,7 +13,7 @@ from undercroft.extensions.feed import Feeds
 if TYPE_CHECKING:
     from types import TracebackType
 
-# Options that only clients of stores in shared memory accept.
+# Options that only clients for stores in shared memory accept.
 EMBEDDED_OPTIONS = frozenset(
     {
         "store",

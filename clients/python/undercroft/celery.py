@@ -41,7 +41,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
 
     @property
     def client(self) -> undercroft.Redis:
-        """The client of the store."""
+        """The client for the store."""
         if self._store is None:
             self._store = undercroft.Redis.from_url(self.url)
         return self._store

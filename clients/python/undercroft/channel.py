@@ -173,7 +173,7 @@ class Channel(Messages):
     """A bounded queue of values between processes.
 
     All processes that use the same channel name and store share one queue, which preserves order.
-    ``store`` is a store's URL or path, a client of a store, or an :class:`undercroft.Objects`. A
+    ``store`` is a store's URL or path, a client for a store, or an :class:`undercroft.Objects`. A
     ``redis://`` URL or a redis-py client reaches the channel through a server.
 
     ``maxsize`` is the number of messages at which a put waits; 0 means no bound. Channels accept

@@ -1,4 +1,4 @@
-"""The client of a store, with native methods for common commands and redis-py's for the rest."""
+"""The client for a store, with native methods for common commands and redis-py's for the rest."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def readable(descriptors: list[Any], seconds: float | None) -> bool:
 
 
 def adapt(client: Any, **methods: Any) -> None:
-    """Make a client of a store in this process wait in the hub.
+    """Make a client for a store in this process wait in the hub.
 
     ``methods`` are redis-py's methods, which replace native methods that can block.
     """

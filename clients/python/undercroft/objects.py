@@ -502,7 +502,7 @@ class Objects:
         self._prefix = prefix.encode()
 
     def _opened(self, store: Any, options: dict[str, Any]) -> Any:
-        """Return the client of a store."""
+        """Return the client for a store."""
         if not isinstance(store, Client):
             return Store(**options) if store is None else Store(store, **options)
         if options:

@@ -1,4 +1,4 @@
-"""redis-py's client of a server, with less overhead per call."""
+"""redis-py's client for a server, with less overhead per call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
 
 class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
-    """redis-py's client of Redis, Valkey or ``undercroft serve``.
+    """redis-py's client for Redis, Valkey or ``undercroft serve``.
 
     All methods, arguments, results and exceptions are redis-py's. Its retry policy applies only to
     calls that certainly did not run, and to calls that change nothing.
@@ -75,7 +75,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the server at a URL, as redis-py does."""
+        """Return a client for the server at a URL, as redis-py does."""
         single = options.pop("single_connection_client", False)
         client = cls(
             connection_pool=ConnectionPool.from_url(url, **options),

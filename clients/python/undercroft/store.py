@@ -1,4 +1,4 @@
-"""The client of a store that does not need redis-py, and its pipelines."""
+"""The store client that does not need redis-py, and its pipelines."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Pipeline(Queue, PipelineFeeds):
 
 
 class Store(Taking, Client, EmbeddedFeeds, Caches):
-    """A client for a store in shared memory that does not need redis-py.
+    """A client that does not need redis-py, for a store in shared memory.
 
     Its methods for keys have the same names, arguments and results as those of
     :class:`undercroft.Redis`. Unsupported arguments raise ``TypeError``. :meth:`execute` runs any

@@ -16,7 +16,7 @@ from undercroft.asyncio.multiplexing.link import Link
 
 @asynccontextmanager
 async def answered(received: list[bytes] | None = None) -> AsyncIterator[Any]:
-    """Yield a connected client of a server that answers every GET with `v`."""
+    """Yield a connected client for a server that answers every GET with `v`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer_gets(reader, writer, received)

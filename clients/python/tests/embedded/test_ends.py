@@ -60,7 +60,7 @@ CALLS: list[tuple[str, list[object], list[object]]] = [
 
 @pytest.fixture
 def pair(path: str) -> Iterator[list[undercroft.Redis]]:
-    """Yield clients of two stores that publish every keyspace event."""
+    """Yield clients for two stores that publish every keyspace event."""
     pair = [undercroft.Redis(f"{path}.{name}") for name in ("method", "command")]
     for r in pair:
         r.config_set("notify-keyspace-events", "KEAmn")

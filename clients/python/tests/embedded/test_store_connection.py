@@ -36,7 +36,7 @@ def url(path: str) -> str:
 
 @pytest.fixture
 def p(url: str, protocol: int) -> Iterator[redis.Redis]:
-    """Yield a redis-py client of a new store."""
+    """Yield a redis-py client for a new store."""
     pool = undercroft.ConnectionPool.from_url(url, protocol=protocol)
     with redis.Redis(connection_pool=pool) as client:
         yield client
@@ -44,7 +44,7 @@ def p(url: str, protocol: int) -> Iterator[redis.Redis]:
 
 
 def asynchronously(url: str, protocol: int, **options: Any) -> redis.asyncio.Redis:
-    """Return a redis-py asyncio client of a store."""
+    """Return a redis-py asyncio client for a store."""
     pool = undercroft.asyncio.ConnectionPool.from_url(url, protocol=protocol, **options)
     return redis.asyncio.Redis(connection_pool=pool)
 

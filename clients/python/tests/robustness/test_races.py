@@ -155,7 +155,7 @@ def outcome(call: Call, r: undercroft.Redis) -> Any:
     ids=["bytes", "text", "store"],
 )
 def staged(request: pytest.FixtureRequest, path: str) -> Iterator[undercroft.Redis]:
-    """Yield a client of a store that contains all states."""
+    """Yield a client for a store that contains all states."""
     kind, decode = request.param
     with kind(path, decode_responses=decode) as r:
         for name, commands in STATES.items():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Native(AsyncFeeds, Caches, Awaited):
-    """An asyncio client of a store."""
+    """An asyncio client for a store."""
 
     store: Any
 

@@ -112,7 +112,7 @@ class Objects(Awaited):
 
     The class accepts the arguments of :class:`undercroft.Objects`, and its methods are coroutines.
     Only :meth:`create` and :meth:`create_bytes` are plain methods; the ``seal`` method of their
-    drafts is a coroutine. To use an existing client, pass a :mod:`undercroft.asyncio` client of a
+    drafts is a coroutine. To use an existing client, pass a :mod:`undercroft.asyncio` client for a
     server, or an :class:`undercroft.Store` that is used for nothing else.
     """
 

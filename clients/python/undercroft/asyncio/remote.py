@@ -1,4 +1,4 @@
-"""redis-py's asyncio client of a server, whose calls share one connection."""
+"""redis-py's asyncio client for a server, whose calls share one connection."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _PLACES = ("host", "port", "db")
 
 
 class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore[misc]
-    """redis-py's asyncio client of Redis, Valkey or ``undercroft serve``.
+    """redis-py's asyncio client for Redis, Valkey or ``undercroft serve``.
 
     All methods, arguments, results and exceptions are redis-py's. Host, port and database can be
-    positional, as in redis-py's synchronous client. Calls of many tasks share one connection.
+    positional, as in redis-py's synchronous client. Calls from many tasks share one connection.
     Blocking commands, transactions that watch keys, and subscriptions use separate connections from
     redis-py's pool.
     """

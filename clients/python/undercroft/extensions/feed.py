@@ -742,7 +742,7 @@ class Feeds:
 
 
 class EmbeddedFeeds(Feeds):
-    """A mixin that adds ``feed()`` to clients of stores and passes arrays as one buffer."""
+    """A mixin that adds ``feed()`` to store clients and passes arrays as one buffer."""
 
     def _feed_rows(self: Any, key: Any, asked: Asked, form: Form, attributes: bool) -> bytes | None:
         columns = form.columns if attributes else b""

@@ -30,7 +30,7 @@ _TOKENS = 64
 
 
 def client_of(store: Any, options: dict[str, Any]) -> Any:
-    """Return a client of the server that returns replies without conversion."""
+    """Return a client for the server, which returns replies without conversion."""
     if isinstance(store, str):
         client = redis.Redis.from_url(store, **options)
     else:

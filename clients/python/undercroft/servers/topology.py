@@ -1,6 +1,6 @@
-"""Clients of a Redis Cluster, and of the master that Sentinels name.
+"""Clients for a Redis Cluster, and for the master that Sentinels name.
 
-redis-py selects the node. The connections to nodes are classes of this package.
+redis-py selects the node. Connections to nodes use this package's classes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PORT_OF_SENTINELS = 26379
 
 
 class RedisCluster(redis.RedisCluster):
-    """redis-py's client of a Redis Cluster or Valkey Cluster."""
+    """redis-py's client for a Redis Cluster or Valkey Cluster."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create a client with redis-py's arguments."""
@@ -34,7 +34,7 @@ class RedisCluster(redis.RedisCluster):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the cluster that includes the node at a URL.
+        """Return a client for the cluster that includes the node at a URL.
 
         ``redis+cluster://`` and ``rediss+cluster://`` correspond to redis-py's ``redis://`` and
         ``rediss://``.
@@ -149,7 +149,7 @@ class Sentinels(NamedTuple):
 
 
 def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
-    """Return a client of the master that the Sentinels at a URL name."""
+    """Return a client for the master that the Sentinels at a URL name."""
     hosts, service, settings, tls = Sentinels.of(url, parse_url)
     made: Any = Sentinel
     client: RemoteRedis = made(hosts, **(options | settings)).master_for(service, ssl=tls)

@@ -41,7 +41,7 @@ class RemoteObjects(Objects):
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Create a client of the server."""
+        """Create a client for the server."""
         self._objects = _Described(*args, **options)
 
     async def _run(self, steps: Steps) -> Any:
