@@ -31,13 +31,13 @@ create_exception!(
     undercroft,
     ChannelClosed,
     PyException,
-    "The channel is closed: no item can be put, and every item that was put was taken."
+    "The channel is closed and empty: it accepts no more items, and all its items were received."
 );
 create_exception!(
     undercroft._native,
     MovedError,
     PyException,
-    "The client has left a removed store: items that were put there must be put again."
+    "The client has left a removed store. Items that were put into that store must be put again."
 );
 
 /// The first byte of an item that is plain bytes, text, or the name of an object. Any other item is

@@ -39,7 +39,7 @@ create_exception!(
     undercroft._native,
     Locked,
     BusyError,
-    "A non-blocking call met a lock and changed nothing."
+    "A non-blocking call found a lock held and changed nothing."
 );
 
 /// Limits the calling thread's lock waits to [`MOMENT`].
@@ -58,7 +58,7 @@ create_exception!(
     undercroft._native,
     TakesLong,
     Locked,
-    "A non-blocking call runs a long script and changed nothing."
+    "A non-blocking call needs to run a long script. It has changed nothing."
 );
 
 /// Whether this thread is making a call off the event loop.
