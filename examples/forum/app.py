@@ -130,7 +130,7 @@ def text_of(field: str, most: int) -> str:
 
 
 def back_to(board: Board) -> str:
-    """Return the page of this site from which a form was sent."""
+    """Return the page of this site that a form was sent from."""
     came = urlsplit(request.headers.get("Referer", ""))
     if came.netloc != request.host:
         return link(board)

@@ -138,7 +138,7 @@ def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:
 def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
-    """Write the metadata of the wheel and return the name of its directory."""
+    """Write the wheel's metadata and return the name of its directory."""
     wheel = found(config_settings)
     if wheel is None:
         need_cargo()

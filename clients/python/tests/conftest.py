@@ -52,7 +52,7 @@ wait_for_every_reply()
 
 @pytest.fixture
 def path() -> Iterator[str]:
-    """Yield a path at which a store can be created."""
+    """Yield a path where a store can be created."""
     with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         yield f"{directory}/store"
 

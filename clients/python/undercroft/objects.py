@@ -493,7 +493,7 @@ class Objects:
         prefix: str = "object:",
         **options: Any,
     ) -> None:
-        """Open the store, creating it if needed. ``prefix`` starts the keys of its objects."""
+        """Open the store, creating it if needed. The keys of its objects start with ``prefix``."""
         self._client = self._opened(store, options)
         self._expires = _milliseconds(ttl)
         self._encode = functools.partial(_encode, pickles=pickle)

@@ -22,7 +22,7 @@ use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use undercroft::{Cache, CacheExt, Error, Event, SetOptions};
 
-/// The duration for which a profile is cached.
+/// How long a profile is cached.
 const KEPT: Duration = Duration::from_secs(60);
 /// The channel on which the names of changed profiles are published.
 const CHANGES: &[u8] = b"profiles:changes";

@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PySet, PyString};
 use smallvec::SmallVec;
 
-/// The form to which a reply is converted.
+/// The form that a reply is converted to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// The reply itself, unchanged.

@@ -29,7 +29,7 @@ use crate::execute::{Argument, encode_any};
 pub(crate) struct Call<'a, 'py, C = Client> {
     pub(crate) py: Python<'py>,
     pub(crate) client: &'a C,
-    /// The object on which the method was called.
+    /// The object that the method was called on.
     receiver: *mut ffi::PyObject,
     arguments: &'a [*mut ffi::PyObject],
     /// The number of positional arguments.
@@ -175,7 +175,7 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         Ok((list, call))
     }
 
-    /// Returns the object on which the method was called.
+    /// Returns the object that the method was called on.
     pub(crate) fn receiver(&self) -> Borrowed<'a, 'py, PyAny> {
         // SAFETY: the method's caller keeps the receiver alive until the method returns, and `'a`
         // ends before that.
@@ -494,7 +494,7 @@ where
     })
 }
 
-/// Handles a call for which the native method returned no result.
+/// Handles a call after the native method returned no result for it.
 #[cold]
 #[inline(never)]
 fn missed<C, M>(call: &Call<'_, '_, C>, miss: Miss) -> Step

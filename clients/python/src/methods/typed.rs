@@ -48,8 +48,8 @@ methods! {
     XACK xack streams::Xack "name, groupname, *ids", "Acknowledge delivered entries. Return how many were pending.";
 }
 
-/// XREADGROUP with a `taken` list for the delivered entries, on which `undercroft.embedded.taking`
-/// builds the public method.
+/// XREADGROUP with a `taken` list for the delivered entries. `undercroft.embedded.taking` builds
+/// the public method on it.
 struct Delivered;
 
 impl Method<Client> for Delivered {

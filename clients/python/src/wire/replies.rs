@@ -55,7 +55,7 @@ pub(super) struct Replies {
     buffer: Vec<u8>,
     /// The offset at which parsing continues.
     at: usize,
-    /// The long value to which the next bytes belong.
+    /// The long value that the next bytes belong to.
     long: Option<Long>,
     /// A string that was read but could not be decoded.
     undecodable: Option<Py<PyBytes>>,

@@ -28,7 +28,7 @@ Change = list[Command]
 
 
 def text(tag: str, length: int) -> bytes:
-    """Return bytes that identify the value to which they belong."""
+    """Return bytes that identify the value they belong to."""
     return b"".join(b"%s%06d." % (tag.encode(), i) for i in range(length // 8 + 1))[:length]
 
 

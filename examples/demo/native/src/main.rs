@@ -90,7 +90,7 @@ fn longest_name(store: &Store, blocks: &[Block]) -> Result<String, Box<dyn Error
     Ok(String::from_utf8(longest)?)
 }
 
-/// Returns the number of the turn in which a result was written, which precedes the space.
+/// Returns the turn number of a result, which precedes the space.
 fn turn_of(result: &[u8]) -> &[u8] {
     result.split(|&byte| byte == b' ').next().unwrap_or(result)
 }
