@@ -138,7 +138,7 @@ def back_to(board: Board) -> str:
 
 
 def link(board: Board, view: View | None = None, page: int = 1) -> str:
-    """Return the URL of a page of a board."""
+    """Return the URL of a board's page."""
     fields = [("only", word) for word in view.words()] if view else []
     if page > 1:
         fields.append(("page", str(page)))

@@ -32,7 +32,7 @@ impl Changer {
         })
     }
 
-    /// Runs a change's commands and returns the errors of failed commands.
+    /// Runs a change's commands and returns the errors from failed commands.
     fn make(&mut self, change: &Change) -> Vec<String> {
         let mut problems = Vec::new();
         for words in change {

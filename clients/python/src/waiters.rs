@@ -51,7 +51,7 @@ pub(crate) fn waits(name: &Bound<'_, PyAny>) -> PyResult<bool> {
         .is_ok_and(|bytes| may_wait(&bytes.to_vec())))
 }
 
-/// The tasks of one event loop that wait for keys of one store.
+/// The tasks of one event loop that wait for keys in one store.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Waiters {
     client: Py<Client>,
@@ -130,7 +130,7 @@ impl State {
             return Ok(());
         }
         if !self.waits.is_empty() && self.shared.store.is_lost() {
-            // The remaining waits end at the next call of `look`.
+            // The remaining waits end at the next call to `look`.
             return Err(Locked::new_err(
                 "other tasks still wait for keys of a removed store; cancel them or wait for them \
                  first",

@@ -189,8 +189,8 @@ def __getattr__(name: str) -> Any:
         found = None
     else:
         # Look up all other names in redis-py at run time, because they differ between its versions.
-        # Exclude redis-py's modules: some have the name of a module of this package and would hide
-        # it.
+        # Exclude redis-py's modules: some have the same name as a module of this package and would
+        # hide it.
         found = getattr(importlib.import_module("redis"), name, None)
     if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

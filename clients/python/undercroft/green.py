@@ -70,7 +70,7 @@ def adapt(client: Any, **methods: Any) -> None:
 
 
 def run(client: Any, args: tuple[Any, ...], decode: bool, taken: list[Any]) -> Any:
-    """Run a command that can wait for keys of a store in this process, and return its reply."""
+    """Run a command that can wait for keys in a store in this process, and return its reply."""
     from undercroft._native import Wait, Waiters
 
     waiters = Waiters(client)

@@ -1,6 +1,6 @@
 """Objects: arrays, bytes and messages that processes exchange without copying.
 
-A value is stored under one key of the store. It consists of a head, which describes it, and its
+A value is stored under one key in the store. It consists of a head, which describes it, and its
 buffers, each of which starts at a multiple of 64 bytes. The head starts with eight bytes: three
 that identify an object, one for its kind, and four for the length of the description that follows.
 

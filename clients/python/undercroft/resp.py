@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # Returned by Reader.gets if no complete reply has arrived.
 MISSING: Final = object()
 
-# An argument of more bytes is sent separately and is not copied into the command.
+# Arguments longer than this many bytes are sent separately and are not copied into the command.
 _LONG = 65536
 # The maximum nesting depth of a reply. Deeper nesting is a protocol error.
 _DEPTH = 512

@@ -101,7 +101,7 @@ class Browser:
         return message
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the protocol, and return its result."""
+        """Call a protocol method, and return its result."""
         self._number += 1
         words: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session is not None:

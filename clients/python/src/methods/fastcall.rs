@@ -481,7 +481,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
     }
 }
 
-/// Returns the native method's result, or the call of the next method in the resolution order.
+/// Returns the native method's result, or the call to the next method in the resolution order.
 #[inline(always)]
 fn attempt<C, M>(call: &Call<'_, '_, C>) -> Step
 where

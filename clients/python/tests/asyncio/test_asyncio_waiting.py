@@ -297,7 +297,7 @@ def test_a_killed_process_loses_no_item(path: str) -> None:
 
 
 class Counted:
-    """The native waits of a loop, with a record of each attempt to finish a wait."""
+    """A loop's native waits, with a record of each attempt to finish a wait."""
 
     def __init__(self, native: Any) -> None:
         self.native = native

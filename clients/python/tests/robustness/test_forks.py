@@ -87,7 +87,7 @@ Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 
 
 def call_all(instance: Any, made: Calls) -> int:
-    """Make calls, and return how many yielded a result or an error of the store."""
+    """Make calls, and return how many yielded a result or an error from the store."""
     reached = 0
     for name, args, options in made:
         with suppress(Exception):

@@ -82,7 +82,7 @@ def write(path: str, seed: int) -> None:
 
 @pytest.fixture
 def writers(path: str) -> Iterator["Writers"]:
-    """Yield the writers of a store."""
+    """Yield a store's writers."""
     some = Writers(path)
     yield some
     some.end()

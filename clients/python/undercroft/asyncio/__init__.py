@@ -133,7 +133,7 @@ def __getattr__(name: str) -> Any:
         found = None
     else:
         # Look up all other names in redis-py at run time, because they differ between its versions.
-        # Exclude redis-py's modules: some have the name of a module of this package.
+        # Exclude redis-py's modules: some have the same name as a module of this package.
         found = getattr(importlib.import_module("redis.asyncio"), name, None)
         if found is None and name in __all__:
             found = getattr(importlib.import_module("redis.exceptions"), name, None)

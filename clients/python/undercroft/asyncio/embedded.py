@@ -209,7 +209,7 @@ class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ign
     _event_dispatcher: Any
 
     def __init__(self, client: EmbeddedRedis, store: StorePipeline) -> None:
-        """Create a pipeline that queues commands in a pipeline of the store."""
+        """Create a pipeline that queues commands in one of the store's pipelines."""
         self._client = client
         self._store = store
 

@@ -1,4 +1,4 @@
-"""Parses the arguments of a store's client: the store and its options."""
+"""Parses the arguments of a store client, which are the store and its options."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class StoreParser(Parser):
     """Reads replies of either protocol from a peer in this process."""
 
     _peer: Peer | None = None
-    # Disable the method of the base class, which waits on a socket.
+    # Disable the base class's method, which waits on a socket.
     message: Any = None
 
     def on_connect(self, connection: Any) -> None:

@@ -58,7 +58,7 @@ def _method(name: str, taking: str) -> Any:
 
 
 class Taking:
-    """A mixin with the methods of a store's client that remove data and return it."""
+    """A mixin with a store client's methods that remove data and return it."""
 
 
 for _name, _taking in TAKING_METHODS:

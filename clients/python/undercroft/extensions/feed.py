@@ -483,7 +483,7 @@ class _Feed:
         return self._run(("FEED.POS", self.key, value, seen))
 
     def pop(self, end: str = "left", count: int | None = None) -> Any:
-        """Remove and return a visible item, or a list of ``count`` items; None if none exists."""
+        """Remove and return a visible item, or a list of ``count`` items; None if there is none."""
         words: Words = ("FEED.POP", self.key, end)
         return self._run(words if count is None else (*words, count))
 

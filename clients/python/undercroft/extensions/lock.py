@@ -86,7 +86,7 @@ def terms(
 
 
 class _Receiver:
-    """A subscriber to one channel of a store in this process."""
+    """A subscriber to one channel in a store in this process."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
         # Import here, because locks on servers do not need the native module.
@@ -105,7 +105,7 @@ class _Receiver:
 
 
 class _RemoteReceiver:
-    """A subscriber to one channel of a server, which merely sleeps if it cannot subscribe."""
+    """A subscriber to one channel on a server, which merely sleeps if it cannot subscribe."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
         self._messages: Any = client.pubsub()
@@ -195,7 +195,7 @@ class _Woken(RedisLock):
 
 
 class Lock(_Woken):
-    """A lock of a store in this process, whose scripts are single native calls."""
+    """A lock in a store in this process, whose scripts are single native calls."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND

@@ -86,7 +86,7 @@ def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool)
         if commands and failed is None:
             failed = refusal((yield commands), commands)
     except Exception as error:
-        # Remember the error of a value that cannot be stored.
+        # Remember the error for a value that cannot be stored.
         failed = error
     if failed is not None:
         if len(known) > 1:

@@ -25,7 +25,7 @@ class Place:
 
 
 class Lines:
-    """The queues of one event loop's tasks for the locks of one store or server.
+    """The queues of one event loop's tasks for the locks in one store or on one server.
 
     Waiting tasks share one subscriber. A release wakes the first task in the queue. A task that
     leaves the queue without the lock wakes the next task.
@@ -72,11 +72,11 @@ class Lines:
             self._close()
 
     async def _hear(self, channel: bytes, seconds: float | None) -> None:
-        """Start receiving the messages of a channel."""
+        """Start receiving messages from a channel."""
         raise NotImplementedError
 
     def _ignore(self, channel: bytes) -> None:
-        """Stop receiving the messages of a channel."""
+        """Stop receiving messages from a channel."""
         raise NotImplementedError
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Reports released locks to the tasks that wait for locks of a store in this process."""
+"""Reports released locks to the tasks that wait for locks in a store in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Releases(Lines):
-    """The tasks of one event loop that wait for locks of one store.
+    """The tasks of one event loop that wait for locks in one store.
 
     Only the loop and the tasks reference this object, so closing the loop destroys the tasks.
     """
