@@ -5,7 +5,7 @@ code points by the length of their names as a sorted set, and lists of code poin
 Python workers look names up, count their words and write the results. At the same time a Rust
 process uses the store, and redis-py and redis-cli use it through ``undercroft serve``. One worker
 is killed in the middle of a write. Finally all data is checked, and the duration of operations is
-compared with a Redis server, if one is installed.
+compared with that on a Redis server, if one is installed.
 """
 
 import argparse
@@ -38,7 +38,7 @@ Names = dict[str, str]
 
 
 def load(r: undercroft.Redis) -> tuple[Names, int]:
-    """Store all named code points in transactions; return names and number of transactions."""
+    """Store all named code points in transactions; return the names and transaction count."""
     names: Names = {}
     blocks, seconds = 0, 0.0
     progress = Progress(sys.maxunicode + 1)

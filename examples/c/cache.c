@@ -1,5 +1,5 @@
 /*
- * A cache shared by all processes of a machine: each process finds what any process has computed.
+ * A cache shared by all processes on a machine: each process finds what any other has computed.
  *
  * cc cache.c $(pkg-config --cflags --libs undercroft) && ./a.out undercroft://pages 7
  */

@@ -13,7 +13,7 @@ WIDTH = 40  # the length of the longest bar in columns
 
 @dataclass
 class Story:
-    """The results of a run of the demo."""
+    """The results of one demo run."""
 
     before: list[float]
     """Names per second, in equal time steps up to the kill."""

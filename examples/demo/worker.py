@@ -1,8 +1,8 @@
-"""A worker of the demo, which looks names up and counts their words until the demo stops it.
+"""A demo worker, which looks names up and counts their words until the demo stops it.
 
 A counter in the store distributes the work: the worker that increments the counter gets the next
 block of names. One MSET writes the results of a block, marked with the number of the turn, so that
-readers can detect a torn write. This program contains no code for the death of a worker.
+readers can detect a torn write. This program contains no code that handles the death of a worker.
 """
 
 import json
@@ -16,7 +16,7 @@ import undercroft
 
 
 def main() -> None:
-    """Process blocks of the store in the first argument, with the worker number in the second."""
+    """Process blocks in the store given as the first argument; the second is the worker number."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the demo handles Ctrl-C and stops its workers
     parent = os.getppid()
     r = undercroft.Redis(sys.argv[1], decode_responses=True)

@@ -130,7 +130,7 @@ def text_of(field: str, most: int) -> str:
 
 
 def back_to(board: Board) -> str:
-    """Return the page of this site from which a form was sent."""
+    """Return the page of this site that a form was sent from."""
     came = urlsplit(request.headers.get("Referer", ""))
     if came.netloc != request.host:
         return link(board)
@@ -138,7 +138,7 @@ def back_to(board: Board) -> str:
 
 
 def link(board: Board, view: View | None = None, page: int = 1) -> str:
-    """Return the URL of a page of a board."""
+    """Return the URL of a board's page."""
     fields = [("only", word) for word in view.words()] if view else []
     if page > 1:
         fields.append(("page", str(page)))

@@ -240,7 +240,7 @@ class Forum:
             pipe.execute()
 
     def mark(self, board: Board, number: int, mark: str, on: bool) -> None:
-        """Set or remove a mark of a thread."""
+        """Set or remove a thread's mark."""
         marks = [int(on) if each == mark else None for each in MARKS]
         if not self.feed(board).set_attributes(value_of(number), marks):
             raise MissingError

@@ -62,7 +62,7 @@ def main() -> None:
             ada.go(site)
             assert ada.texts("#entries li")[0] == "somebody third"
             assert ada.texts("#writers li") == ["Ada <3: 2", "somebody: 1"]
-            # The count includes the first visit, with which this program checked whether the site
+            # The count includes the first visit, which this program made to check whether the site
             # answers.
             assert int(ada.text("#visits")) >= 6
         finally:

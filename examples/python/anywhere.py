@@ -1,4 +1,4 @@
-"""One program for a store in shared memory and for any server with the Redis protocol.
+"""One program for a store in shared memory and for any server that speaks the Redis protocol.
 
 The URL alone decides where the data is:
 

@@ -4,8 +4,8 @@
     celery --app tasks worker &
     python tasks.py
 
-The queues are in a served store, because workers wait for them with the Redis protocol. Results are
-in a store in shared memory, which programs and workers open themselves.
+The queues are in a served store, because workers wait for tasks over the Redis protocol. Results
+are in a store in shared memory, which programs and workers open themselves.
 """
 
 import os

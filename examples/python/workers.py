@@ -17,7 +17,7 @@ PAGES = [f"/page/{number % 50}" for number in range(1000)]
 
 
 def render(page: str) -> str:
-    """Return a page's HTML, which simulates an expensive rendering."""
+    """Return a page's HTML, simulating an expensive rendering."""
     return f"<h1>{page}</h1>" * 100
 
 

@@ -1,14 +1,14 @@
 """Maturin's build backend, which compiles a checkout once for all environments.
 
-One wheel serves CPython 3.11 and later. A wheel that is built in a git checkout is cached in
+The same wheel works with CPython 3.11 and later. A wheel built in a git checkout is cached in
 ``target/wheels/``. The next ``pip install`` from the same sources uses the cached wheel instead of
-compiling again. ``make dist`` and the tests cache their wheels there too. ``target/`` can be
-removed at any time.
+compiling again. ``make dist`` and the tests cache their wheels there too. It is safe to delete
+``target/`` at any time.
 
-Maturin downloads an entire Rust toolchain if it finds no cargo. This backend allows that only with
+Maturin downloads an entire Rust toolchain if cargo is missing. This backend allows that only with
 ``UNDERCROFT_FETCH_RUST=1``. Otherwise it fails and reports what is missing.
 
-As a program, ``undercroft_backend.py WHEEL`` caches a wheel that was built in another way.
+Run as a program, ``undercroft_backend.py WHEEL`` caches a wheel that was built by other means.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-# All files from which a wheel is built.
+# The files and directories that a wheel is built from.
 SOURCES = ["Cargo.toml", "Cargo.lock", "crates", "clients/python"]
 # Prefixes of environment variables that affect the build.
 VARIABLES = ("CARGO_BUILD_", "CARGO_ENCODED_RUSTFLAGS", "CARGO_PROFILE_", "MATURIN_", "RUSTFLAGS")
@@ -45,7 +45,7 @@ Settings = Mapping[str, Any] | None
 
 
 def kept(config_settings: Settings = None) -> Path | None:
-    """Return the path at which the wheel of these sources is cached, or None if it is unknown."""
+    """Return the cache path of the wheel for the current sources, or None if it is unknown."""
     is_abi3 = sys.implementation.name == "cpython" and not sysconfig.get_config_var(
         "Py_GIL_DISABLED"
     )
@@ -72,13 +72,13 @@ def kept(config_settings: Settings = None) -> Path | None:
 
 
 def found(config_settings: Settings = None) -> Path | None:
-    """Return the cached wheel of these sources, or None."""
+    """Return the cached wheel for the current sources, or None."""
     place = kept(config_settings)
     return next(place.glob("*.whl"), None) if place is not None else None
 
 
 def keep(wheel: Path, config_settings: Settings = None) -> None:
-    """Cache a wheel of these sources, removing the wheels of other sources."""
+    """Cache a wheel for the current sources and remove the wheels for other sources."""
     place = kept(config_settings)
     if place is None or place.exists():
         return
@@ -107,38 +107,38 @@ def need_cargo() -> None:
 
 
 def maturin() -> Any:
-    """Return maturin's build backend, which is installed only if it is needed."""
+    """Return maturin's build backend, which is installed only when needed."""
     return importlib.import_module("maturin")
 
 
 def requirements() -> list[str]:
-    """Return the packages that a build by maturin needs."""
+    """Return the packages needed for a maturin build."""
     need_cargo()
-    # List the packages here, because maturin is not installed yet. It downloads Rust with
-    # puccinialin.
+    # List the packages here, because maturin is not installed yet and cannot report them. It uses
+    # puccinialin to download Rust.
     fetched = ["puccinialin"] if shutil.which("cargo") is None else []
     return ["maturin>=1.9,<2", *fetched]
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Return the packages that building a wheel needs, or none if the wheel is cached."""
+    """Return the packages needed to build a wheel, or none if the wheel is cached."""
     return [] if found(config_settings) else requirements()
 
 
 def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:  # noqa: ARG001
-    """Return the packages that an editable installation needs."""
+    """Return the packages needed for an editable installation."""
     return requirements()
 
 
 def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:  # noqa: ARG001
-    """Return the packages that building a source distribution needs."""
+    """Return the packages needed to build a source distribution."""
     return requirements()
 
 
 def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
-    """Write the metadata of the wheel and return the name of its directory."""
+    """Write the wheel's metadata and return the name of its directory."""
     wheel = found(config_settings)
     if wheel is None:
         need_cargo()
@@ -152,7 +152,7 @@ def prepare_metadata_for_build_wheel(
 def prepare_metadata_for_build_editable(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
-    """Write the metadata of an editable installation and return the name of its directory."""
+    """Write the metadata for an editable installation and return the name of its directory."""
     need_cargo()
     return str(maturin().prepare_metadata_for_build_editable(metadata_directory, config_settings))
 
@@ -160,7 +160,7 @@ def prepare_metadata_for_build_editable(
 def build_wheel(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Write a wheel to a directory and return its name."""
+    """Write a wheel to a directory and return the wheel's file name."""
     wheel = found(config_settings)
     if wheel is not None:
         print(f"using {wheel}, which was built from these sources")
@@ -175,13 +175,13 @@ def build_wheel(
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
-    """Write the wheel of an editable installation to a directory and return its name."""
+    """Write the wheel for an editable installation to a directory and return its file name."""
     need_cargo()
     return str(maturin().build_editable(wheel_directory, config_settings, metadata_directory))
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """Write a source distribution to a directory and return its name."""
+    """Write a source distribution to a directory and return the distribution's file name."""
     need_cargo()
     return str(maturin().build_sdist(sdist_directory, config_settings))
 

@@ -31,13 +31,13 @@ create_exception!(
     undercroft,
     ChannelClosed,
     PyException,
-    "The channel is closed: no item can be put, and every item that was put was taken."
+    "The channel is closed and empty: it accepts no more items, and all its items were received."
 );
 create_exception!(
     undercroft._native,
     MovedError,
     PyException,
-    "The client has left a removed store: items that were put there must be put again."
+    "The client has left a removed store. Items that were put into that store must be put again."
 );
 
 /// The first byte of an item that is plain bytes, text, or the name of an object. Any other item is
@@ -54,20 +54,21 @@ const PICKLE: u8 = b'p';
 const INLINE_MAX: usize = 32 << 10;
 /// The interval at which a waiting consumer checks for dead consumers that still hold messages.
 const RECALL: Duration = Duration::from_secs(1);
-/// The maximum time to poll before sleeping, and the number of checks before each yield of the
-/// processor.
+/// The maximum time to poll before sleeping, and the number of checks before each yield to the
+/// scheduler.
 const WINDOW: Duration = Duration::from_micros(50);
 const LOOKS: u32 = 4;
-/// A producer on a full channel first sleeps until this fraction of the capacity is free, so that
-/// not every consumed message wakes it. After `LULL` it accepts room for one message, because the
-/// consumers may wait for the producer and leave the remaining messages unread.
+/// A producer that finds the channel full first sleeps until one part in `FREE_PART` of the
+/// capacity is free, so that it does not wake for every consumed message. After `LULL` it accepts
+/// room for one message, because the consumers may be waiting for the producer and leave the
+/// remaining messages unread.
 const FREE_PART: u64 = 4;
 const LULL: Duration = Duration::from_millis(2);
-/// The number of waits without polling after a poll that found nothing: the initial value and the
-/// maximum of the backoff.
+/// The backoff after a poll that found nothing: the initial and the maximum number of waits that
+/// skip polling.
 const RESTS: (u32, u32) = (1, 64);
 
-/// A client's handle on one channel.
+/// A client's handle to one channel.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct ChannelLink {
     client: Py<Client>,
@@ -174,7 +175,7 @@ impl ChannelLink {
     }
 
     /// Makes a call, and retries it once if the store's file was removed and the client leaves that
-    /// store. If the consumer held messages of the old store, the call raises an error instead,
+    /// store. If the consumer held messages from the old store, the call raises an error instead,
     /// because those messages are lost.
     fn call<R>(
         &self,
@@ -223,7 +224,7 @@ impl ChannelLink {
     }
 
     /// Records the number of stores that the client has left. Returns whether the consumer held
-    /// messages of an earlier store.
+    /// messages from an earlier store.
     fn ends_holds(&self, py: Python<'_>, removals: u64) -> bool {
         self.held.with(py, |held| {
             let ends = held.count > 0 && held.removals != removals;
@@ -234,7 +235,7 @@ impl ChannelLink {
         })
     }
 
-    /// Waits until there may be an item or room, as `look` specifies. Returns false on timeout.
+    /// Waits until an item or room may be available, depending on `look`. Returns false on timeout.
     fn wait(
         &self,
         py: Python<'_>,
@@ -401,7 +402,7 @@ impl ChannelLink {
         let pair = PyTuple::new(py, pair);
         let entry = pair.as_ref().map(|pair| pair.clone().into_any());
         keep(taken, entry.map_err(|error| error.clone_ref(py)), || {
-            // Ignore an error of the undo, because the original exception is raised.
+            // Ignore any error from the undo, because the original exception is raised.
             let _ = self.end(py, &consumer, items.get(0), true);
         })?;
         pair.map(Some)
@@ -439,7 +440,7 @@ impl ChannelLink {
         if items.is_empty() {
             return Ok(());
         }
-        // Push the items in reverse, because a push to the left end puts the last item first.
+        // Push the items in reverse order, because a left push leaves the last item at the front.
         let turned: SmallVec<[&[u8]; 16]> = items.iter().rev().copied().collect();
         let _deferred = defer_signals();
         unlimited_patience(|| store.list_push(database, key, End::Left, &turned))
@@ -447,7 +448,7 @@ impl ChannelLink {
             .map_err(|error| self.raise(py, store, 0, error))
     }
 
-    /// Returns the messages of one entry of an interrupted call's `taken` list to the channel.
+    /// Returns to the channel the messages in one entry of an interrupted call's `taken` list.
     fn give_back_one(&self, py: Python<'_>, entry: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(item) = entry.cast::<PyBytes>() {
             return self.put_back(py, &[item.as_bytes()]);
@@ -472,9 +473,9 @@ impl ChannelLink {
     }
 }
 
-/// Records in `taken` what a call removed from a channel, for `give_back`. The entry is an item, a
-/// list of items, or a consumer's name with the item that the consumer holds. If memory runs out,
-/// `undo` returns the messages to the channel.
+/// Records in `taken` what a call removed from a channel, so that `give_back` can return it. The
+/// entry is an item, a list of items, or a consumer's name together with the item that the consumer
+/// holds. If memory runs out, `undo` returns the messages to the channel.
 fn keep<'py>(
     taken: &Bound<'py, PyList>,
     entry: PyResult<Bound<'py, PyAny>>,
@@ -485,7 +486,7 @@ fn keep<'py>(
         .inspect_err(|_| undo())
 }
 
-/// Returns the value of an item that is bytes or text, otherwise the item's raw bytes.
+/// Returns an item's value if the item is bytes or text, otherwise the item's raw bytes.
 fn value<'py>(py: Python<'py>, item: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match item.split_first() {
         Some((&BYTES, bytes)) => {
@@ -500,7 +501,7 @@ fn value<'py>(py: Python<'py>, item: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// Returns the item for a value that is bytes or text shorter than [`INLINE_MAX`].
+/// Returns the item for a value if the value is bytes or text shorter than [`INLINE_MAX`].
 fn item(value: &Bound<'_, PyAny>) -> Option<SmallVec<[u8; 256]>> {
     let (tag, bytes) = if let Ok(bytes) = value.cast_exact::<PyBytes>() {
         (BYTES, bytes.as_bytes())
@@ -536,7 +537,7 @@ impl ChannelLink {
         }
     }
 
-    /// Put a value that is short bytes or text. Return False for any other value, which is not put.
+    /// Put a value if it is short bytes or text. Return False without putting any other value.
     #[pyo3(signature = (value, block=true, timeout=None))]
     fn put(&self, value: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<bool> {
         let Some(item) = item(value) else {
@@ -549,8 +550,8 @@ impl ChannelLink {
     /// Return the number of removed stores that the client has left.
     ///
     /// Read this count before storing objects, and pass it as `within` when putting their names.
-    /// The put raises `MovedError` if the client has left the store with the objects. The caller
-    /// then stores the objects again.
+    /// The put raises `MovedError` if the client has since left the store that contains the
+    /// objects. The caller must then store the objects again.
     fn removals(&self, py: Python<'_>) -> u64 {
         self.client.get().removals(py)
     }
@@ -570,7 +571,7 @@ impl ChannelLink {
 
     /// Put several encoded items in order.
     ///
-    /// Return the number that were put before the timeout or before the channel was closed.
+    /// Return the number of items put before the timeout or before the channel was closed.
     #[pyo3(signature = (items, block, timeout, within=None))]
     fn put_items(
         &self,
@@ -597,7 +598,7 @@ impl ChannelLink {
         item(value).map(|item| PyBytes::new(value.py(), &item))
     }
 
-    /// Return the value of an item that is bytes or text, otherwise the item itself.
+    /// Return an item's value if the item is bytes or text, otherwise the item itself.
     #[staticmethod]
     fn unpack<'py>(item: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyAny>> {
         value(item.py(), item.as_bytes())
@@ -627,7 +628,7 @@ impl ChannelLink {
             Received::Some => {
                 let item = items.get(0);
                 keep(taken, Ok(PyBytes::new(py, item).into_any()), || {
-                    // Ignore an error of the undo, because the original exception is raised.
+                    // Ignore any error from the undo, because the original exception is raised.
                     let _ = self.put_back(py, &[item]);
                 })?;
                 value(py, item).map(Some)
@@ -662,7 +663,7 @@ impl ChannelLink {
                     let raw = items.iter().map(|item| PyBytes::new(py, item));
                     let raw = PyList::new(py, raw.collect::<Vec<_>>()).map(Bound::into_any);
                     keep(taken, raw, || {
-                        // Ignore an error of the undo, because the original exception is raised.
+                        // Ignore any error from the undo, because the original exception is raised.
                         let _ = self.put_back(py, &items.iter().collect::<Vec<_>>());
                     })?;
                     let values = items.iter().map(|item| value(py, item));
@@ -678,8 +679,8 @@ impl ChannelLink {
 
     /// Hold a message.
     ///
-    /// Return the name of this consumer and the item. Return None, as `get` does, for a pickle that
-    /// the channel does not read.
+    /// Return this consumer's name and the item. Return None, as `get` does, for a pickle that the
+    /// channel does not read.
     #[pyo3(name = "hold")]
     fn hold_one<'py>(
         &self,
@@ -690,7 +691,7 @@ impl ChannelLink {
         self.hold(taken.py(), taken, &Patience::of(block, timeout)?)
     }
 
-    /// End a consumer's hold of a message, removing the message or returning it to the channel.
+    /// End a consumer's hold on a message, removing the message or returning it to the channel.
     ///
     /// Return whether the message was held. If `taken` is given, its entry is replaced by the item.
     #[pyo3(signature = (consumer, item, goes_back, taken=None))]
@@ -709,7 +710,7 @@ impl ChannelLink {
         Ok(ended)
     }
 
-    /// Return the messages on an interrupted call's `taken` list to the channel, last first.
+    /// Put the messages in an interrupted call's `taken` list back into the channel, last first.
     ///
     /// Errors are reported as unraisable exceptions.
     fn give_back(&self, taken: &Bound<'_, PyList>) {
@@ -729,7 +730,7 @@ impl ChannelLink {
         })
     }
 
-    /// Return the messages that dead consumers hold to the channel. Return their number.
+    /// Put the messages held by dead consumers back into the channel, and return their number.
     fn recall(&self, py: Python<'_>) -> PyResult<u64> {
         self.call(py, |shared| {
             let (store, database) = (&shared.store, self.client.get().database(py));

@@ -24,7 +24,7 @@ use crate::pipeline;
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::{Backlog, hasten, is_beside};
 
-/// A client of one store, with the hot methods and with `_execute` for every command.
+/// A client for one store, with the hot methods and with `_execute` for every command.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Client {
     place: Place,
@@ -49,7 +49,8 @@ struct Opened {
     retired: Vec<Arc<OpenStore>>,
     /// The number of times that the client left a store whose file was removed or replaced.
     removals: u64,
-    /// Whether the client belongs to an event loop, so that its calls must not wait long for locks.
+    /// Whether the client belongs to an event loop, in which case its calls must not wait long for
+    /// locks.
     hurries: bool,
 }
 
@@ -58,9 +59,9 @@ struct State {
     database: usize,
     /// The client's session, or None while a command uses it.
     session: Option<Box<Session>>,
-    /// The identity for a second session. A command needs one if it starts while another command
-    /// uses the client's session, because a thread that waits for a lock allows other threads to
-    /// run.
+    /// The identity for a second session. A command needs a second session if it starts while
+    /// another command uses the client's session. This can happen because a thread that waits for a
+    /// lock allows other threads to run.
     known: Known,
 }
 
@@ -236,8 +237,8 @@ impl Client {
         })
     }
 
-    /// Limits the calling thread's lock waits if the client belongs to an event loop. For work that
-    /// does not begin with [`enter`](Self::enter).
+    /// Limits the calling thread's lock waits if the client belongs to an event loop. Needed for
+    /// work that does not begin with [`enter`](Self::enter).
     pub(crate) fn hasten(&self, py: Python<'_>) -> Option<PatienceLimited> {
         let hurries = self.open.with(py, |open| open.hurries) && !is_beside();
         hurries.then(hasten)
@@ -340,8 +341,8 @@ impl Client {
         }
     }
 
-    /// Whether to retry a failed call: the client leaves its store now, or has left a store since
-    /// `removals` returned `since`.
+    /// Whether to retry a failed call, because the client leaves its store now or has left a store
+    /// since `removals` returned `since`.
     #[cold]
     pub(crate) fn is_left(&self, py: Python<'_>, since: u64, error: &PyErr) -> bool {
         if !self.codec.raises.is_unavailable(py, error) {
@@ -403,7 +404,8 @@ impl Client {
         self.left.with(py, cloned)
     }
 
-    /// Whether the client belongs to an event loop, so that its calls must not wait long for locks.
+    /// Whether the client belongs to an event loop, in which case its calls must not wait long for
+    /// locks.
     pub(crate) fn hurries(&self, py: Python<'_>) -> bool {
         self.open.with(py, |open| open.hurries)
     }
@@ -444,7 +446,7 @@ impl Client {
         }
     }
 
-    /// Returns another client of the same store with a separate connection state.
+    /// Returns another client for the same store with a separate connection state.
     pub(crate) fn link(&self, py: Python<'_>) -> PyResult<Client> {
         let (shared, hurries) = {
             let _use = self.enter(py)?;
@@ -589,13 +591,13 @@ impl Client {
         execute::run(self, words, options, taken)
     }
 
-    /// Restore the elements on the `taken` list of an interrupted call.
+    /// Restore the elements in the `taken` list of an interrupted call.
     ///
     /// For a typed call, `words` are its command and its arguments.
     #[pyo3(signature = (taken, *words))]
     fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &Bound<'_, PyTuple>) {
         let given = words.iter_borrowed().filter(|word| !word.is_none());
-        // The call has already encoded these arguments, so encoding cannot fail.
+        // The call has already encoded these arguments, so encoding them again cannot fail.
         let words: Vec<_> = given.flat_map(|word| encode(&self.codec, word)).collect();
         let words: Vec<&[u8]> = words.iter().map(Argument::bytes).collect();
         self.give_back_all(py, taken, &words);
@@ -670,7 +672,7 @@ impl Client {
         pipeline::discard(self, py)
     }
 
-    /// Change the store through a separate handle whose clock is at 1970. Return the failures.
+    /// Change the store through a separate handle whose clock is set to 1970. Return the failures.
     #[cfg(feature = "races")]
     fn _change(&self, py: Python<'_>, change: crate::race::Change) -> PyResult<Vec<String>> {
         let shared = self.enter(py)?;
@@ -678,8 +680,8 @@ impl Client {
         changed.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
-    /// Make the next of these changes in each read, after the read has run and before its
-    /// validation.
+    /// During each read, make the next of these changes after the read has run but before it is
+    /// validated.
     ///
     /// Stop after the last change. Return the number of changes made before this call.
     #[cfg(feature = "races")]
@@ -696,7 +698,7 @@ impl Client {
 
     /// Limit every lock wait to about 1 ms from now on.
     ///
-    /// A call that finds a lock held raises `Locked`, has changed nothing and may be retried. A
+    /// A call that finds a lock held raises `Locked`; it has changed nothing and can be retried. A
     /// call that leaves work unfinished passes a `Backlog` to `left`.
     fn _hurry(&self, py: Python<'_>, left: Py<PyAny>) {
         self.open.with(py, |open| open.hurries = true);

@@ -25,19 +25,19 @@ create_exception!(
     undercroft,
     StoreError,
     PyException,
-    "The base class of all errors of undercroft.Store."
+    "The base class of all errors that undercroft.Store raises."
 );
 create_exception!(
     undercroft,
     CommandError,
     StoreError,
-    "A command was refused. The text is the one of Redis."
+    "An error reply to a command, with the same text as in Redis."
 );
 create_exception!(
     undercroft,
     BusyError,
     StoreError,
-    "Another process holds a lock and makes no progress. Nothing was changed."
+    "Another process holds a lock and is making no progress. The failed call changed nothing."
 );
 create_exception!(
     undercroft,

@@ -15,10 +15,10 @@ use crate::conversion::shape::{self, Shape};
 use crate::error;
 use crate::taken;
 
-/// The maximum number of words in a command that run without a memory allocation for the words.
+/// Commands with at most this many words run without allocating memory for the words.
 pub(crate) const FEW: usize = 8;
 
-/// An argument's bytes, borrowed from a living object or owned.
+/// An argument's bytes, either owned or borrowed from a live object.
 pub(crate) enum Argument<'a> {
     Of(&'a [u8]),
     Digits([u8; 20], usize),
@@ -85,9 +85,9 @@ fn name<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument
     }
 }
 
-/// Runs a command and returns its reply in the given shape. `decode` is whether to decode strings
-/// if the client decodes replies. Elements that the command removes from the store are recorded in
-/// `taken`, if given, before the result is created.
+/// Runs a command and returns its reply in the given shape. Strings are decoded only if `decode` is
+/// set and the client decodes replies. Elements that the command removes from the store are
+/// recorded in `taken`, if given, before the result is created.
 #[inline]
 pub(crate) fn ask<'py>(
     client: &Client,

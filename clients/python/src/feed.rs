@@ -19,7 +19,7 @@ const ATTRIBUTES: &[u8] = b"ATTRS";
 pub(crate) struct Form<'c> {
     /// The number of bytes in a value.
     pub(crate) size: usize,
-    /// The number of bytes in each attribute. Empty for values without attributes.
+    /// The width of each attribute in bytes. Empty for values without attributes.
     pub(crate) columns: &'c [u8],
 }
 

@@ -1,5 +1,4 @@
-//! The native code of the decorator `cache`: leases in a local store, and the header of cached
-//! values.
+//! Native code for the `cache` decorator: leases in a local store, and the header of cached values.
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 //! `undercroft.EmbeddedRedis`, and the codec of remote clients.
 //!
 //! Hot methods (`hot`) work on the store directly. Every other command runs through the shared
-//! command table, by a method of `methods` or by `execute`. `conversion` builds Python objects from
-//! the reply while the command writes it. Unusual arguments are left to redis-py's own classes.
-//! Remote clients communicate with their servers through `wire`. The module also contains the
-//! undercroft command, so that a wheel includes it.
+//! command table, called by a method in `methods` or by `execute`. `conversion` builds Python
+//! objects from the reply while the command writes it. Unusual arguments are left to redis-py's own
+//! classes. Remote clients communicate with their servers through `wire`. The module also contains
+//! the undercroft command, so that a wheel includes it.
 //!
 //! - `channel`: bounded queues of messages between processes.
 //! - `client`: the base class of `undercroft.Redis`.
@@ -16,13 +16,13 @@
 //! - `hot`: the hot methods.
 //! - `lease`: leases, and the header of cached values.
 //! - `methods`: the methods of clients and pipelines, with their table and calling convention.
-//! - `objects`: values that are stored from pieces and read without a copy.
+//! - `objects`: values that are assembled from pieces and read without a copy.
 //! - `opening`: opens stores in this process and waits for their locks.
 //! - `peer`: the in-process replacement for the socket of a redis-py connection.
 //! - `pipeline`: runs many commands in one call, with and without a transaction.
 //! - `queue`: the base class of `undercroft.embedded.pipeline.Pipeline`, which queues commands.
 //! - `race`: changes the store during reads, only in test builds.
-//! - `subscription`: the native code of `undercroft.PubSub`, which receives messages.
+//! - `subscription`: native code for `undercroft.PubSub`, which receives messages.
 //! - `taken`: records the elements that a call removes from the store, so that they are restored
 //!   after an interruption.
 //! - `threads`: state that threads share, and calls that do not wait for locks.

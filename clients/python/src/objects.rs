@@ -1,10 +1,10 @@
-//! The native code of `undercroft.Objects`: values that are stored from pieces and read without a
+//! Native code for `undercroft.Objects`: values that are assembled from pieces and read without a
 //! copy.
 //!
 //! A [`Block`] exports the bytes of a stored value. The bytes are either pinned in the store, where
 //! no process changes them, or were removed from the store and belong to this process. In both
-//! cases they last until the last view is collected. A [`Draft`] exports store memory that no other
-//! process can reach before it is sealed.
+//! cases they remain valid until the last view is collected. A [`Draft`] exports store memory that
+//! no other process can reach before it is sealed.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -318,7 +318,7 @@ pub(crate) fn read_object<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = id.py();
     let key = key_of(prefix, id)?;
-    // Use the store until this function returns, because the found bytes are in its memory.
+    // Keep the store in use until this function returns, because the bytes found are in its memory.
     let (shared, expires, found) = client.again(py, || {
         let shared = client.enter(py)?;
         let (store, database) = (&shared.store, client.database(py));
@@ -347,14 +347,14 @@ pub(crate) fn read_object<'py>(
             .into_pyobject(py)
             .and_then(|entry| taken.append(entry));
         kept.inspect_err(|_| {
-            // Ignore an error of the undo, because the original exception is raised.
+            // Ignore any error from the undo, because the original exception is raised.
             let _ = again(py, client, &key, &whole, expires.unwrap_or(0));
         })?;
     }
     value_of(&whole, writable, decode).inspect_err(|error| {
         if is_taken && error.is_instance_of::<PyValueError>(py) {
-            // The damaged object is already removed from the store, so attach its bytes to the
-            // exception. If the exception accepts no attributes, raise it without them.
+            // The damaged object has already been removed from the store, so attach its bytes to
+            // the exception. If the exception does not accept attributes, raise it without them.
             let unread = PyList::new(py, [&whole]);
             let told = unread.and_then(|unread| error.value(py).setattr("unread", unread));
             if let (Ok(()), Some(taken)) = (told, taken) {
@@ -396,7 +396,8 @@ fn again(
     done.map_err(|error| raise(py, client, store, bytes.len(), error))
 }
 
-/// Restores the object of one entry of a `taken` list: its key, its bytes, and its expiry time.
+/// Restores the object in one entry of a `taken` list. The entry contains the object's key, bytes,
+/// and expiry time.
 pub(crate) fn put_again(py: Python<'_>, client: &Client, entry: &Bound<'_, PyAny>) -> PyResult<()> {
     let (key, whole, expires): (Bound<'_, PyBytes>, Bound<'_, PyAny>, u64) = entry.extract()?;
     again(py, client, key.as_bytes(), &whole, expires)
@@ -436,7 +437,7 @@ pub(crate) fn read_objects<'py>(
         let is_told =
             error.is_instance_of::<PyKeyError>(py) || error.is_instance_of::<PyValueError>(py);
         if kinds.is_some() && is_told {
-            // The values are already removed from the store, so attach them to the exception.
+            // The values have already been removed from the store, so attach them to the exception.
             error.value(py).setattr("taken", values)?;
             if let Some(taken) = taken {
                 taken.del_slice(0, taken.len())?;
@@ -535,7 +536,8 @@ struct Filling {
     views: usize,
 }
 
-/// Reserve memory for a value under a new id: a head, and `length` bytes that the program fills.
+/// Reserve memory under a new id for a value, which consists of a head and `length` bytes that the
+/// program fills.
 #[pyfunction]
 pub(crate) fn draft_object(
     py: Python<'_>,
@@ -586,7 +588,7 @@ impl Draft {
         PyBytes::new(py, &self.key[self.id..])
     }
 
-    /// Publish the value: other processes can then read it, and no process can change it.
+    /// Publish the value, so that other processes can read it and no process can change it.
     fn seal(&self, py: Python<'_>, client: &Client, expires: u64) -> PyResult<()> {
         let taken = self.state.with(py, |state| match state.views {
             0 => Ok(state.memory.take()),

@@ -14,7 +14,7 @@ pub(crate) fn open(place: &Place) -> Result<Arc<OpenStore>, Error> {
     place.open(|| Some(Box::new(Interpreter)))
 }
 
-/// A wait hook that releases the interpreter lock while a thread waits for a lock of the store.
+/// A wait hook that releases the interpreter lock while a thread waits for a store lock.
 struct Interpreter;
 
 /// The sleep function of one thread's wait, which never leaves that thread.

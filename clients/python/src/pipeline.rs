@@ -72,9 +72,9 @@ pub(crate) fn run<'py>(
     }
 }
 
-/// Runs the commands without a reply and appends their replies. If `moves` is set, the store was
-/// removed and the session holds nothing in it, stops and returns the index of the command with
-/// which to continue in another store.
+/// Runs the commands that have no reply yet and appends their replies. If `moves` is set, the store
+/// was removed and the session holds nothing in it, this function stops and returns the index of
+/// the command at which to continue in another store.
 fn run_all<'py>(
     client: &Client,
     shared: &OpenStore,
@@ -190,7 +190,7 @@ pub(crate) fn end_transaction(client: &Client, py: Python<'_>, context: &mut Con
     }
 }
 
-/// Return the indexes of those replies that are errors.
+/// Return the indexes of the replies that are errors.
 #[pyfunction]
 pub(crate) fn errors(replies: &Bound<'_, PyList>) -> Vec<usize> {
     let errors = replies

@@ -1,8 +1,8 @@
 //! The base class of pipelines, which queues commands and runs them together.
 //!
-//! The queue contains the objects with which the commands were called. They are encoded when the
-//! commands run. If redis-py must compute any of the results, the pipeline class runs the commands.
-//! Otherwise this module runs all of them in one call.
+//! The queue contains the commands' argument objects, which are encoded when the commands run. If
+//! redis-py must compute any of the results, the pipeline class runs the commands. Otherwise this
+//! module runs all of them in one call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -77,7 +77,7 @@ enum Kept {
 /// The progress of a run of all commands.
 #[derive(Default)]
 struct Run {
-    /// Whether the transaction was begun.
+    /// Whether the transaction has begun.
     is_begun: bool,
     /// The number of commands that ran or were queued in the transaction.
     done: usize,
@@ -456,7 +456,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Restore the elements on the `taken` list of an interrupted run.
+    /// Restore the elements in the `taken` list of an interrupted run.
     fn _give_back(&self, py: Python<'_>, taken: &Bound<'_, PyList>) {
         self.client.get().give_back_all(py, taken, &[]);
     }

@@ -8,14 +8,14 @@ use undercroft_embedded::OpenStore;
 use undercroft_engine::race::Moment;
 use undercroft_engine::{Error, Store};
 
-/// The commands, each with its words, that together change the store.
+/// The commands that together make one change to the store, each as a list of its words.
 pub(crate) type Change = Vec<Vec<Vec<u8>>>;
 
 /// The clock of the handle that changes the store, in Unix milliseconds. Keys that it sets to
 /// expire soon have already expired for other handles.
 const LONG_AGO: u64 = 1000;
 
-/// A second handle on a client's store that makes the changes.
+/// A second handle to a client's store, through which the changes are made.
 struct Changer {
     open: OpenStore,
     session: Session,
@@ -32,7 +32,7 @@ impl Changer {
         })
     }
 
-    /// Runs a change's commands and returns the errors of failed commands.
+    /// Runs a change's commands and returns the errors from failed commands.
     fn make(&mut self, change: &Change) -> Vec<String> {
         let mut problems = Vec::new();
         for words in change {

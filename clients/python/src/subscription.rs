@@ -1,8 +1,8 @@
-//! The native code of `undercroft.PubSub`: one receiver of messages.
+//! Native code for `undercroft.PubSub`, which receives messages.
 //!
-//! For the commands, a receiver is a connection. SUBSCRIBE and related commands run through the
-//! shared command table. Their confirmations are queued with the messages, in the order in which a
-//! socket would deliver them.
+//! To the commands, a receiver looks like a connection. SUBSCRIBE and related commands run through
+//! the shared command table. Their confirmations are queued with the messages, in the order in
+//! which a socket would deliver them.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -29,12 +29,12 @@ use crate::threads::busy::Busy;
 /// The interval at which a waiting thread checks for signals and for changes by other threads.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// A receiver of messages with its queue.
+/// A message receiver and its queue.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Subscription {
     client: Py<Client>,
     shared: Arc<OpenStore>,
-    /// The state. Threads lock it while they work on it, but not while they wait for messages.
+    /// State that threads lock while they work on it, but not while they wait for messages.
     state: Busy<State>,
     closed: AtomicBool,
 }
@@ -107,7 +107,7 @@ impl Receiver for Inner {
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // Read the messages that were published before the unsubscription, because they are still
+        // First read the messages published before the unsubscription, because they are still
         // delivered.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
@@ -181,7 +181,7 @@ impl Subscription {
     fn new(py: Python<'_>, client: Py<Client>) -> PyResult<Subscription> {
         let mut shared = client.get().shared(py)?;
         // A receiver never changes its store, so it must not start on a removed store. `removed`
-        // notices the removal, and the second call of `shared` then opens the store's replacement.
+        // notices the removal, and the second call to `shared` then opens the store's replacement.
         if shared.store.removed() {
             shared = client.get().shared(py)?;
         }

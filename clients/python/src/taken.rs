@@ -48,7 +48,7 @@ pub(crate) fn keep<'py>(
 ) -> PyResult<Bound<'py, Took>> {
     let took = Bound::new(py, Took(taken))?;
     list.append(&took).inspect_err(|_| {
-        // Ignore an error of the undo, because the original exception is raised.
+        // Ignore any error from the undo, because the original exception is raised.
         let _ = shared.give_back(&took.get().0);
     })?;
     Ok(took)
@@ -126,9 +126,9 @@ fn reply_of(entry: &Bound<'_, PyAny>) -> (Tree, Option<u64>) {
 }
 
 impl Call<'_, '_> {
-    /// Records the elements that a typed call removed in its list, in the form that [`reply_of`]
-    /// reads, and returns them. Null means that memory for the object ran out. In that case the
-    /// reply that `lost` returns is restored.
+    /// Records in a typed call's list the elements that the call removed, in the form that
+    /// [`reply_of`] reads, and returns them. A null `raw` means that memory for the object ran out.
+    /// In that case the reply that `lost` returns is restored.
     pub(crate) fn keep_raw(
         &self,
         shared: &OpenStore,
@@ -145,7 +145,7 @@ impl Call<'_, '_> {
         unsafe { ffi::Py_XDECREF(raw) };
         let (reply, expires) = lost();
         if let Some(taken) = Taken::of(self.database(), words, reply, expires) {
-            // Ignore an error of the undo, because the original exception is raised.
+            // Ignore any error from the undo, because the original exception is raised.
             let _ = shared.give_back(&taken);
         }
         Err(raised.into())
@@ -153,8 +153,8 @@ impl Call<'_, '_> {
 }
 
 impl Client {
-    /// Restores all elements on an interrupted call's list, last first. `words` are the command of
-    /// a typed call's entries.
+    /// Restores all elements in an interrupted call's `taken` list, last first. `words` are the
+    /// command that a typed call's entries belong to.
     pub(crate) fn give_back_all(&self, py: Python<'_>, taken: &Bound<'_, PyList>, words: &[&[u8]]) {
         if taken.is_empty() {
             return;

@@ -2,7 +2,7 @@
 //! whose descriptor the loop watches.
 //!
 //! When a wait ends, its task is woken and collects the answer itself. If the task is cancelled
-//! earlier, the elements in the answer are restored.
+//! before that, the elements in the answer are restored.
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
@@ -29,7 +29,7 @@ use crate::threads::busy::Busy;
 use crate::threads::gil_cell::GilCell;
 use crate::threads::nonblocking::Locked;
 
-/// The interval at which all waited-for keys are rechecked (M4).
+/// The interval at which all keys that tasks wait for are rechecked (M4).
 const TEND: Duration = Duration::from_millis(100);
 /// The delay before the next attempt if a lock is held.
 const RETRY: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ pub(crate) fn waits(name: &Bound<'_, PyAny>) -> PyResult<bool> {
         .is_ok_and(|bytes| may_wait(&bytes.to_vec())))
 }
 
-/// The tasks of one event loop that wait for keys of one store.
+/// The tasks of one event loop that wait for keys in one store.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Waiters {
     client: Py<Client>,
@@ -100,7 +100,7 @@ impl Receiver for Seated {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // Begin without a timeout, which the event loop handles.
+        // Begin without a timeout, because the event loop handles timeouts.
         self.0.begin(wanted)
     }
 
@@ -130,7 +130,7 @@ impl State {
             return Ok(());
         }
         if !self.waits.is_empty() && self.shared.store.is_lost() {
-            // The remaining waits end at the next call of `look`.
+            // The remaining waits end at the next call to `look`.
             return Err(Locked::new_err(
                 "other tasks still wait for keys of a removed store; cancel them or wait for them \
                  first",
@@ -326,7 +326,7 @@ impl Waiters {
         })
     }
 
-    /// Begin to wait for a message in a channel or for room in it.
+    /// Begin waiting for a message or for room in a channel.
     ///
     /// Return the `Wait`, or None if the channel may already be ready.
     fn begin_look(

@@ -52,21 +52,21 @@ wait_for_every_reply()
 
 @pytest.fixture
 def path() -> Iterator[str]:
-    """Yield a path at which a store can be created."""
+    """Yield a path where a store can be created."""
     with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
         yield f"{directory}/store"
 
 
 @pytest.fixture
 def r(path: str) -> Iterator[undercroft.Redis]:
-    """Yield a client of a new store."""
+    """Yield a client for a new store."""
     with undercroft.Redis(path) as client:
         yield client
 
 
 @pytest.fixture
 def d(path: str) -> Iterator[undercroft.Redis]:
-    """Yield a client of the same store as ``r`` that decodes replies."""
+    """Yield a client that decodes replies, for the same store as ``r``."""
     with undercroft.Redis(path, decode_responses=True) as client:
         yield client
 

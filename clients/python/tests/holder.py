@@ -1,4 +1,4 @@
-"""Processes that are stopped while they hold locks of a store."""
+"""Processes that are stopped while they hold a store's locks."""
 
 import os
 import random
@@ -14,7 +14,7 @@ import undercroft
 # A program that writes continuously, so that every other stop finds it holding a lock. Its values
 # are short, because long values are copied before the lock is acquired. Every key exists before the
 # program prints `ready`. Otherwise a stop during the first MSET could leave readers with a store
-# without keys.
+# that has no keys.
 HOLDER = """
 import sys, undercroft
 r = undercroft.Redis(sys.argv[1])
@@ -28,7 +28,7 @@ while True:
 
 
 class Holder:
-    """A process that is stopped while it holds locks of a store."""
+    """A process that is stopped while it holds a store's locks."""
 
     def __init__(self, path: str) -> None:
         self.process = subprocess.Popen(
@@ -45,8 +45,8 @@ class Holder:
             rounds = quick.get("rounds")
             while quick.get("rounds") == rounds:
                 pass
-            # Do not open the store again for this check, because opening waits for the end of a
-            # transaction.
+            # Do not open the store again for this check, because opening it waits until a
+            # transaction has ended.
             time.sleep(moments.random() / 1000)
             self.process.send_signal(signal.SIGSTOP)
             os.waitpid(self.process.pid, os.WUNTRACED)

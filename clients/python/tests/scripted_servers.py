@@ -1,4 +1,4 @@
-"""Servers that answer as a test scripts them, and clients that send only the test's commands."""
+"""Servers whose answers a test scripts, and clients that send only the test's commands."""
 
 import inspect
 import socket

@@ -9,24 +9,24 @@ redis-py.
 - `base`: the common base class of all clients, which picks the client class from its arguments.
 - `celery`: a Celery result backend that stores results in shared memory.
 - `channel`: channels, which are bounded queues of values between processes.
-- `client`: the client of a store, with native methods for common commands and redis-py's methods
+- `client`: the client for a store, with native methods for common commands and redis-py's methods
   for all others.
 - `connection`: redis-py's connections and pools with this package's codec.
 - `django`: a Django cache in shared memory or on a server.
-- `embedded`: the helper modules for clients of stores in this process.
+- `embedded`: the helper modules for store clients.
 - `extensions`: additions to redis-py's API: feeds, cached functions, locks, objects.
-- `factory`: the concrete classes for clients of stores and of servers.
+- `factory`: the concrete classes of store and server clients.
 - `flask_caching`: a Flask-Caching cache in shared memory or on a server.
 - `green`: waits that allow other greenlets to run in a process patched by gevent or eventlet.
 - `joblib`: a joblib backend whose workers receive and return arrays through a store.
 - `mosec`: passes results between the stages of a mosec service through a store.
 - `objects`: arrays, bytes and messages that processes exchange without copying.
-- `remote`: redis-py's client of a server, with less overhead per call.
+- `remote`: redis-py's client for a server, with less overhead per call.
 - `replies`: converts replies to the results of redis-py's methods.
 - `resp`: RESP2 and RESP3 in pure Python: encodes commands and decodes replies.
-- `servers`: the helper modules for clients of servers.
+- `servers`: the helper modules for server clients.
 - `sharing`: sends pickled arrays through a store.
-- `store`: the client of a store that does not need redis-py.
+- `store`: the store client that does not need redis-py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-# Defined here instead of importing typing, which takes longer than opening a store.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -189,8 +189,8 @@ def __getattr__(name: str) -> Any:
         found = None
     else:
         # Look up all other names in redis-py at run time, because they differ between its versions.
-        # Exclude redis-py's modules: some have the name of a module of this package and would hide
-        # it.
+        # Exclude redis-py's modules: some have the same name as a module of this package and would
+        # hide it.
         found = getattr(importlib.import_module("redis"), name, None)
     if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

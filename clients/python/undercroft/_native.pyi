@@ -99,7 +99,7 @@ class UnavailableError(StoreError):
     """The store cannot be opened, or its file was removed."""
 
 def errors(replies: list[Any]) -> list[int]:
-    """Return the indices of those replies that are errors."""
+    """Return the indices of the replies that are errors."""
 
 def shape_replies(
     callbacks: dict[str, Callable[..., Any]],
@@ -275,7 +275,7 @@ class Draft:
         """The id that the object will have."""
 
     def seal(self, client: Client, expires: int) -> None:
-        """Publish the object: other clients can then read it, and no client can change it."""
+        """Publish the object, so that other clients can read it and no client can change it."""
 
 class Locked(BusyError):  # noqa: N818
     """A call on an event loop found a lock held and changed nothing. The caller must retry it."""
@@ -310,7 +310,7 @@ class Backlog:
 
 @disjoint_base
 class Client:
-    """A client of one store, with native methods and ``_execute`` for any other command."""
+    """A client for one store, with native methods and ``_execute`` for any other command."""
 
     response_callbacks: dict[str, Callable[..., Any]]
 
@@ -955,7 +955,7 @@ class Waiters:
 
 @final
 class Wire:
-    """A connection's encoder of commands and decoder of replies."""
+    """A connection's command encoder and reply decoder."""
 
     def __new__(
         cls,

@@ -13,7 +13,7 @@ from undercroft.extensions.feed import Feeds
 if TYPE_CHECKING:
     from types import TracebackType
 
-# Options that only clients of stores in shared memory accept.
+# Options that only clients for stores in shared memory accept.
 EMBEDDED_OPTIONS = frozenset(
     {
         "store",
@@ -30,7 +30,7 @@ EMBEDDED_OPTIONS = frozenset(
     }
 )
 _REMOTE_SCHEMES = ("redis", "rediss", "unix")
-# URL schemes of clusters and Sentinels, from which clients learn the server to use.
+# URL schemes of clusters and Sentinels, which tell clients which server to use.
 TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
 
 
@@ -80,21 +80,21 @@ def merged(own: type[Any], common: type[Any], kind: type[Any]) -> type[Any]:
 
 
 class Redis(Feeds, Caches, CoreCommands):
-    """A client with redis-py's methods, of a store in shared memory or of a server.
+    """A client with redis-py's methods, for a store in shared memory or for a server.
 
     ``Redis()``, ``Redis("undercroft://name")``, ``Redis("/path")`` and :meth:`from_url` with
-    ``undercroft://`` create a client of a store in this process. :class:`undercroft.EmbeddedRedis`
+    ``undercroft://`` create a client for a store in this process. :class:`undercroft.EmbeddedRedis`
     describes the options.
 
     redis-py's arguments, as in ``Redis("localhost", 6379)`` or ``Redis(host="localhost",
     port=6379)``, and :meth:`from_url` with ``redis://``, ``rediss://`` or ``unix://`` create a
-    client of a server (:class:`undercroft.RemoteRedis`). As in redis-py, a bare word is a host
+    client for a server (:class:`undercroft.RemoteRedis`). As in redis-py, a bare word is a host
     name, not a store.
     """
 
     # redis-py's annotations read this flag: methods return values, not awaitables.
     _is_async_client: Literal[False] = False
-    # redis-py's annotations of its command classes require this attribute.
+    # redis-py's annotations for its command classes require this attribute.
     _event_dispatcher: Any
 
     _factory: ClassVar[Factory]
@@ -119,7 +119,7 @@ class Redis(Feeds, Caches, CoreCommands):
 
         Options can also be given in the URL, as in ``undercroft://name?db=1``. Options in the URL
         take precedence. ``redis+cluster://`` creates a :class:`undercroft.RedisCluster`.
-        ``redis+sentinel://host:port/service`` creates a client of the master that the Sentinels
+        ``redis+sentinel://host:port/service`` creates a client for the master that the Sentinels
         name.
         """
         scheme = scheme_of(url)
@@ -131,7 +131,7 @@ class Redis(Feeds, Caches, CoreCommands):
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
-        """Return a client of a server that takes ownership of a connection pool and closes it."""
+        """Return a client that takes ownership of a connection pool to a server and closes it."""
         return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -151,7 +151,7 @@ class Redis(Feeds, Caches, CoreCommands):
         raise NotImplementedError
 
     def pubsub(self, **options: Any) -> Any:
-        """Return a publish/subscribe object, which receives the messages of channels."""
+        """Return a publish/subscribe object, which receives messages from channels."""
         raise NotImplementedError
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:

@@ -2,7 +2,7 @@
 
     app = Celery("tasks", broker="redis://localhost", backend="undercroft://results")
 
-All processes of the machine map the store. A published message wakes the processes that wait for a
+All processes on the machine map the store. A published message wakes the processes that wait for a
 result.
 """
 
@@ -41,7 +41,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
 
     @property
     def client(self) -> undercroft.Redis:
-        """The client of the store."""
+        """The client for the store."""
         if self._store is None:
             self._store = undercroft.Redis.from_url(self.url)
         return self._store
@@ -66,7 +66,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         self.client.delete(key)
 
     def incr(self, key: Any) -> Any:
-        """Count another finished task of a chord."""
+        """Count another finished task in a chord."""
         return self.client.incr(key)
 
     def expire(self, key: Any, value: Any) -> Any:

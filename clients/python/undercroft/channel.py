@@ -1,4 +1,4 @@
-"""Channels, which are bounded queues of values between processes and save a copy of each value.
+"""Channels: bounded queues of values between processes, which pass long values without a copy.
 
 A message is an item of a list. Its first byte identifies its type: raw bytes (``b``), raw text
 (``s``), an object in the format of :class:`undercroft.Objects`, or the id of such an object
@@ -80,7 +80,7 @@ def expect_own(process: int) -> None:
 
 
 def expect_store(name: str, store: Any) -> None:
-    """Raise an error if the name of a channel is the URL of a store."""
+    """Raise an error if a channel's name is a store's URL."""
     if store is None and "://" in name:
         raise ValueError(
             f"expected the name of a channel, got a URL: write Channel('name', {name!r})"
@@ -173,7 +173,7 @@ class Channel(Messages):
     """A bounded queue of values between processes.
 
     All processes that use the same channel name and store share one queue, which preserves order.
-    ``store`` is a store's URL or path, a client of a store, or an :class:`undercroft.Objects`. A
+    ``store`` is a store's URL or path, a client for a store, or an :class:`undercroft.Objects`. A
     ``redis://`` URL or a redis-py client reaches the channel through a server.
 
     ``maxsize`` is the number of messages at which a put waits; 0 means no bound. Channels accept
@@ -341,7 +341,7 @@ class Channel(Messages):
         return sent
 
     def get(self, block: bool = True, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Remove and return the first value, waiting until a value exists.
+        """Remove and return the first value, waiting until there is one.
 
         With ``ack`` it returns a :class:`Delivery` instead, which holds the message until it is
         acknowledged. If this process dies before the acknowledgment, the message is delivered

@@ -1,4 +1,4 @@
-"""The client of a store, with native methods for common commands and redis-py's for the rest."""
+"""The client for a store, with native methods for common commands and redis-py's for the rest."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ for _name, _taking in TAKING_METHODS:
 class EmbeddedRedis(  # type: ignore[misc]
     Taking, Client, _Unusual, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis
 ):
-    """A client of a store in shared memory, with redis-py's methods.
+    """A client for a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``, or a
     path that contains ``/``. A store that does not exist is created. Options can also be given in
     the URL, as in ``undercroft://name?db=1``. Options in the URL take precedence.
 
     Three options apply when the store is created. ``capacity`` is the size of its address space,
-    not of its memory. ``maxmemory`` limits the data that all processes store in it. Both sizes are
-    a number of bytes or a string such as ``"64gb"``. ``maxmemory_policy`` is Redis' name for the
+    not of its memory. ``maxmemory`` limits the data that all processes store in it. Each size is a
+    number of bytes or a string such as ``"64gb"``. ``maxmemory_policy`` is Redis' name for the
     eviction policy at that limit, such as ``"allkeys-lru"``.
 
     An existing store keeps its limits. If they differ from the arguments, one ``RuntimeWarning``
@@ -169,7 +169,7 @@ class EmbeddedRedis(  # type: ignore[misc]
         return self._pool
 
     def client(self) -> redis.Redis:
-        """Return a redis-py client of the same store that owns a connection."""
+        """Return a redis-py client for the same store, with a separate connection."""
         return redis.Redis(connection_pool=self.connection_pool, single_connection_client=True)
 
     @classmethod
@@ -285,7 +285,7 @@ class EmbeddedRedis(  # type: ignore[misc]
         return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
 
     def pubsub(self, **kwargs: Any) -> PubSub:
-        """Return a publish/subscribe object, which receives the messages of channels."""
+        """Return a publish/subscribe object, which receives messages from channels."""
         return PubSub(self, **kwargs)
 
     def __repr__(self) -> str:

@@ -100,7 +100,7 @@ class Parser(_RESP3Parser):
         """Create a parser that reads ``socket_read_size`` bytes at a time."""
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
         self._reader: Any = None
-        # The native reader if it can use the socket directly, as without TLS.
+        # The native reader if it can use the socket directly, as it can without TLS.
         self.wire: Any = None
         # Whether the awaited reply can be a push message, as for SUBSCRIBE.
         self.push_request = False
@@ -197,7 +197,7 @@ class Parser(_RESP3Parser):
                 return reply
 
     def message(self, timeout: float | None) -> Any:
-        """Return the next published message in redis-py's form, or an earlier other reply.
+        """Return the next published message in redis-py's format, or a reply that precedes it.
 
         Returns ``MISSING`` if nothing arrives within ``timeout`` seconds. The native reader has the
         same method (``clients/python/src/wire/mod.rs``).
@@ -243,7 +243,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def published(reply: Any) -> Any:
-    """Return a published message in redis-py's form, or any other reply unchanged."""
+    """Return a published message in redis-py's format, or any other reply unchanged."""
     if not isinstance(reply, list) or not reply or not isinstance(reply[0], bytes | str):
         return reply
     kind = reply[0] if isinstance(reply[0], str) else reply[0].decode("latin-1")
@@ -489,7 +489,7 @@ def _from_url(kind: Any, theirs: Any, url: str, options: dict[str, Any]) -> Any:
 
 
 class _Held(set[Any]):
-    """A set that other threads may change during an iteration."""
+    """A set that other threads may change during iteration."""
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over a copy of the current elements."""

@@ -1,4 +1,4 @@
-"""The concrete classes for clients of stores and of servers, loaded on first use."""
+"""The concrete classes of store and server clients, loaded on first use."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     app.config["CACHE_TYPE"] = "undercroft.flask_caching.Cache"
     app.config["CACHE_REDIS_URL"] = "undercroft://cache"
 
-The URL is any that :meth:`undercroft.Redis.from_url` accepts. ``CACHE_OPTIONS`` are its options,
-and ``CACHE_REDIS_DB`` sets the option ``db``.
+The URL is any URL that :meth:`undercroft.Redis.from_url` accepts. ``CACHE_OPTIONS`` are its
+options, and ``CACHE_REDIS_DB`` sets the option ``db``.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def readable(descriptors: list[Any], seconds: float | None) -> bool:
 
 
 def adapt(client: Any, **methods: Any) -> None:
-    """Make a client of a store in this process wait in the hub.
+    """Make a client for a store in this process wait in the hub.
 
     ``methods`` are redis-py's methods, which replace native methods that can block.
     """
@@ -70,7 +70,7 @@ def adapt(client: Any, **methods: Any) -> None:
 
 
 def run(client: Any, args: tuple[Any, ...], decode: bool, taken: list[Any]) -> Any:
-    """Run a command that can wait for keys of a store in this process, and return its reply."""
+    """Run a command that can wait for keys in a store in this process, and return its reply."""
     from undercroft._native import Wait, Waiters
 
     waiters = Waiters(client)
@@ -120,7 +120,7 @@ def wait(peer: Any, timeout: float | None) -> bool:
 
 
 class GreenLink:
-    """A channel's link whose calls wait without blocking other greenlets."""
+    """A channel link whose calls wait without blocking other greenlets."""
 
     def __init__(self, client: Any, link: Any) -> None:
         """Wrap the native link of a client's channel."""

@@ -1,6 +1,6 @@
 """Passes results between the stages of a mosec service through shared memory.
 
-Add the mixin :class:`UndercroftIPCMixin` to the workers of all stages of a service::
+Add the mixin :class:`UndercroftIPCMixin` to the workers in all stages of a service::
 
     class Preprocess(UndercroftIPCMixin, Worker): ...
     class Inference(UndercroftIPCMixin, Worker): ...

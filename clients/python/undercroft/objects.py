@@ -1,6 +1,6 @@
 """Objects: arrays, bytes and messages that processes exchange without copying.
 
-A value is stored under one key of the store. It consists of a head, which describes it, and its
+A value is stored under one key in the store. It consists of a head, which describes it, and its
 buffers, each of which starts at a multiple of 64 bytes. The head starts with eight bytes: three
 that identify an object, one for its kind, and four for the length of the description that follows.
 
@@ -493,7 +493,7 @@ class Objects:
         prefix: str = "object:",
         **options: Any,
     ) -> None:
-        """Open the store, creating it if needed. ``prefix`` starts the keys of its objects."""
+        """Open the store, creating it if needed. The keys of its objects start with ``prefix``."""
         self._client = self._opened(store, options)
         self._expires = _milliseconds(ttl)
         self._encode = functools.partial(_encode, pickles=pickle)
@@ -502,7 +502,7 @@ class Objects:
         self._prefix = prefix.encode()
 
     def _opened(self, store: Any, options: dict[str, Any]) -> Any:
-        """Return the client of a store."""
+        """Return the client for a store."""
         if not isinstance(store, Client):
             return Store(**options) if store is None else Store(store, **options)
         if options:
@@ -579,7 +579,7 @@ class Objects:
         If several callers take the same object, only one of them receives it. Raises the errors of
         :meth:`get`. After a rejected pickle, or if the library for the object's kind is missing,
         the object still exists. An object that cannot be read for another reason is deleted, and
-        the list ``unread`` of the error contains its bytes.
+        the error's ``unread`` list contains its bytes.
         """
         taken: list[Any] = []
         try:
@@ -601,8 +601,8 @@ class Objects:
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Return the values with the given ids, deleting them one by one.
 
-        If an object does not exist or cannot be read, the list ``taken`` of the error contains the
-        values that were already removed. Its list ``unread`` contains the bytes of a removed object
+        If an object does not exist or cannot be read, the error's ``taken`` list contains the
+        values that were already removed. Its ``unread`` list contains the bytes of a removed object
         that could not be read.
         """
         taken: list[Any] = []

@@ -1,4 +1,4 @@
-"""redis-py's client of a server, with less overhead per call."""
+"""redis-py's client for a server, with less overhead per call."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-# The commands whose reply depends on the last write of their connection.
+# The commands whose reply depends on the last write on their connection.
 _REPLICATED = (["WAIT"], ["WAITAOF"])
 # The commands before which redis-py may send other commands.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
 
 
 class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
-    """redis-py's client of Redis, Valkey or ``undercroft serve``.
+    """redis-py's client for Redis, Valkey or ``undercroft serve``.
 
     All methods, arguments, results and exceptions are redis-py's. Its retry policy applies only to
     calls that certainly did not run, and to calls that change nothing.
@@ -54,7 +54,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         if pool is None:
             ConnectionPool.adopt(self.connection_pool)
         if single:
-            # Repeat the setup, because the connections have this package's classes only now.
+            # Repeat the setup, because only now do the connections have this package's classes.
             super().__init__(connection_pool=self.connection_pool, single_connection_client=True)
             self.auto_close_connection_pool = pool is None
         # Whether calls can use the fast path. It supports no cache, no connection reserved for the
@@ -75,7 +75,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the server at a URL, as redis-py does."""
+        """Return a client for the server at a URL, as redis-py does."""
         single = options.pop("single_connection_client", False)
         client = cls(
             connection_pool=ConnectionPool.from_url(url, **options),
@@ -162,7 +162,7 @@ class RemoteRedis(Locks, Once, redis.Redis, Redis):  # type: ignore[misc]
         return shaped(self.response_callbacks, name, reply, options)
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """Return a publish/subscribe object, which receives the messages of channels."""
+        """Return a publish/subscribe object, which receives messages from channels."""
         return PubSub.adopt(super().pubsub(**kwargs))  # type: ignore[no-untyped-call]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:

@@ -56,7 +56,7 @@ def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> An
 
 
 def shape_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> bool:
-    """Convert each reply of a pipeline to the result of its command, in place.
+    """Convert each reply in a pipeline to its command's result, in place.
 
     Returns whether the list contains errors.
     """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 # Returned by Reader.gets if no complete reply has arrived.
 MISSING: Final = object()
 
-# An argument of more bytes is sent separately and is not copied into the command.
+# Arguments longer than this many bytes are sent separately and are not copied into the command.
 _LONG = 65536
 # The maximum nesting depth of a reply. Deeper nesting is a protocol error.
 _DEPTH = 512
@@ -105,7 +105,7 @@ def _size(digits: bytes) -> int:
 
 
 class _Open:
-    """A collection of which some items have not arrived."""
+    """A collection whose items have not all arrived."""
 
     __slots__ = ("items", "kind", "missing")
 
@@ -166,7 +166,7 @@ class Reader:
         self._wanted -= len(data)
 
     def has_data(self) -> bool:
-        """Return whether the buffer contains bytes of a reply that was not returned yet."""
+        """Return whether the buffer contains bytes of a reply that has not been returned yet."""
         return bool(self._chunks or self._stack or self._at < len(self._buffer))
 
     @property

@@ -1,7 +1,7 @@
 """Sends pickled NumPy arrays through a store instead of copying them between processes.
 
 ``multiprocessing``'s queues, pipes and pools, ``concurrent.futures``' process pools and PyTorch's
-``DataLoader`` pickle their messages with the same class. After a call of :func:`share_arrays`, a
+``DataLoader`` pickle their messages with the same class. After a call to :func:`share_arrays`, a
 large array is put into a store, and the message contains only its id. The receiver removes the
 array from the store.
 """

@@ -1,4 +1,4 @@
-"""The client of a store that does not need redis-py, and its pipelines."""
+"""The store client that does not need redis-py, and its pipelines."""
 
 from __future__ import annotations
 
@@ -87,15 +87,15 @@ class Pipeline(Queue, PipelineFeeds):
 
 
 class Store(Taking, Client, EmbeddedFeeds, Caches):
-    """A client of a store in shared memory that does not need redis-py.
+    """A client that does not need redis-py, for a store in shared memory.
 
-    Its methods for keys have the names, arguments and results of those of
+    Its methods for keys have the same names, arguments and results as those of
     :class:`undercroft.Redis`. Unsupported arguments raise ``TypeError``. :meth:`execute` runs any
     other command.
 
     All errors derive from :class:`undercroft.StoreError`. :class:`undercroft.CommandError` carries
-    Redis' error reply. :class:`undercroft.BusyError` means that another process has held a lock
-    without progress for ``timeout`` seconds. :class:`undercroft.UnavailableError` means that the
+    Redis' error reply. :class:`undercroft.BusyError` means that another process has held a lock for
+    ``timeout`` seconds without making progress. :class:`undercroft.UnavailableError` means that the
     store cannot be opened or was removed.
 
     The arguments are those of :class:`undercroft.EmbeddedRedis`. One object can be used by several

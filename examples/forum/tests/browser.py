@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 BINARY = shutil.which("chromium")
-# The time limit in seconds for any reply and for the loading of any page.
+# The time limit in seconds for any reply and for loading any page.
 LIMIT = 30.0
 # Chromium reads from descriptor 3 and writes to descriptor 4; move the pipes there.
 EXECUTE = """import os, sys
@@ -101,7 +101,7 @@ class Browser:
         return message
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the protocol, and return its result."""
+        """Call a protocol method, and return its result."""
         self._number += 1
         words: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session is not None:

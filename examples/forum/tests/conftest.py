@@ -38,7 +38,7 @@ def forum(url: str) -> Iterator[Forum]:
 
 @pytest.fixture
 def site(forum: Forum, url: str) -> Iterator[str]:
-    """Yield the URL at which the forum is served."""
+    """Yield the URL where the forum is served."""
     assert forum.is_there()
     server = make_server("127.0.0.1", 0, create_app(url), threaded=True)
     thread = threading.Thread(target=server.serve_forever)

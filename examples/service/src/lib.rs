@@ -22,7 +22,7 @@ use futures_util::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 use undercroft::{Cache, CacheExt, Error, Event, SetOptions};
 
-/// The duration for which a profile is cached.
+/// How long a profile is cached.
 const KEPT: Duration = Duration::from_secs(60);
 /// The channel on which the names of changed profiles are published.
 const CHANGES: &[u8] = b"profiles:changes";
@@ -85,7 +85,7 @@ async fn changes(
         }
         // Messages were lost, so the listener must fetch everything again.
         Ok(Event::Lost(_)) => Some(Ok(sse::Event::default().event("lost").data(""))),
-        // Skip the error of a lost connection, because the next poll reconnects.
+        // Skip the error for a lost connection, because the next poll reconnects.
         Err(_) => None,
     });
     Ok(Sse::new(events))
@@ -106,7 +106,7 @@ fn find_out(name: String) -> Profile {
     }
 }
 
-/// An error of the cache that is returned as a response.
+/// A cache error that is returned as a response.
 struct Failure(Error);
 
 impl From<Error> for Failure {

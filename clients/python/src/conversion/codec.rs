@@ -17,7 +17,7 @@ pub(crate) struct Codec {
     pub(crate) utf8: bool,
     /// Whether strings in replies become `str`.
     pub(crate) decode: bool,
-    /// The family of exceptions that errors become.
+    /// The family of exceptions that errors are converted to.
     pub(crate) raises: Raises,
 }
 
@@ -70,14 +70,14 @@ impl Codec {
         None
     }
 
-    /// Returns a new reference to a reply's string as an object. Returns null with an exception set
-    /// if decoding or allocation fails.
+    /// Converts a reply's string to an object and returns a new reference to it. Returns null with
+    /// an exception set if decoding or allocation fails.
     #[inline(always)]
     pub(crate) fn object(&self, _: Python<'_>, bytes: &[u8]) -> *mut ffi::PyObject {
         let start = bytes.as_ptr().cast();
         let length = bytes.len() as ffi::Py_ssize_t;
-        // SAFETY: the token shows that the thread is attached, the range is a slice, and both names
-        // are null-terminated.
+        // SAFETY: the token shows that the thread is attached, the range comes from a slice, and
+        // both names are null-terminated.
         unsafe {
             if !self.decode {
                 ffi::PyBytes_FromStringAndSize(start, length)

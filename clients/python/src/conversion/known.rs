@@ -1,6 +1,6 @@
-//! Tables with which `undercroft.Objects` stores bytes and arrays without running Python code: the
-//! heads of arrays by type and shape, the descriptions that heads contain, and ids.
-//! `undercroft.objects` adds new entries.
+//! Allows `undercroft.Objects` to store bytes and arrays without running Python code. Contains
+//! tables of array heads by type and shape, tables of the descriptions in those heads, and a
+//! generator of ids. `undercroft.objects` adds new table entries.
 
 use pyo3::ffi;
 use pyo3::intern;
@@ -33,7 +33,8 @@ struct Ids {
     next: u64,
 }
 
-/// Returns an object's key, which consists of the prefix and a new id, and the offset of the id.
+/// Returns an object's key, which consists of the prefix and a new id, together with the offset of
+/// the id.
 pub(crate) fn new_key(py: Python<'_>, prefix: &[u8]) -> (SmallVec<[u8; 64]>, usize) {
     let mut key = SmallVec::from_slice(prefix);
     let ids = IDS.get_or_init(py, || GilCell::new(Ids::default()));

@@ -1,4 +1,4 @@
-//! Converts Python objects to bytes and words, and replies to objects. All modules of the crate may
+//! Converts Python objects to bytes and words, and replies to objects. Any module in the crate may
 //! use these conversions.
 //!
 //! - `codec`: converts between Python objects and the store's bytes.

@@ -18,7 +18,7 @@ pub(crate) struct Objects<'py, 'c> {
     py: Python<'py>,
     codec: &'c Codec,
     decode: bool,
-    /// The shape that the result gets.
+    /// The shape of the result.
     shape: Shape,
     /// The shapes of the replies in a list of replies.
     each: Option<&'c [Shape]>,
@@ -44,9 +44,11 @@ enum Kind<'py> {
     /// A list of numbers.
     Floats,
     Set,
-    /// A dictionary from alternating names and values, with a name whose value is pending.
+    /// A dictionary built from alternating names and values, and the name whose value is pending,
+    /// if any.
     Dict(Option<Bound<'py, PyAny>>),
-    /// Pairs from alternating members and scores, with a member whose score is pending.
+    /// Pairs built from alternating members and scores, and the member whose score is pending, if
+    /// any.
     Pairs(Option<Bound<'py, PyAny>>),
 }
 
@@ -98,7 +100,7 @@ impl<'py> Open<'py> {
             Kind::List => put(place, item),
             Kind::Floats => put(place, number(item)?),
             // SAFETY: the thread is attached, and both objects are valid. Items are strings or
-            // numbers, so no code of the program runs.
+            // numbers, so none of the program's code runs.
             Kind::Set => unsafe { ffi::PySet_Add(made, item.as_ptr()) },
             Kind::Dict(name) => match name.take() {
                 None => {
@@ -106,7 +108,7 @@ impl<'py> Open<'py> {
                     0
                 }
                 // SAFETY: the thread is attached, and all three objects are valid. Names are
-                // strings or numbers, so no code of the program runs.
+                // strings or numbers, so none of the program's code runs.
                 Some(name) => unsafe { ffi::PyDict_SetItem(made, name.as_ptr(), item.as_ptr()) },
             },
             Kind::Pairs(member) => match member.take() {
@@ -132,7 +134,7 @@ impl<'py> Open<'py> {
     }
 }
 
-/// Shapes a complete reply like a reply that [`Objects`] builds as it arrives.
+/// Shapes a complete reply in the same way as [`Objects`] shapes a reply that is still arriving.
 pub(crate) fn shaped<'py>(shape: Shape, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let Ok(items) = reply.cast_exact::<PyList>() else {
         return shape.of_one(reply);
@@ -188,7 +190,7 @@ impl<'py, 'c> Objects<'py, 'c> {
         self.failed
     }
 
-    /// Returns the family of exceptions that errors become.
+    /// Returns the family of exceptions that errors are converted to.
     pub(crate) fn raises(&self) -> Raises {
         self.codec.raises
     }

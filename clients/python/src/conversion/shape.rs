@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PySet, PyString};
 use smallvec::SmallVec;
 
-/// The form of the result to which a reply is converted.
+/// The form that a reply is converted to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// The reply itself, unchanged.
@@ -25,11 +25,11 @@ pub(crate) enum Shape {
     Float,
     /// A list of numbers, with None for null items.
     Floats,
-    /// A dictionary from alternating names and values.
+    /// A dictionary built from alternating names and values.
     Dict,
     /// A set.
     Set,
-    /// A list of pairs from alternating members and scores.
+    /// A list of pairs built from alternating members and scores.
     Pairs,
 }
 
@@ -104,8 +104,8 @@ static KNOWN: PyOnceLock<Vec<(Py<PyAny>, Known)>> = PyOnceLock::new();
 /// Register redis-py's response callbacks by command, so that native code can replace them.
 ///
 /// Call this function when the package is imported, before the program can change the dictionary.
-/// After that, later calls need not run Python code inside native frames. A thread that runs such
-/// code at interpreter shutdown unwinds through those frames.
+/// Later calls then need not run Python code inside native frames. A thread that runs Python code
+/// at interpreter shutdown unwinds through those frames.
 #[pyfunction]
 pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
     let mut known: Vec<(Py<PyAny>, Known)> = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
     Ok(())
 }
 
-/// A command's reply options, without those that every command accepts.
+/// A command's reply options, excluding those that every command accepts.
 type Options<'py> = SmallVec<[(Bound<'py, PyString>, Bound<'py, PyAny>); 2]>;
 
 /// Returns the options that are passed to the callback. All other options affect only the request
@@ -157,7 +157,7 @@ fn option<'a, 'py>(options: &'a Options<'py>, name: &str) -> Option<&'a Bound<'p
 }
 
 impl Known {
-    /// Returns the shape to which the callback converts with these options, or None if the callback
+    /// Returns the shape that the callback produces with these options, or None if the callback
     /// must be called.
     fn shape(self, options: &Options<'_>) -> PyResult<Option<Shape>> {
         // Test only an exact `bool`, because the truth of other objects may depend on Python code.

@@ -1,5 +1,5 @@
-//! The hot methods: the most frequently called methods, as typed engine calls. They are tried
-//! before the rows of the method table.
+//! Hot methods: the most frequently called methods, implemented as typed engine calls. They are
+//! tried before the rows of the method table.
 //!
 //! - `counters`: `incr`, `incrby`, `decr` and `decrby`.
 //! - `hashes`: `hget` and `hset`.

@@ -25,7 +25,7 @@ thread_local! {
     static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Removes a string with `take`, whose results are those of
+/// Removes a string with `take`, which returns the same results as
 /// [`Access::take_string`](undercroft_engine::Access::take_string).
 #[inline(always)]
 fn take_string<'py>(

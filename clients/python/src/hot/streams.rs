@@ -48,8 +48,7 @@ fn with_entries(body: impl FnOnce(&mut StreamEntries) -> Outcome) -> Outcome {
     outcome
 }
 
-/// Returns a call's arguments in the order of `names`. Arguments with other names make the call
-/// unusual.
+/// Returns a call's arguments in the order of `names`. A call with any other argument is unusual.
 #[inline(always)]
 fn arguments<const N: usize>(
     call: &Call<'_, '_>,
@@ -185,7 +184,7 @@ fn two<'py>(
     }
 }
 
-/// Returns entries as a list of pairs of an id and a dictionary of fields.
+/// Returns entries as a list of pairs, each of which consists of an id and a dictionary of fields.
 fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py, PyAny>, Miss> {
     let (py, codec) = (call.py, &call.client.codec);
     // SAFETY: the thread is attached. A list may be dropped before all its items are set.
@@ -207,8 +206,8 @@ fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py,
                 names.push((name, object));
             }
             let (_, name) = &names[place];
-            // SAFETY: all three objects are valid, and hashing a `str` or `bytes` runs no code of
-            // the program.
+            // SAFETY: all three objects are valid, and hashing a `str` or `bytes` runs none of the
+            // program's code.
             if unsafe { ffi::PyDict_SetItem(fields.as_ptr(), name.as_ptr(), value.as_ptr()) } != 0 {
                 return Err(Miss::set());
             }

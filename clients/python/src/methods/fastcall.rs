@@ -1,5 +1,5 @@
-//! Methods as fast as the interpreter's own: one C function for each method, called with an array
-//! of arguments.
+//! Methods that are as fast as the interpreter's own. Each method is one C function, called with an
+//! array of arguments.
 //!
 //! A method handles exact `bytes`, `str` and `int` objects and the common options. For any other
 //! argument it calls the next method of the same name in the class's resolution order with the same
@@ -25,11 +25,11 @@ use crate::conversion::codec::{self, Codec};
 use crate::error::{self, Raises};
 use crate::execute::{Argument, encode_any};
 
-/// A call of a native method of a class, usually of the client.
+/// A call to a native method of a class, usually the client class.
 pub(crate) struct Call<'a, 'py, C = Client> {
     pub(crate) py: Python<'py>,
     pub(crate) client: &'a C,
-    /// The object on which the method was called.
+    /// The object that the method was called on.
     receiver: *mut ffi::PyObject,
     arguments: &'a [*mut ffi::PyObject],
     /// The number of positional arguments.
@@ -40,9 +40,9 @@ pub(crate) struct Call<'a, 'py, C = Client> {
 
 /// The reason why a method did not return a result.
 ///
-/// A `Miss` is one word, so an [`Outcome`] is two words and stays in registers. A larger `Miss`, of
-/// nine words, was copied through memory several times in each call. Its loads were wider than the
-/// preceding stores, which stalls the processor.
+/// A `Miss` is one word, so an [`Outcome`] is two words and stays in registers. An earlier `Miss`
+/// of nine words was copied through memory several times in each call. Its loads were wider than
+/// the preceding stores, which stalled the processor.
 pub(crate) struct Miss(Option<Box<MissReason>>);
 
 /// The reason inside a [`Miss`]. A `Miss` without a reason leaves the arguments to redis-py.
@@ -78,7 +78,7 @@ impl From<PyErr> for Miss {
     }
 }
 
-/// A new reference, or the reason for its absence.
+/// A new reference, or the reason why there is none.
 pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
 
 /// A native method of a class.
@@ -175,7 +175,7 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         Ok((list, call))
     }
 
-    /// Returns the object on which the method was called.
+    /// Returns the object that the method was called on.
     pub(crate) fn receiver(&self) -> Borrowed<'a, 'py, PyAny> {
         // SAFETY: the method's caller keeps the receiver alive until the method returns, and `'a`
         // ends before that.
@@ -298,7 +298,7 @@ pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
     }
 }
 
-/// Adds a method of `C` to a class that is `C` or derived from it.
+/// Adds a method of `C` to `C` or to a class derived from it.
 pub(crate) fn add<C, M>(class: &Bound<'_, PyType>) -> PyResult<()>
 where
     C: PyClass<Frozen = True> + Sync,
@@ -399,7 +399,7 @@ pub(crate) enum Step {
 
 const _: () = assert!(size_of::<Outcome>() == 16 && size_of::<Step>() == 16);
 
-/// A call of a Python function, with references that [`Next::run`] releases.
+/// A call to a Python function, with references that [`Next::run`] releases.
 pub(crate) struct Next {
     function: *mut ffi::PyObject,
     arguments: *mut ffi::PyObject,
@@ -454,7 +454,7 @@ type CallObject = unsafe extern "C-unwind" fn(
 ) -> *mut ffi::PyObject;
 
 /// Returns `PyObject_Call`, hidden from the optimizer. `pyo3::ffi` declares that the function does
-/// not unwind, and the compiler may rely on that for every declaration of the same function.
+/// not unwind, and the compiler may apply that to every declaration of the function.
 #[inline(always)]
 fn call_object() -> CallObject {
     let function = ffi::PyObject_Call as *const ();
@@ -481,7 +481,7 @@ pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
     }
 }
 
-/// Returns the native method's result, or the call of the next method in the resolution order.
+/// Returns the native method's result, or the call to the next method in the resolution order.
 #[inline(always)]
 fn attempt<C, M>(call: &Call<'_, '_, C>) -> Step
 where
@@ -494,7 +494,7 @@ where
     })
 }
 
-/// Handles a call for which the native method returned no result.
+/// Handles a call after the native method returned no result for it.
 #[cold]
 #[inline(never)]
 fn missed<C, M>(call: &Call<'_, '_, C>, miss: Miss) -> Step
@@ -529,7 +529,7 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     PanicException::new_err(text.to_owned())
 }
 
-/// Prepares `super(C, self).NAME(...)` with the arguments of the call, if that method exists.
+/// Prepares `super(C, self).NAME(...)` with the call's arguments, if that method exists.
 #[cold]
 fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Box<Next>> {
     let py = call.py;

@@ -1,5 +1,5 @@
-//! Methods of a class in C's calling convention, which the module installs in the classes of
-//! clients and pipelines.
+//! Methods that use C's calling convention. The module installs them in the client and pipeline
+//! classes.
 //!
 //! - `fastcall`: methods as fast as the interpreter's own, with one C function for each method.
 //! - `row`: one row of the method table, which specifies how arguments become words.

@@ -143,8 +143,8 @@ impl Row {
             }
             _ => self.parse_any(call, raises, references, &mut parsed)?,
         }
-        // Leave several options to redis-py, which rejects combinations that a server might accept
-        // or reject with another message.
+        // Leave calls with several options to redis-py, which rejects combinations that a server
+        // might accept or might reject with a different message.
         match raises == Raises::RedisPys && parsed.options > 1 {
             true => Err(Miss::UNUSUAL),
             false => Ok(parsed),

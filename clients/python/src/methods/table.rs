@@ -1,9 +1,9 @@
 //! The table of methods that pass their arguments to a command as words, in order.
 //!
-//! A method of the client runs the command. The same method of a pipeline queues it. The most
+//! A client's method runs the command. A pipeline's method of the same name queues it. The most
 //! frequently called methods also have a typed engine call (`hot`), which is tried first. Arguments
-//! that a row does not support are left to redis-py's method of the same name, if that exists. A
-//! row has a name, parameters and the shape of the reply.
+//! that a row does not support are left to redis-py's method of the same name, if there is one. A
+//! row specifies a name, parameters and the shape of the reply.
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -32,8 +32,8 @@ macro_rules! parameter {
     };
 }
 
-/// Defines the rows: command, method, optional typed call that is tried first, parameters, shape of
-/// the reply, and docstring.
+/// Defines the rows. Each one lists the command, the method, an optional typed call that is tried
+/// first, the parameters, the shape of the reply, and the docstring.
 macro_rules! rows {
     ($(
         $command:ident $name:ident $($room:ident::$hot:ident)?
@@ -114,9 +114,9 @@ macro_rules! rows {
     };
 }
 
-/// Defines methods for commands that remove elements from the store: the row's method, the name of
-/// the variant with a `taken` list, and an optional typed call that is tried first.
-/// `undercroft.embedded.taking` builds the public methods on these variants.
+/// Defines methods for commands that remove elements from the store. Each entry lists the row's
+/// method, the name of the variant with a `taken` list, and an optional typed call that is tried
+/// first. `undercroft.embedded.taking` builds the public methods on these variants.
 macro_rules! taking_rows {
     ($($name:ident $taking:literal $($room:ident::$hot:ident)?;)*) => {
         mod taking {
@@ -176,113 +176,113 @@ const fn plain(name: &'static str) -> &'static str {
 }
 
 rows! {
-    GET get strings::Get [name] => Reply, "Return the string that a key holds, or None if there is no such key.";
+    GET get strings::Get [name] => Reply, "Return the string value of a key, or None if the key does not exist.";
     SET set strings::Set [name, value, ex: Named("EX"), px: Named("PX"), nx: Flag("NX"), xx: Flag("XX"), keepttl: Flag("KEEPTTL"), get: Turn("GET", Shape::Reply), exat: Named("EXAT"), pxat: Named("PXAT")] => OkOrNone, "Set a key to a string. Return True, or None if a condition (nx, xx) was not met; with get, return the old value.";
-    MGET mget multi_key::Mget [keys: Listed] => Reply, "Return the strings of several keys at one moment, None for each key without a string.";
-    MSET mset multi_key::Mset [mapping: Fields] => Ok, "Set several keys to strings in one step. Return True.";
+    MGET mget multi_key::Mget [keys: Listed] => Reply, "Return the string values of several keys in one atomic read, with None for each key that has no string.";
+    MSET mset multi_key::Mset [mapping: Fields] => Ok, "Set several keys to strings atomically. Return True.";
     DEL delete keys::Delete [names: Words] => Reply, "Remove keys. Return how many existed.";
     EXISTS exists keys::Exists [names: Words] => Reply, "Return how many of the keys exist, counting repeated keys each time.";
-    EXPIRE expire keys::Expire [name, time, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Let a key expire after a number of seconds. Return whether it exists.";
-    TTL ttl keys::Ttl [name] => Reply, "Return the seconds until a key expires: -1 if it does not, -2 if there is no such key.";
-    LPUSH lpush lists::Lpush [name, values: Words] => Reply, "Add values at the head of a list. Return its length.";
-    RPUSH rpush lists::Rpush [name, values: Words] => Reply, "Add values at the tail of a list. Return its length.";
-    LPOP lpop [name, count: Maybe] => Reply, "Remove and return the first item of a list, or a list of count items; None if there is no such key.";
-    RPOP rpop [name, count: Maybe] => Reply, "Remove and return the last item of a list, or a list of count items; None if there is no such key.";
-    LRANGE lrange lists::Lrange [name, start, end] => Reply, "Return the items from one position to another, both included; negative ones count from the tail.";
-    LLEN llen lists::Llen [name] => Reply, "Return the number of items of a list.";
-    INCRBY incr counters::Incr [name, amount: Amount] => Reply, "Add to the integer that a key holds, 0 if there is no such key. Return the sum.";
-    INCRBY incrby counters::Incrby [name, amount: Amount] => Reply, "Add to the integer that a key holds, 0 if there is no such key. Return the sum.";
-    DECRBY decr counters::Decr [name, amount: Amount] => Reply, "Subtract from the integer that a key holds, 0 if there is no such key. Return the difference.";
-    DECRBY decrby counters::Decrby [name, amount: Amount] => Reply, "Subtract from the integer that a key holds, 0 if there is no such key. Return the difference.";
-    HGET hget hashes::Hget [name, key] => Reply, "Return the value of a field of a hash, or None if there is no such field.";
-    HSET hset hashes::Hset [name, key: First(""), value: Second, mapping: MaybeFields, items: MaybeList] => Reply, "Set fields of a hash: one by key and value, more by a mapping or a list of items. Return how many fields are new.";
+    EXPIRE expire keys::Expire [name, time, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Set a key to expire after a number of seconds. Return whether the expiry was set.";
+    TTL ttl keys::Ttl [name] => Reply, "Return the number of seconds until a key expires, -1 if it never expires, or -2 if it does not exist.";
+    LPUSH lpush lists::Lpush [name, values: Words] => Reply, "Add values to the head of a list. Return its length.";
+    RPUSH rpush lists::Rpush [name, values: Words] => Reply, "Add values to the tail of a list. Return its length.";
+    LPOP lpop [name, count: Maybe] => Reply, "Remove and return the first item of a list, or a list of count items, or None if the key does not exist.";
+    RPOP rpop [name, count: Maybe] => Reply, "Remove and return the last item of a list, or a list of count items, or None if the key does not exist.";
+    LRANGE lrange lists::Lrange [name, start, end] => Reply, "Return the items between two positions, inclusive. Negative positions count from the tail.";
+    LLEN llen lists::Llen [name] => Reply, "Return the number of items in a list.";
+    INCRBY incr counters::Incr [name, amount: Amount] => Reply, "Add to the integer value of a key, which counts as 0 if it does not exist. Return the sum.";
+    INCRBY incrby counters::Incrby [name, amount: Amount] => Reply, "Add to the integer value of a key, which counts as 0 if it does not exist. Return the sum.";
+    DECRBY decr counters::Decr [name, amount: Amount] => Reply, "Subtract from the integer value of a key, which counts as 0 if it does not exist. Return the difference.";
+    DECRBY decrby counters::Decrby [name, amount: Amount] => Reply, "Subtract from the integer value of a key, which counts as 0 if it does not exist. Return the difference.";
+    HGET hget hashes::Hget [name, key] => Reply, "Return the value of a hash field, or None if the field does not exist.";
+    HSET hset hashes::Hset [name, key: First(""), value: Second, mapping: MaybeFields, items: MaybeList] => Reply, "Set hash fields, one by key and value, or several by a mapping or a list of items. Return how many fields are new.";
     SADD sadd sets::Sadd [name, values: Words] => Reply, "Add members to a set. Return how many are new.";
-    SISMEMBER sismember sets::Sismember [name, value] => Reply, "Return 1 if a set has a member, else 0.";
+    SISMEMBER sismember sets::Sismember [name, value] => Reply, "Return 1 if a value is a member of a set, otherwise 0.";
 
     APPEND append [key, value] => Reply, "Append to a string. Return its length.";
-    BITCOUNT bitcount [key, start: First(""), end: Second, mode: Maybe] => Reply, "Return the number of bits of a string that are set.";
-    GETBIT getbit [name, offset] => Reply, "Return a bit of a string.";
-    GETDEL getdel [name] => Reply, "Return a string and remove its key.";
+    BITCOUNT bitcount [key, start: First(""), end: Second, mode: Maybe] => Reply, "Return the number of set bits in a string.";
+    GETBIT getbit [name, offset] => Reply, "Return one bit of a string.";
+    GETDEL getdel [name] => Reply, "Return a string and delete its key.";
     GETEX getex [name, ex: Named("EX"), px: Named("PX"), exat: Named("EXAT"), pxat: Named("PXAT"), persist: Flag("PERSIST")] => Reply, "Return a string and change when it expires.";
-    GETRANGE getrange [key, start, end] => Reply, "Return a part of a string.";
-    GETSET getset [name, value] => Reply, "Set a string and return the old one.";
-    INCRBYFLOAT incrbyfloat [name, amount: Or("1.0")] => Float, "Add to the number that a key holds. Return the sum.";
+    GETRANGE getrange [key, start, end] => Reply, "Return part of a string.";
+    GETSET getset [name, value] => Reply, "Set a string and return the old value.";
+    INCRBYFLOAT incrbyfloat [name, amount: Or("1.0")] => Float, "Add to the numeric value of a key. Return the sum.";
     MSETNX msetnx [mapping: Fields] => Truth, "Set several keys to strings if none of them exists. Return whether they were set.";
     PSETEX psetex [name, time_ms, value] => Truth, "Set a string that expires after a number of milliseconds.";
     SETEX setex [name, time, value] => Truth, "Set a string that expires after a number of seconds.";
     SETNX setnx [name, value] => Truth, "Set a string if its key does not exist. Return whether it was set.";
-    SETRANGE setrange [name, offset, value] => Reply, "Overwrite a part of a string. Return its length.";
+    SETRANGE setrange [name, offset, value] => Reply, "Overwrite part of a string. Return its length.";
     STRLEN strlen [name] => Reply, "Return the length of a string.";
 
-    EXPIREAT expireat [name, when, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Let a key expire at a Unix time in seconds. Return whether it exists.";
+    EXPIREAT expireat [name, when, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Set a key to expire at a Unix time in seconds. Return whether the expiry was set.";
     EXPIRETIME expiretime [key] => Reply, "Return the Unix time in seconds at which a key expires.";
-    PERSIST persist [name] => Truth, "Remove the time to live of a key. Return whether it had one.";
-    PEXPIRE pexpire [name, time, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Let a key expire after a number of milliseconds. Return whether it exists.";
-    PEXPIREAT pexpireat [name, when, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Let a key expire at a Unix time in milliseconds. Return whether it exists.";
+    PERSIST persist [name] => Truth, "Remove a key's time to live. Return whether it had one.";
+    PEXPIRE pexpire [name, time, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Set a key to expire after a number of milliseconds. Return whether the expiry was set.";
+    PEXPIREAT pexpireat [name, when, nx: Flag("NX"), xx: Flag("XX"), gt: Flag("GT"), lt: Flag("LT")] => Truth, "Set a key to expire at a Unix time in milliseconds. Return whether the expiry was set.";
     PEXPIRETIME pexpiretime [key] => Reply, "Return the Unix time in milliseconds at which a key expires.";
-    PTTL pttl [name] => Reply, "Return the milliseconds until a key expires.";
+    PTTL pttl [name] => Reply, "Return the number of milliseconds until a key expires.";
     RENAME rename [src, dst] => Ok, "Rename a key.";
     RENAMENX renamenx [src, dst] => Truth, "Rename a key if the new name is free. Return whether it was renamed.";
     TOUCH touch [args: Words] => Reply, "Mark keys as used. Return how many of them exist.";
     KEYS keys [pattern: Or("*")] => Reply, "Return all keys that match a pattern.";
     DBSIZE dbsize [] => Reply, "Return the number of keys.";
-    FLUSHDB flushdb [asynchronous: Flag("ASYNC")] => Ok, "Remove all keys of the database.";
+    FLUSHDB flushdb [asynchronous: Flag("ASYNC")] => Ok, "Remove all keys from the database.";
     TYPE r#type [name] => Reply, "Return the type of a key's value.";
     UNLINK unlink [names: Words] => Reply, "Remove keys. Return how many existed.";
 
-    HDEL hdel [name, keys: Words] => Reply, "Remove fields of a hash. Return how many existed.";
+    HDEL hdel [name, keys: Words] => Reply, "Remove fields from a hash. Return how many existed.";
     HEXISTS hexists [name, key] => Truth, "Return whether a hash has a field.";
     HGETALL hgetall [name] => Dict, "Return a hash as a dictionary.";
     HINCRBY hincrby [name, key, amount: Amount] => Reply, "Add to an integer in a hash. Return the sum.";
     HINCRBYFLOAT hincrbyfloat [name, key, amount: Or("1.0")] => Float, "Add to a number in a hash. Return the sum.";
     HKEYS hkeys [name] => Reply, "Return the names of a hash's fields.";
-    HLEN hlen [name] => Reply, "Return the number of a hash's fields.";
-    HMGET hmget [name, keys: Listed] => Reply, "Return the values of fields of a hash, None for each missing field.";
-    HSETNX hsetnx [name, key, value] => Reply, "Set a field of a hash if it does not exist. Return 1 if it was set.";
+    HLEN hlen [name] => Reply, "Return the number of fields in a hash.";
+    HMGET hmget [name, keys: Listed] => Reply, "Return the values of hash fields, with None for each missing field.";
+    HSETNX hsetnx [name, key, value] => Reply, "Set a hash field if it does not exist. Return 1 if it was set.";
     HSTRLEN hstrlen [name, key] => Reply, "Return the length of a value in a hash.";
     HVALS hvals [name] => Reply, "Return the values of a hash's fields.";
 
-    LINDEX lindex [name, index] => Reply, "Return the item of a list at a position.";
-    LINSERT linsert [name, where, refvalue, value] => Reply, "Insert an item before or after another one. Return the list's length.";
-    LMOVE lmove [first_list, second_list, src: Or("LEFT"), dest: Or("RIGHT")] => Reply, "Move an item from one list to another. Return it.";
-    LPOS lpos [name, value, rank: Named("RANK"), count: Named("COUNT"), maxlen: Named("MAXLEN")] => Reply, "Return the position of an item of a list.";
-    LPUSHX lpushx [name, values: Words] => Reply, "Add values at the head of an existing list. Return its length.";
-    LREM lrem [name, count, value] => Reply, "Remove items that equal a value. Return how many were removed.";
-    LSET lset [name, index, value] => Ok, "Replace the item of a list at a position.";
-    LTRIM ltrim [name, start, end] => Ok, "Remove all items of a list except those from one position to another.";
-    RPOPLPUSH rpoplpush [src, dst] => Reply, "Move the last item of a list to the head of another. Return it.";
-    RPUSHX rpushx [name, values: Words] => Reply, "Add values at the tail of an existing list. Return its length.";
+    LINDEX lindex [name, index] => Reply, "Return the list item at a position.";
+    LINSERT linsert [name, where, refvalue, value] => Reply, "Insert an item before or after another item. Return the list's length.";
+    LMOVE lmove [first_list, second_list, src: Or("LEFT"), dest: Or("RIGHT")] => Reply, "Move an item from one list to another, and return the item.";
+    LPOS lpos [name, value, rank: Named("RANK"), count: Named("COUNT"), maxlen: Named("MAXLEN")] => Reply, "Return the position of an item in a list.";
+    LPUSHX lpushx [name, values: Words] => Reply, "Add values to the head of an existing list. Return its length.";
+    LREM lrem [name, count, value] => Reply, "Remove items equal to a value. Return how many were removed.";
+    LSET lset [name, index, value] => Ok, "Replace the list item at a position.";
+    LTRIM ltrim [name, start, end] => Ok, "Remove all items from a list except those between two positions.";
+    RPOPLPUSH rpoplpush [src, dst] => Reply, "Move the last item of a list to the head of another list, and return the item.";
+    RPUSHX rpushx [name, values: Words] => Reply, "Add values to the tail of an existing list. Return its length.";
 
-    SCARD scard [name] => Reply, "Return the number of members of a set.";
-    SDIFF sdiff [keys: Listed] => Set, "Return the members of the first set that are in none of the others.";
+    SCARD scard [name] => Reply, "Return the number of members in a set.";
+    SDIFF sdiff [keys: Listed] => Set, "Return the members of the first set that are not in any other set.";
     SINTER sinter [keys: Listed] => Set, "Return the intersection of sets.";
     SMEMBERS smembers [name] => Set, "Return all members of a set.";
-    SMISMEMBER smismember [name, values: Listed] => Reply, "Return for each value whether it is a member of a set.";
+    SMISMEMBER smismember [name, values: Listed] => Reply, "Return whether each value is a member of a set.";
     SMOVE smove [src, dst, value] => Truth, "Move a member from one set to another. Return whether it existed.";
-    SPOP spop [name, count: Maybe] => Reply, "Remove and return a random member of a set, or a number of them.";
-    SRANDMEMBER srandmember [name, number: Maybe] => Reply, "Return a random member of a set, or a number of them.";
-    SREM srem [name, values: Words] => Reply, "Remove members of a set. Return how many existed.";
+    SPOP spop [name, count: Maybe] => Reply, "Remove and return one or more random members of a set.";
+    SRANDMEMBER srandmember [name, number: Maybe] => Reply, "Return one or more random members of a set.";
+    SREM srem [name, values: Words] => Reply, "Remove members from a set. Return how many existed.";
     SUNION sunion [keys: Listed] => Set, "Return the union of sets.";
 
-    ZADD zadd [name, mapping: Scores, nx: Flag("NX"), xx: Flag("XX"), ch: Flag("CH"), incr: Turn("INCR", Shape::Float), gt: Flag("GT"), lt: Flag("LT")] => Reply, "Set scores of members of a sorted set. Return how many are new.";
-    ZCARD zcard [name] => Reply, "Return the number of members of a sorted set.";
+    ZADD zadd [name, mapping: Scores, nx: Flag("NX"), xx: Flag("XX"), ch: Flag("CH"), incr: Turn("INCR", Shape::Float), gt: Flag("GT"), lt: Flag("LT")] => Reply, "Set the scores of members of a sorted set. Return how many members are new.";
+    ZCARD zcard [name] => Reply, "Return the number of members in a sorted set.";
     ZCOUNT zcount [name, min, max] => Reply, "Return how many members have scores in a range.";
-    ZINCRBY zincrby [name, amount, value] => Float, "Add to the score of a member. Return the sum.";
-    ZLEXCOUNT zlexcount [name, min, max] => Reply, "Return how many members lie in a lexicographic range.";
-    ZMSCORE zmscore [key, members: List] => Floats, "Return the scores of members, None for each that is not there.";
+    ZINCRBY zincrby [name, amount, value] => Float, "Add to a member's score. Return the sum.";
+    ZLEXCOUNT zlexcount [name, min, max] => Reply, "Return how many members are in a lexicographic range.";
+    ZMSCORE zmscore [key, members: List] => Floats, "Return the scores of members, with None for each missing member.";
     ZPOPMAX zpopmax [name, count: Maybe] => Pairs, "Remove and return the members with the highest scores.";
     ZPOPMIN zpopmin [name, count: Maybe] => Pairs, "Remove and return the members with the lowest scores.";
-    ZRANGE zrange [name, start, end, desc: Flag("REV"), withscores: Turn("WITHSCORES", Shape::Pairs), score_cast_func: Float, byscore: Flag("BYSCORE"), bylex: Flag("BYLEX"), offset: First("LIMIT"), num: Second] => Reply, "Return the members from one rank to another.";
+    ZRANGE zrange [name, start, end, desc: Flag("REV"), withscores: Turn("WITHSCORES", Shape::Pairs), score_cast_func: Float, byscore: Flag("BYSCORE"), bylex: Flag("BYLEX"), offset: First("LIMIT"), num: Second] => Reply, "Return the members between two ranks.";
     ZRANGEBYLEX zrangebylex [name, min, max, start: First("LIMIT"), num: Second] => Reply, "Return the members in a lexicographic range.";
     ZRANGEBYSCORE zrangebyscore [name, min, max, start: First("LIMIT"), num: Second, withscores: Turn("WITHSCORES", Shape::Pairs), score_cast_func: Float] => Reply, "Return the members with scores in a range.";
     ZRANK zrank [name, value, withscore: Turn("WITHSCORE", Shape::Reply), score_cast_func: Float] => Reply, "Return the rank of a member.";
     ZREM zrem [name, values: Words] => Reply, "Remove members. Return how many existed.";
     ZREMRANGEBYLEX zremrangebylex [name, min, max] => Reply, "Remove the members in a lexicographic range. Return how many were removed.";
-    ZREMRANGEBYRANK zremrangebyrank [name, min, max] => Reply, "Remove the members from one rank to another. Return how many were removed.";
+    ZREMRANGEBYRANK zremrangebyrank [name, min, max] => Reply, "Remove the members between two ranks. Return how many were removed.";
     ZREMRANGEBYSCORE zremrangebyscore [name, min, max] => Reply, "Remove the members with scores in a range. Return how many were removed.";
-    ZREVRANGE zrevrange [name, start, end, withscores: Turn("WITHSCORES", Shape::Pairs), score_cast_func: Float] => Reply, "Return the members from one rank to another, counted from the highest score.";
-    ZREVRANGEBYLEX zrevrangebylex [name, max, min, start: First("LIMIT"), num: Second] => Reply, "Return the members in a lexicographic range, the last first.";
-    ZREVRANGEBYSCORE zrevrangebyscore [name, max, min, start: First("LIMIT"), num: Second, withscores: Turn("WITHSCORES", Shape::Pairs), score_cast_func: Float] => Reply, "Return the members with scores in a range, the highest first.";
+    ZREVRANGE zrevrange [name, start, end, withscores: Turn("WITHSCORES", Shape::Pairs), score_cast_func: Float] => Reply, "Return the members between two ranks, counted from the highest score.";
+    ZREVRANGEBYLEX zrevrangebylex [name, max, min, start: First("LIMIT"), num: Second] => Reply, "Return the members in a lexicographic range, in reverse order.";
+    ZREVRANGEBYSCORE zrevrangebyscore [name, max, min, start: First("LIMIT"), num: Second, withscores: Turn("WITHSCORES", Shape::Pairs), score_cast_func: Float] => Reply, "Return the members with scores in a range, highest first.";
     ZREVRANK zrevrank [name, value, withscore: Turn("WITHSCORE", Shape::Reply), score_cast_func: Float] => Reply, "Return the rank of a member, counted from the highest score.";
     ZSCORE zscore [name, value] => Float, "Return the score of a member.";
 

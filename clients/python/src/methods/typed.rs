@@ -8,7 +8,8 @@ use crate::client::Client;
 use crate::hot::{Hot, Taking, streams};
 use crate::methods::fastcall::{Call, Method, Outcome, add};
 
-/// Defines the methods: command, method, typed call, parameters, and docstring.
+/// Defines the methods. Each entry lists the command, method, typed call, parameters, and
+/// docstring.
 macro_rules! methods {
     ($($command:ident $name:ident $room:ident::$hot:ident $parameters:literal, $does:literal;)*) => {
         $(
@@ -40,22 +41,22 @@ macro_rules! methods {
 
 methods! {
     XADD xadd streams::Xadd "name, fields, id='*', maxlen=None, approximate=True, nomkstream=False, minid=None, limit=None, *args, **options", "Add an entry to a stream. Return its id.";
-    XLEN xlen streams::Xlen "name", "Return how many entries a stream has.";
-    XRANGE xrange streams::Xrange "name, min='-', max='+', count=None", "Return the entries of a stream from one id to another.";
-    XREVRANGE xrevrange streams::Xrevrange "name, max='+', min='-', count=None", "Return the entries of a stream from one id to another, the last first.";
-    XREAD xread streams::Xread "streams, count=None, block=None, *args, **options", "Return the entries of streams after an id of each.";
-    XACK xack streams::Xack "name, groupname, *ids", "Acknowledge entries that were delivered. Return how many were pending.";
+    XLEN xlen streams::Xlen "name", "Return the number of entries in a stream.";
+    XRANGE xrange streams::Xrange "name, min='-', max='+', count=None", "Return the entries of a stream between two ids.";
+    XREVRANGE xrevrange streams::Xrevrange "name, max='+', min='-', count=None", "Return the entries of a stream between two ids, newest first.";
+    XREAD xread streams::Xread "streams, count=None, block=None, *args, **options", "Return the entries of each stream after a given id.";
+    XACK xack streams::Xack "name, groupname, *ids", "Acknowledge delivered entries. Return how many were pending.";
 }
 
-/// XREADGROUP with a `taken` list for the delivered entries, on which `undercroft.embedded.taking`
-/// builds the public method.
+/// XREADGROUP with a `taken` list for the delivered entries. `undercroft.embedded.taking` builds
+/// the public method on it.
 struct Delivered;
 
 impl Method<Client> for Delivered {
     const NAME: &'static str = "_xreadgroup";
 
     fn text() -> String {
-        "_xreadgroup($self, taken, groupname, consumername, streams, count=None, block=None, noack=False, *args, **options)\n--\n\nReturn the next entries of streams for a consumer of a group.".to_owned()
+        "_xreadgroup($self, taken, groupname, consumername, streams, count=None, block=None, noack=False, *args, **options)\n--\n\nReturn the next stream entries for a consumer in a group.".to_owned()
     }
 
     #[inline(always)]

@@ -32,7 +32,7 @@ impl Inbox {
         }
     }
 
-    /// Reads the next message, if any. `rung` is whether a descriptor may have become readable.
+    /// Reads the next message, if any. `rung` states whether a descriptor may have become readable.
     pub(super) fn take(&mut self, rung: bool) -> Result<bool, Error> {
         match self.subscriber.try_next_after(rung)? {
             Some(Event::Message(message)) => append(&mut self.messages, self.version, &message),
@@ -82,7 +82,7 @@ impl Receiver for Inbox {
         wanted: &Wanted<'_>,
         _: Option<Duration>,
     ) -> Result<WaitOutcome, Error> {
-        // Begin without a timeout, which the receiving call handles.
+        // Begin without a timeout, because the receiving call handles timeouts.
         self.waiters.begin(wanted)
     }
 
@@ -91,7 +91,7 @@ impl Receiver for Inbox {
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // Read the messages that were published before the unsubscription, because they are still
+        // First read the messages published before the unsubscription, because they are still
         // delivered.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)

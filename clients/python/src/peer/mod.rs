@@ -34,7 +34,7 @@ use crate::threads::busy::Busy;
 pub(crate) struct Peer {
     client: Py<Client>,
     shared: Arc<OpenStore>,
-    /// The state. Threads lock it while they work on it, but not while they wait.
+    /// State that threads lock while they work on it, but not while they wait.
     state: Busy<State>,
     closed: AtomicBool,
 }

@@ -18,8 +18,8 @@ use undercroft_server::Writer;
 
 use super::inbox::Inbox;
 
-/// The interval at which a waiting thread checks for signals and rechecks the keys for which it
-/// waits (M4).
+/// The interval at which a waiting thread checks for signals and rechecks the keys that it is
+/// waiting for (M4).
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 /// Messages are read from the ring only while fewer bytes than this are pending.
 const MESSAGES: usize = 64 * 1024;

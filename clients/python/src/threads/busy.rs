@@ -1,4 +1,4 @@
-//! A lock for state that several threads share. Its owner may wait for locks of the store.
+//! A lock for state that several threads share. Its owner may wait for store locks.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -26,14 +26,14 @@ fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// A value that one thread at a time locks. The owner may release the interpreter lock, so a
-/// waiting thread must release it too. The owner may also run signal handlers, which cannot wait
+/// A value that only one thread at a time can lock. The owner may release the interpreter lock, so
+/// a waiting thread must release it too. The owner may also run signal handlers, which cannot wait
 /// for a lock that the interrupted frame owns.
 pub(crate) struct Busy<T> {
     value: Mutex<T>,
     /// The value of `FORKS` when the value was last locked.
     locked: AtomicU32,
-    /// The thread that locked the value last. Threads own the interpreter lock here, so no thread
+    /// The thread that last locked the value. Threads own the interpreter lock here, so no thread
     /// can observe the value locked before its owner is set.
     owner: AtomicUsize,
 }
@@ -59,7 +59,7 @@ impl<T> Busy<T> {
         self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the value, waiting until no other thread has locked it.
+    /// Locks the value, waiting while another thread has it locked.
     ///
     /// # Errors
     /// Fails with the exception of a signal handler that ran during the wait. Fails in a forked

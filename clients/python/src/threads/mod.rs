@@ -1,7 +1,7 @@
-//! State that threads share, and calls that must not block a thread. All modules of the crate may
+//! State that threads share, and calls that must not block a thread. Any module in the crate may
 //! use them.
 //!
-//! - `busy`: a lock for shared state whose owner may wait for locks of the store.
+//! - `busy`: a lock for shared state whose owner may wait for store locks.
 //! - `gil_cell`: state that the interpreter lock protects.
 //! - `nonblocking`: calls made in an event loop, which do not wait for locks.
 

@@ -21,8 +21,8 @@ use undercroft_engine::{PatienceLimited, limit_patience};
 
 use crate::error::BusyError;
 
-/// The maximum time that a call waits for a lock. A running process normally owns a lock for a
-/// shorter time.
+/// The maximum time that a call waits for a lock. A running process normally holds a lock for less
+/// time than this.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// The number of parked calls in this process, which are waiting for a retry.
@@ -31,7 +31,7 @@ static PARKED: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Whether this thread is making a parked call, which may wait for locks.
     static WAITS: Cell<bool> = const { Cell::new(false) };
-    /// The stop flag of the call that this thread makes off the event loop, if any.
+    /// The stop flag of the call that this thread is making off the event loop, if any.
     static BESIDE: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
@@ -39,7 +39,7 @@ create_exception!(
     undercroft._native,
     Locked,
     BusyError,
-    "A non-blocking call met a lock and changed nothing."
+    "A non-blocking call found a lock held and changed nothing."
 );
 
 /// Limits the calling thread's lock waits to [`MOMENT`].
@@ -58,7 +58,7 @@ create_exception!(
     undercroft._native,
     TakesLong,
     Locked,
-    "A non-blocking call runs a long script and changed nothing."
+    "A non-blocking call needs to run a long script. It has changed nothing."
 );
 
 /// Whether this thread is making a call off the event loop.
@@ -66,10 +66,10 @@ pub(crate) fn is_beside() -> bool {
     is_stopped().is_some()
 }
 
-/// Whether the call that this thread makes off the event loop must stop, or None if the thread
-/// makes no such call.
+/// Whether the call that this thread is making off the event loop must stop, or None if the thread
+/// is making no such call.
 pub(crate) fn is_stopped() -> Option<bool> {
-    // If the thread's local storage is destroyed, the thread makes no call.
+    // If the thread's local storage has been destroyed, the thread is making no call.
     let stop = BESIDE.try_with(|beside| beside.borrow().clone()).ok()?;
     stop.map(|stop| stop.load(Ordering::Relaxed))
 }

@@ -1,5 +1,5 @@
-//! The common call of a synchronous client in one step: remove an idle connection from the pool,
-//! send the command, receive the reply, and return the connection.
+//! Makes a synchronous client's common calls in one step: removes an idle connection from the pool,
+//! sends the command, receives the reply, and returns the connection.
 //!
 //! This path runs no Python code except to create an exception from an error reply. Unusual calls
 //! are left to Python, either before anything is sent, or together with the connection and the
@@ -18,8 +18,8 @@ use super::pipeline::{self, ACCOMPANIED};
 use super::plug::{self, Fields};
 use super::{Wire, pack};
 
-/// The prefix of WAIT and WAITAOF, which refer to the last write of their own connection. That
-/// write may have used another connection of the pool.
+/// The prefix of WAIT and WAITAOF, which refer to the last write on their own connection. The
+/// program's last write may have used another connection in the pool.
 const REPLICATED: &[u8] = b"WAIT";
 
 /// Runs a command as `undercroft.remote.RemoteRedis.execute_command` documents.
@@ -49,12 +49,13 @@ fn attempt<'py>(
     Ok(Step::Next(Next::new(function, arguments, None)))
 }
 
-/// Makes a common call over an idle connection of the client's pool and returns its reply.
+/// Makes a common call over an idle connection from the client's pool and returns its reply.
 ///
-/// Otherwise returns a tuple, which a reply never is. An empty tuple means that nothing was sent.
-/// One item is a reply for which the client has a callback. Four items are returned for an error or
-/// a message, or if an exception was raised after sending: the pool, the connection that the caller
-/// must return to it, the reply or exception, and whether it was raised.
+/// In all other cases returns a tuple, because a reply is never a tuple. An empty tuple means that
+/// nothing was sent. A tuple of one item contains a reply for which the client has a callback. A
+/// tuple of four items is returned for an error or a message, or if an exception was raised after
+/// sending. It contains the pool, the connection that the caller must return to it, the reply or
+/// exception, and whether the exception was raised.
 fn call<'py>(
     client: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
@@ -219,7 +220,7 @@ impl<'py> Taken<'py> {
         }
     }
 
-    /// Whether redis-py requested a reconnect of this connection.
+    /// Whether redis-py asked this connection to reconnect.
     fn is_to_go(&self) -> PyResult<bool> {
         let py = self.connection.py();
         let anew = Fields::of(&self.connection)?.get(intern!(py, "_should_reconnect"))?;

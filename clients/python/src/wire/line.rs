@@ -5,7 +5,7 @@
 //! from an error reply, and leaves all other work that needs Python to its caller. A daemon thread
 //! that is unwound at interpreter shutdown therefore has no frame of this module on its stack. A
 //! signal handler finds either both a command and its call in the queue, or neither.
-//! `undercroft.asyncio.multiplexing.line` implements the same in Python.
+//! `undercroft.asyncio.multiplexing.line` is the equivalent in Python.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,7 +116,7 @@ impl Line {
         })
     }
 
-    /// Pack a command and queue its call. After an error, neither is done.
+    /// Pack a command and queue its call, or do neither if an error occurs.
     ///
     /// `callbacks` contains the commands whose replies need further processing.
     #[pyo3(signature = (call, args, decode=true, callbacks=None))]
@@ -146,7 +146,7 @@ impl Line {
         Ok(())
     }
 
-    /// Pack several commands and queue them as a batch. After an error, none are queued.
+    /// Pack several commands and queue them as a batch, or queue none if an error occurs.
     ///
     /// Their replies are appended to the batch's `replies`.
     fn put_many(&self, batch: Bound<'_, PyAny>, commands: &Bound<'_, PyList>) -> PyResult<()> {
@@ -197,7 +197,7 @@ impl Line {
         Ok(left)
     }
 
-    /// Return the packed commands and remove them.
+    /// Remove and return the packed commands.
     fn gathered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut sent = used(&self.sent)?;
         let bytes = PyBytes::new(py, &sent.gathered);
@@ -222,7 +222,7 @@ impl Line {
     /// instead the task's wakeup function and context as the call stored them.
     ///
     /// Return the first reply that is not itself a result, together with its call, which stays in
-    /// the queue until the next call of this method. The call is None for a message or for a reply
+    /// the queue until the next call to this method. The call is None for a message or for a reply
     /// that matches no call.
     fn answer<'py>(
         &self,
@@ -269,7 +269,7 @@ impl Line {
         Ok(sent.calls.front().map(|first| first.call.clone_ref(py)))
     }
 
-    /// The call at the head of the queue if its reply was returned last, otherwise None.
+    /// The call at the head of the queue if its reply was the last one returned, otherwise None.
     #[getter]
     fn taken(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let is_taken = used(&self.sent)?.is_taken;
@@ -329,7 +329,7 @@ impl Line {
         Ok(sent)
     }
 
-    /// Returns the next reply or message, or the error of a reply that cannot be decoded.
+    /// Returns the next reply or message, or the error for a reply that cannot be decoded.
     fn next<'py>(&self, py: Python<'py>, decode: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Received {
             replies,

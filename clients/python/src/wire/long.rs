@@ -14,8 +14,8 @@ pub(super) struct Long {
 }
 
 impl Long {
-    /// Starts a value of `length` bytes. The system provides no physical memory for bytes that
-    /// never arrive.
+    /// Starts receiving a value of `length` bytes. The system allocates no physical memory for
+    /// bytes that never arrive.
     pub(super) fn new(py: Python<'_>, length: usize) -> PyResult<Long> {
         // SAFETY: the thread is attached. Given a null pointer, the function allocates an
         // uninitialized object of this length. It returns null with an exception set on failure,

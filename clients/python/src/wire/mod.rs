@@ -4,7 +4,7 @@
 //! Connecting, TLS, retries and everything else remain redis-py's Python code, which can also call
 //! the functions of this module separately.
 //!
-//! - `fast_path`: the common call of a synchronous client in one step.
+//! - `fast_path`: makes a synchronous client's common calls in one step.
 //! - `line`: the unsent commands and waiting calls of one connection of the asyncio client.
 //! - `long`: receives a long value directly into its result object.
 //! - `names`: the objects that this module uses from the package's Python code.
@@ -42,7 +42,7 @@ use socket::Patience;
 /// An outgoing buffer with more capacity than this, in bytes, is freed after use.
 const KEPT: usize = 1 << 20;
 
-/// A connection's encoder of commands and parser of replies.
+/// A connection's command encoder and reply parser.
 #[pyclass(module = "undercroft._native")]
 pub(crate) struct Wire {
     /// A duplicate of the caller's descriptor. Another thread can close the original at any time,
@@ -52,8 +52,8 @@ pub(crate) struct Wire {
     replies: Replies,
     out: Vec<u8>,
     patience: Patience,
-    /// Whether a command was sent whose reply has not been read. The reply may not have arrived
-    /// yet.
+    /// Whether a command has been sent whose reply has not been read yet. The reply may still be on
+    /// its way.
     owed: bool,
     /// Whether the peer runs on this machine. Sending to a closed local peer fails, and unsolicited
     /// data from a local peer is always a message, which cannot be mistaken for a reply.
@@ -152,15 +152,15 @@ impl Wire {
         Ok(())
     }
 
-    /// Return whether no data has arrived, neither in the buffer nor at the socket.
+    /// Return whether no data has arrived, either in the buffer or at the socket.
     fn quiet(&self) -> bool {
         !self.has_data() && attached(&self.socket).is_ok_and(socket::quiet)
     }
 
     /// Record that other code has used the socket, so that the next call checks it first.
     ///
-    /// Return whether replies are pending for which no call waits. The connection is then unusable,
-    /// because a check may not find those replies.
+    /// Return whether replies are pending that no call is waiting for. The connection is then
+    /// unusable, because a check may not find those replies.
     fn suspect(&mut self) -> bool {
         self.trusted = false;
         self.owed
@@ -318,8 +318,8 @@ fn attached(socket: &Option<Arc<OwnedFd>>) -> PyResult<BorrowedFd<'_>> {
 impl Wire {
     /// Sends a command and returns its reply or a message that arrived before it.
     ///
-    /// Returns None without sending anything if the connection may be unusable or the peer has
-    /// gone. After an error nothing was sent either, unless a reply is `owed`. A command to a
+    /// Returns None without sending anything if the connection may be unusable or the peer is gone.
+    /// An error also means that nothing was sent, unless a reply is `owed`. A command to a
     /// `trusted` Unix socket needs no check first, because the system refuses to send to a closed
     /// peer. Over TCP, such a send may succeed.
     fn ask<'a, 'py: 'a>(

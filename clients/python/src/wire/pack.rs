@@ -30,8 +30,8 @@ pub(super) fn name(packed: &[u8]) -> &[u8] {
     lines.nth(2).unwrap_or_default().trim_ascii_end()
 }
 
-/// Appends a command, starting with its name, or nothing after an error. A name can consist of
-/// several words, as in `CONFIG GET`.
+/// Appends a command, starting with its name. Appends nothing if an error occurs. A name can
+/// consist of several words, as in `CONFIG GET`.
 pub(super) fn command<'a, 'py: 'a>(
     codec: &Codec,
     args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
@@ -45,7 +45,7 @@ pub(super) fn command<'a, 'py: 'a>(
     done
 }
 
-/// Appends several commands, or none after an error.
+/// Appends several commands, or none if an error occurs.
 pub(super) fn commands(
     codec: &Codec,
     commands: &Bound<'_, PyAny>,

@@ -1,4 +1,4 @@
-//! Packs all commands of a pipeline, and parses all replies, in one call each.
+//! Packs all commands in a pipeline, and parses all replies, in one call each.
 
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;

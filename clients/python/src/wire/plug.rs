@@ -12,14 +12,14 @@ use crate::methods::fastcall::{Step, guarded};
 
 use super::names;
 
-/// A C function with any arguments through which a thread may be unwound.
+/// A C function that accepts any arguments and through which a thread may be unwound.
 pub(super) type Method = unsafe extern "C-unwind" fn(
     receiver: *mut ffi::PyObject,
     args: *mut ffi::PyObject,
     options: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
 
-/// Adds a native method to a class. `doc` has its signature and docstring.
+/// Adds a native method to a class. `doc` contains its signature and docstring.
 pub(super) fn install(
     class: &Bound<'_, PyType>,
     name: &'static CStr,

@@ -13,7 +13,7 @@ use super::names;
 
 import_exception!(redis.exceptions, InvalidResponse);
 
-/// The maximum length of a string and of a collection. The limit for collections is that of
+/// The maximum length of a string and of a collection. The limit for collections is the same as in
 /// hiredis. A longer string or collection is rejected when its header arrives, because its data
 /// would never arrive.
 const LONGEST: u32 = u32::MAX;
@@ -27,7 +27,7 @@ const LIMITS: ReplyLimits = ReplyLimits {
 const ROOM: usize = 64 << 10;
 /// The maximum capacity in bytes that is reserved in one step for a value of known length.
 const MOST: usize = 16 << 20;
-/// The lengths in bytes of long values, up to Redis' longest string.
+/// The lengths in bytes at which a value counts as long, up to Redis' longest string.
 const LONG: std::ops::RangeInclusive<usize> = ROOM..=512 << 20;
 /// The capacity in bytes for a piece of a long value, which is copied while it is in the cache.
 const PART: usize = 256 << 10;
@@ -55,7 +55,7 @@ pub(super) struct Replies {
     buffer: Vec<u8>,
     /// The offset at which parsing continues.
     at: usize,
-    /// The long value to which the next bytes belong.
+    /// The long value that the next bytes belong to.
     long: Option<Long>,
     /// A string that was read but could not be decoded.
     undecodable: Option<Py<PyBytes>>,
@@ -163,7 +163,7 @@ impl Replies {
         }
     }
 
-    /// Makes one parsing step.
+    /// Performs one parsing step.
     #[inline]
     fn step<'py>(&mut self, py: Python<'py>, codec: &Codec, decode: bool) -> PyResult<Step<'py>> {
         if let Some(bytes) = &self.undecodable {
@@ -330,7 +330,7 @@ fn finish<'py>(
     Ok(list.into_any())
 }
 
-/// Converts a published message into a dictionary, redis-py's format. Any other reply is returned
+/// Converts a published message into a dictionary in redis-py's format. Any other reply is returned
 /// unchanged.
 pub(super) fn published(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     let py = reply.py();

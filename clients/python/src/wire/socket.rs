@@ -200,8 +200,8 @@ impl ReceiveBuffer for &mut [MaybeUninit<u8>] {
     }
 }
 
-/// Sends a command to a peer that owes no reply, and appends the first data to a buffer with spare
-/// capacity. Returns false without sending anything if the socket cannot send.
+/// Sends a command to a peer that owes no reply, and appends the first data received to a buffer
+/// with spare capacity. Returns false without sending anything if the socket cannot send.
 pub(super) fn ask(
     py: Python<'_>,
     socket: BorrowedFd<'_>,

@@ -18,7 +18,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from sessions import NAMESPACE, SESSIONS, VOLATILE
 
-# Matches a call of a client's method that contains no other such call.
+# Matches a client method call that contains no other such call.
 CALL = re.compile(r"r\.\w+\(((?!\br\.).)*\)$")
 
 

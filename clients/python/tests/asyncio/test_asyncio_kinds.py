@@ -34,7 +34,7 @@ PLAIN = {
 
 
 def table(client: Any) -> dict[str, set[str]]:
-    """Return the flags and categories of all commands of a server, by uppercase name."""
+    """Return the flags and categories of all of a server's commands, by uppercase name."""
     # Request the raw reply, because redis-py versions parse it differently.
     client.set_response_callback("COMMAND", lambda reply, **_: reply)
     found = {}

@@ -1,4 +1,4 @@
-"""Tests tasks that wait for locks of a store: one receiver per loop, one FIFO queue per lock."""
+"""Tests tasks that wait for a store's locks: one receiver per loop, one FIFO queue per lock."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from children import in_child
 from conftest import Run
 
 CHANNEL = b"undercroft:released:0:l"
-# A polling interval in seconds so long that a task that is not woken never acquires the lock.
+# A polling interval in seconds, long enough that a task that is not woken never acquires the lock.
 NEVER = 10**6
 
 
@@ -114,7 +114,7 @@ def server(socket: str, **options: Any) -> Any:
 
 
 async def subscribed(client: Any, number: int) -> None:
-    """Wait until `number` connections are subscribed to the releases of the lock."""
+    """Wait until `number` connections are subscribed to the lock's releases."""
     while (await client.pubsub_numsub(CHANNEL))[0][1] != number:
         await asyncio.sleep(0.001)
 

@@ -18,7 +18,7 @@ from test_asyncio_turns import answered
 
 @asynccontextmanager
 async def unanswered(**options: Any) -> AsyncIterator[Any]:
-    """Yield a connected client of a server that answers only the first call of each command."""
+    """Yield a connected client for a server that answers only the first call of each command."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n")

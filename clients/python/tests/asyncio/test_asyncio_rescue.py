@@ -41,8 +41,8 @@ class Server:
                 words.append((await reader.readline()).strip())
             heard.append(b" ".join(words))
             if words[-1].startswith(b"large"):
-                # Send little more than the header, because the client also reacts to a long
-                # received part of a value.
+                # Send little more than the header, because the client also reacts when a large part
+                # of a value has arrived.
                 writer.write(b"$%d\r\nxxx" % SIZE)
                 await self.release.wait()
                 writer.write(b"x" * (SIZE - 3) + b"\r\n")
@@ -124,7 +124,7 @@ def test_a_call_that_changes_something_is_not_sent_again(run: Run) -> None:
     async def test(server: Server, client: Any) -> None:
         large, before = of(client, "large", "before")
         count = asyncio.ensure_future(client.incr("n"))
-        # This read must see the change by the preceding INCR.
+        # This read must see the change made by the preceding INCR.
         (after,) = of(client, "n")
         transaction = asyncio.ensure_future(client.pipeline().get("v").execute())
         assert await before == b"before"

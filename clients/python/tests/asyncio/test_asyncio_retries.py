@@ -76,8 +76,8 @@ async def watched(client: Any) -> Any:
             value = await pipe.get("d")
             pipe.multi()
             pipe.set("d", 4)
-            # Retry: the holder changes so many keys that one of them may have both change counters
-            # in common with this key.
+            # Retry: the holder changes so many keys that one of them may share both change counters
+            # with this key.
             with contextlib.suppress(redis.WatchError):
                 return [value, *await pipe.execute()]
     raise AssertionError("ten times, another key's change counted as this one's")
@@ -353,7 +353,7 @@ def test_work_deferred_past_the_commit_is_done_later(
         assert await pushing == 1
         assert store.lrange(source, 0, -1) == [b"item"]
         holder.end()
-        # The loop finishes the deferred work without a call; polling the store does not contribute.
+        # The loop finishes the deferred work without a call; polling the store does not help.
         until = time.monotonic() + LONG
         while store.exists(source):
             assert time.monotonic() < until

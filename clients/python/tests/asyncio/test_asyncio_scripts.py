@@ -11,7 +11,7 @@ import undercroft
 import undercroft.asyncio
 from conftest import Run
 
-# A script that exceeds the time for which a script may run in the loop.
+# A script that exceeds the time limit for scripts in the loop.
 LONG = """
 local sum = 0
 for round = 1, 3000000 do sum = sum + round % 7 end
@@ -23,7 +23,7 @@ ENDLESS = "while true do end"
 
 
 async def beside(work: Awaitable[Any]) -> tuple[Any, int]:
-    """Return an awaitable's result, and the number of turns that another task had meanwhile."""
+    """Return an awaitable's result, and how many turns another task got in the meantime."""
     turns = 0
 
     async def count() -> None:
@@ -61,7 +61,7 @@ def test_the_loop_keeps_running_while_a_script_runs(path: str, run: Run, way: st
                 work = client.eval(LONG, 1, "k")
             got, turns = await beside(work)
             assert got == expected
-            # If the script blocks the loop, the other task has only a few turns.
+            # If the script blocks the loop, the other task gets only a few turns.
             assert turns > 100
             # The run that began in the loop was rolled back, so the counter is 1.
             assert await r.get("k:count") == b"1"

@@ -1,4 +1,4 @@
-"""Tests that the asyncio client of an embedded store returns the synchronous client's results."""
+"""Tests that the asyncio client for an embedded store returns the synchronous client's results."""
 
 import asyncio
 import inspect

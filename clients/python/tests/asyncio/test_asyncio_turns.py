@@ -16,7 +16,7 @@ from undercroft.asyncio.multiplexing.link import Link
 
 @asynccontextmanager
 async def answered(received: list[bytes] | None = None) -> AsyncIterator[Any]:
-    """Yield a connected client of a server that answers every GET with `v`."""
+    """Yield a connected client for a server that answers every GET with `v`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await answer_gets(reader, writer, received)
@@ -312,7 +312,7 @@ class Interrupting:
         raise KeyboardInterrupt
 
     def join(self) -> None:
-        """Do nothing, because no waiter exists."""
+        """Do nothing, because there is no waiter."""
 
 
 def test_an_interrupt_while_waking_leaves_no_task_waiting(run: Run) -> None:

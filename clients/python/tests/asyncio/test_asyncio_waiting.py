@@ -1,4 +1,4 @@
-"""Tests tasks that wait for keys of a store: how they keep and leave their queue places."""
+"""Tests how tasks that wait for keys in a store keep and give up their places in the queue."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ asyncio.run(main())
 
 
 def waiter(path: str) -> subprocess.Popen[str]:
-    """Start a process in which a task waits for an item of the list ``jobs``."""
+    """Start a process in which a task waits for an item from the list ``jobs``."""
     child = subprocess.Popen(
         [sys.executable, "-c", WAITER, path], stdout=subprocess.PIPE, text=True
     )
@@ -124,7 +124,7 @@ def test_an_item_given_to_a_cancelled_task_goes_back(path: str, run: Run) -> Non
         assert await client.zrange("z", 0, -1) == ["m", "n"]
         # The move happened as early as possible, although no task received its result.
         assert await client.lrange("to", 0, -1) == ["moved"]
-        # The next waiter receives the item that a cancelled task was assigned.
+        # The next waiter receives the item that was assigned to a cancelled task.
         first, second = await begun(client.blpop("q"), client.blpop("q"))
         await client.rpush("q", "v")
         first.cancel()
@@ -297,7 +297,7 @@ def test_a_killed_process_loses_no_item(path: str) -> None:
 
 
 class Counted:
-    """The native waits of a loop, with a record of each attempt to finish a wait."""
+    """A loop's native waits, with a record of each attempt to finish a wait."""
 
     def __init__(self, native: Any) -> None:
         self.native = native

@@ -20,7 +20,7 @@ print(r.blpop("jobs"), flush=True)
 
 
 def waiter(path: str) -> subprocess.Popen[str]:
-    """Start a process that waits for an item of the list ``jobs``."""
+    """Start a process that waits for an item from the list ``jobs``."""
     child = subprocess.Popen(
         [sys.executable, "-c", WAITER, path], stdout=subprocess.PIPE, text=True
     )
@@ -114,8 +114,8 @@ r.blpop([f"list {sys.argv[2]} {name}" for name in range(60)])
             child.kill()
             child.communicate()
     assert waiting(r) > 0
-    # A process that writes frees that memory over time, even if it uses no key of the dead
-    # processes.
+    # A process that writes frees the memory of dead processes over time, even if it uses none of
+    # their keys.
     while waiting(r) > 0:
         r.set("k", "v")
     assert r.pubsub_channels() == []

@@ -18,7 +18,7 @@ from children import fork, status_of
 from conftest import Run
 from undercroft._native import LEASE_SCRIPT, lease_key
 
-# A lease and a wait, in seconds, that expire only if a test fails.
+# The duration of leases and waits in seconds, which elapses only if a test fails.
 LONG = 120
 
 
@@ -225,7 +225,7 @@ def test_caching_works_without_redis_py(path: str) -> None:
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP, None])
 def test_exactly_one_of_eight_processes_takes_over(path: str, blow: signal.Signals | None) -> None:
     r = undercroft.Redis(path)
-    # A killed process's lease is freed immediately, although its term is minutes.
+    # A killed process's lease is freed immediately, although its term is two minutes.
     term = LONG if blow == signal.SIGKILL else 1.0
 
     def compute() -> str:

@@ -62,7 +62,7 @@ def served(path):
 
 @pytest.fixture(params=["embedded", "redis", "served"])
 def made(request, path):
-    """Yield a function that opens channels on one of these: a store, Redis, or a served store."""
+    """Yield a function that opens channels on a store, on Redis, or on a served store."""
     name = f"tested:{os.getpid()}:{time.monotonic_ns()}"
     if request.param == "embedded":
         place = f"undercroft://{path}"
@@ -332,7 +332,7 @@ def test_many_processes_take_each_message_once(url, path, size):
     for which in range(3):
         numbers = [int(line) for line in log.with_suffix(f".{which}").read_text().split()]
         for first in range(3):
-            # The messages of one producer arrive in the order in which it put them.
+            # One producer's messages arrive in the order in which it put them.
             mine = [number for number in numbers if number % 3 == first]
             assert mine == sorted(mine)
         taken += numbers
@@ -586,7 +586,7 @@ def test_a_storm_of_kills_leaves_a_working_channel(url):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     assert channel.qsize() <= 4
-    # The first of these calls returns the messages that the dead consumers held to the channel.
+    # The first of these calls puts the messages that the dead consumers held back into the channel.
     with contextlib.suppress(queue.Empty):
         while True:
             channel.get(block=False)
@@ -666,7 +666,7 @@ def test_tasks_acknowledge_and_share_with_processes(run, url):
 
 
 def test_consumers_that_hold_messages_match_a_model(url):
-    """Two consumers of one process make random calls, whose results are checked against a model."""
+    """Two consumers in one process make random calls, whose results are checked against a model."""
     choice = random.Random(drawn_seed())
     channel, waiting, held = Channel("jobs", url), deque(), []
     for number in range(2000):

@@ -1,4 +1,4 @@
-"""Tests that a method with a native call has the reply, keys and events of its command."""
+"""Tests that a method with a native call has the same reply, keys and events as its command."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -60,7 +60,7 @@ CALLS: list[tuple[str, list[object], list[object]]] = [
 
 @pytest.fixture
 def pair(path: str) -> Iterator[list[undercroft.Redis]]:
-    """Yield clients of two stores that publish every keyspace event."""
+    """Yield clients for two stores that publish every keyspace event."""
     pair = [undercroft.Redis(f"{path}.{name}") for name in ("method", "command")]
     for r in pair:
         r.config_set("notify-keyspace-events", "KEAmn")

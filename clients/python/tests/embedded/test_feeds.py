@@ -1,4 +1,4 @@
-"""Tests that the typed feed object behaves alike on embedded, async and queueing clients."""
+"""Tests that the typed feed object behaves the same on embedded, async and queueing clients."""
 
 import asyncio
 import random
@@ -132,7 +132,7 @@ def decode(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(params=[f"{kind}-{form}" for kind in KINDS for form in FORMS])
 def client(request: pytest.FixtureRequest, decode: bool) -> Iterator[Any]:
-    """Yield an object with the method ``feed`` for each kind of client."""
+    """Yield an object with a ``feed`` method for each kind of client."""
     kind, form = request.param.split("-")
     if kind in ("server", "resp3"):
         url = f"unix://{request.getfixturevalue('served').socket}"

@@ -1,4 +1,4 @@
-"""Tests locks of a store: redis-py's own locks, and the scripts that implement them."""
+"""Tests a store's locks: redis-py's own locks, and the scripts that implement them."""
 
 import asyncio
 import subprocess
@@ -78,7 +78,8 @@ def test_an_asyncio_lock_behaves_like_redis_py_s(path: str, kind: Any, run: Run)
 def test_a_task_is_woken_by_a_release(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
-            # With such a long polling interval, a waiter that is not woken never acquires the lock.
+            # The polling interval is so long that a waiter that is not woken never acquires the
+            # lock.
             async with client.lock("l") as held:
                 waiting = [client.lock("l", sleep=10**6) for _ in range(3)]
                 tasks = [asyncio.create_task(lock.acquire()) for lock in waiting]
@@ -119,7 +120,7 @@ lock.release()
 def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
-            # Start measuring before the lock is acquired, so that delays of the machine cannot
+            # Start measuring before the lock is acquired, so that delays on a busy machine cannot
             # shorten the measured time.
             start = time.monotonic()
             assert await client.lock("l", timeout=0.05).acquire()
@@ -218,7 +219,7 @@ def test_a_thread_is_woken_by_a_release(make: Any, path: str, server_socket: str
 
             def wait(lock: Any, begun: threading.Barrier = begun) -> None:
                 begun.wait()
-                # With such a long polling interval, a waiter that is not woken never acquires the
+                # The polling interval is so long that a waiter that is not woken never acquires the
                 # lock.
                 assert lock.acquire()
                 lock.release()

@@ -244,7 +244,7 @@ def test_a_closed_receiver_is_no_longer_counted(r: undercroft.Redis) -> None:
 
 
 def waits(thread: threading.Thread, function: FunctionType) -> bool:
-    """Return whether a thread is waiting in the single call of a function."""
+    """Return whether a thread is waiting in the only call that a function makes."""
     # Threads switch only in that call or at the function's first line.
     frame = sys._current_frames().get(thread.ident or 0)
     code = function.__code__

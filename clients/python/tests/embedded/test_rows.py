@@ -14,7 +14,7 @@ from undercroft._native import METHODS
 # A Unix time in the far future, which both stores use.
 LATER = 4_000_000_000
 
-# The arguments for the calls of each method. All states concern the key "k"; "o" is another key.
+# The arguments for the calls to each method. All states concern the key "k"; "o" is another key.
 CALLS: dict[str, list[tuple[Any, ...]]] = {
     "append": [("k", "x"), (b"k", 1), ("k", 1.5)],
     "bitcount": [("k",)],
@@ -218,7 +218,7 @@ def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def contents(client: Any) -> dict[Any, Any]:
-    """Return the content and expiry time of every key of a store."""
+    """Return the content and expiry time of every key in a store."""
     return {key: (client.dump(key), client.pexpiretime(key) > 0) for key in client.scan_iter()}
 
 

@@ -36,7 +36,7 @@ def url(path: str) -> str:
 
 @pytest.fixture
 def p(url: str, protocol: int) -> Iterator[redis.Redis]:
-    """Yield a redis-py client of a new store."""
+    """Yield a redis-py client for a new store."""
     pool = undercroft.ConnectionPool.from_url(url, protocol=protocol)
     with redis.Redis(connection_pool=pool) as client:
         yield client
@@ -44,7 +44,7 @@ def p(url: str, protocol: int) -> Iterator[redis.Redis]:
 
 
 def asynchronously(url: str, protocol: int, **options: Any) -> redis.asyncio.Redis:
-    """Return a redis-py asyncio client of a store."""
+    """Return a redis-py asyncio client for a store."""
     pool = undercroft.asyncio.ConnectionPool.from_url(url, protocol=protocol, **options)
     return redis.asyncio.Redis(connection_pool=pool)
 
@@ -121,7 +121,7 @@ def test_a_waiting_client_gets_an_item_another_client_pushes(p: redis.Redis) -> 
     found: list[Any] = []
     waiter = threading.Thread(target=lambda: found.append(p.blpop("k", timeout=30)))
     waiter.start()
-    # The push works regardless of whether the other client already waits.
+    # The push works regardless of whether the other client is already waiting.
     p.rpush("k", "item")
     waiter.join()
     assert list(found[0]) == [b"k", b"item"]
@@ -427,7 +427,7 @@ async def _cancelled(url: str, protocol: int) -> None:
     client = asynchronously(url, protocol)
     waiter = asyncio.ensure_future(client.blpop("k", timeout=0))
     in_use = client.connection_pool._in_use_connections
-    # Wait until the task reads. Earlier, wait_for() of older Python versions can swallow the
+    # Wait until the task reads. Before that, wait_for() in older Python versions can swallow the
     # cancellation.
     while not any(each._reader is not None and each._reader._waiter for each in in_use):
         await asyncio.sleep(0.001)

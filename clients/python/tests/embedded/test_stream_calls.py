@@ -11,7 +11,7 @@ import undercroft
 from redis.commands import CoreCommands
 from undercroft._native import TYPED_METHODS, Client
 
-# A stream id in milliseconds later than any clock's time.
+# A stream id, in milliseconds, that is later than any clock's time.
 LATE = 10**15
 
 # The positional and keyword arguments for each method. "s" is the stream, "w" a string, "g" a group

@@ -127,7 +127,7 @@ def reused(r: Any) -> None:
 
 
 def channels(store: Any) -> None:
-    """Test channels of a store, and its client without redis-py."""
+    """Test channels in a store, and its client without redis-py."""
     channel = undercroft.Channel("c", store, maxsize=1)
     assert both(lambda: channel.get(timeout=LONG), lambda: channel.put("x")) == "x"
     channel.put("first")

@@ -1,4 +1,4 @@
-"""Tests objects: values are read back, large values in place; nothing is lost or leaked."""
+"""Tests that objects are read back, large ones in place, and that nothing is lost or leaked."""
 
 from __future__ import annotations
 

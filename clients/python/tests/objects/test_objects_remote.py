@@ -1,4 +1,4 @@
-"""Tests that object calls behave alike on a store, on `undercroft serve` and on Redis."""
+"""Tests that object calls behave the same on a store, on `undercroft serve` and on Redis."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ def test_refused_objects_stay_in_the_store(objects: Objects, url: str) -> None:
     with Objects(url, pickle=True) as both:
         pickled, plain = both.put(Thing(np.arange(9.0))), both.put(b"plain")
         objects._client.set("object:foreign", "something else")
-        # The fourth byte of this string, where an object has its kind, is the letter of an array.
+        # The fourth byte of this string, where an object stores its kind, is the letter for an
+        # array.
         objects._client.set("object:fruit", "banana bread")
         objects._client.rpush("object:list", "item")
         before = keys(objects)

@@ -49,7 +49,7 @@ def words_of(line: str) -> list[bytes]:
 
 
 def cases(file: Path) -> Iterator[list[str]]:
-    """Yield the commands of each case of a file that needs only one connection."""
+    """Yield the commands of each case in a file that needs only one connection."""
     for case in file.read_text().split("\n== ")[1:]:
         lines = [line for line in case.split("\n")[1:] if line and line[0] not in " #"]
         if not any(OTHERS.match(line) for line in lines) and "\n  waits" not in case:

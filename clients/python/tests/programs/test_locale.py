@@ -1,4 +1,4 @@
-"""Tests that the locale of a program does not change how numbers are parsed and formatted."""
+"""Tests that a program's locale does not change how numbers are parsed and formatted."""
 
 import os
 import shutil

@@ -160,7 +160,7 @@ def test_a_change_is_not_sent_again(name: str, single: bool) -> None:
         server.serving() as address,
         retrying(address, single_connection_client=single) as client,
     ):
-        # Test a new connection and a connection that was used before; both behave alike.
+        # Test a new connection and a previously used one, which behave the same.
         for known in (True, False):
             server.is_lost = False
             server.heard.clear()

@@ -45,7 +45,7 @@ def new(loop: asyncio.AbstractEventLoop) -> Call:
 
 
 def answered(line: Any, data: bytes) -> list[Any]:
-    """Return the results that received bytes set for calls, with either way of delivery."""
+    """Return the results that received bytes set for calls, however they are delivered."""
     woken: list[Call] = []
     given = []
     came = line.receive(data, woken)

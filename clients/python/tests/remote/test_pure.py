@@ -1,4 +1,4 @@
-"""Tests that remote clients behave alike in pure Python, without the native module."""
+"""Tests that remote clients behave the same in pure Python, without the native module."""
 
 import os
 import subprocess

@@ -182,7 +182,7 @@ def test_long_values_are_parsed_alike_however_they_are_split(reader: Make) -> No
     bulks = [b"$%d\r\n%b\r\n" % (len(value), value) for value in values]
     stream = b"*4\r\n" + b"".join(bulks) + b":7\r\n" + b"".join(bulks)
     wanted = [values, 7, *values]
-    # Split around the line end after each value, too.
+    # Also split around the line ending after each value.
     ends, at = [], 4
     for bulk in bulks:
         at += len(bulk)

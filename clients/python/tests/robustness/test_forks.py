@@ -1,7 +1,7 @@
 """Forked children of a process with busy threads call every public method.
 
-A lock that another thread holds at the fork remains locked in the child, so a call that needs the
-lock hangs. The calls are derived from the classes.
+A lock that another thread holds at the time of the fork remains locked in the child, so a call that
+needs the lock hangs. The calls are derived from the classes.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ Calls = list[tuple[str, tuple[Any, ...], dict[str, Any]]]
 
 
 def call_all(instance: Any, made: Calls) -> int:
-    """Make calls, and return how many yielded a result or an error of the store."""
+    """Make calls, and return how many yielded a result or an error from the store."""
     reached = 0
     for name, args, options in made:
         with suppress(Exception):
@@ -247,7 +247,7 @@ def test_a_child_forked_at_any_moment_can_make_every_call(
         drawn = list(calls(type(client)))
         rng.shuffle(drawn)
         half = len(drawn) // 2
-        # Make all calls of a client and some calls of every other instance. At further random
+        # Make all calls of a client and some calls of every other instance. At other random
         # moments, make only a few calls.
         parts = [[(client, drawn[:half])], [(client, drawn[half:])], []]
         for instance in made.values():

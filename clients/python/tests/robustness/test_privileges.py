@@ -24,7 +24,7 @@ def become_nobody() -> None:
 
 @pytest.fixture
 def r(path: str) -> Iterator[undercroft.Redis]:
-    """Yield a client of a store in a directory that only root can search."""
+    """Yield a client for a store in a directory that only root can search."""
     assert Path(path).parent.stat().st_mode & 0o077 == 0
     with undercroft.Redis(path) as client:
         client.set("n", 0)

@@ -179,7 +179,7 @@ def test_a_receiver_in_use_at_a_fork_does_not_hang_the_child(path: str) -> None:
         raise Alarm
 
     def forked() -> int:
-        """Return nonzero if a forked child gets the error that the working thread is missing."""
+        """Return nonzero if a forked child gets the error for the missing working thread."""
         child = os.fork()
         if child == 0:
             try:

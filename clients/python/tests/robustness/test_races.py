@@ -1,7 +1,7 @@
 """Tests reads that race with writes: the store changes in the middle of a read.
 
-The reply must equal that of an undisturbed call on the second state. The test requires a native
-module built with the feature ``races``, as in the test build.
+The reply must equal the reply to an undisturbed call in the second state. The test requires a
+native module built with the feature ``races``, as in the test build.
 """
 
 import itertools
@@ -28,7 +28,7 @@ Change = list[Command]
 
 
 def text(tag: str, length: int) -> bytes:
-    """Return bytes that identify the value to which they belong."""
+    """Return bytes that identify the value they belong to."""
     return b"".join(b"%s%06d." % (tag.encode(), i) for i in range(length // 8 + 1))[:length]
 
 
@@ -86,7 +86,7 @@ def piped(r: undercroft.Redis) -> Any:
 
 
 def shown(reply: Any) -> Any:
-    """Return a reply in a form that allows comparison for equality."""
+    """Return a reply in a form that can be compared for equality."""
     return repr(reply) if isinstance(reply, Exception) else reply
 
 
@@ -155,7 +155,7 @@ def outcome(call: Call, r: undercroft.Redis) -> Any:
     ids=["bytes", "text", "store"],
 )
 def staged(request: pytest.FixtureRequest, path: str) -> Iterator[undercroft.Redis]:
-    """Yield a client of a store that contains all states."""
+    """Yield a client for a store that contains all states."""
     kind, decode = request.param
     with kind(path, decode_responses=decode) as r:
         for name, commands in STATES.items():

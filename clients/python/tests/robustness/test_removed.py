@@ -18,17 +18,17 @@ GONE = "was removed or replaced"
 
 
 def blpop(r: undercroft.Redis) -> object:
-    """Wait for an item of a list."""
+    """Wait for an item in a list."""
     return r.blpop("jobs", 0)
 
 
 def blmove(r: undercroft.Redis) -> object:
-    """Wait for an item of a list, and move the item."""
+    """Wait for an item in a list, and move the item."""
     return r.blmove("jobs", "done", 0)
 
 
 def bzpopmin(r: undercroft.Redis) -> object:
-    """Wait for a member of a sorted set."""
+    """Wait for a member in a sorted set."""
     return r.bzpopmin("jobs", 0)
 
 

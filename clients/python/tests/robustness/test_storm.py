@@ -82,7 +82,7 @@ def write(path: str, seed: int) -> None:
 
 @pytest.fixture
 def writers(path: str) -> Iterator["Writers"]:
-    """Yield the writers of a store."""
+    """Yield a store's writers."""
     some = Writers(path)
     yield some
     some.end()
@@ -130,14 +130,14 @@ class Writers:
 
 
 def check_values(values: Collection[bytes], count: int) -> None:
-    """Check that values read together are none, or `count` values of one word."""
+    """Check that values read together are either none or `count` values of one word."""
     assert len(values) in (0, count), len(values)
     words = {value[at : at + 8] for value in values for at in range(0, len(value), 8)}
     assert len(words) == (1 if values else 0), words
 
 
 def check_members(members: Collection[bytes]) -> None:
-    """Check that members read together are none, or all members of one word."""
+    """Check that members read together are either none or all members of one word."""
     words = {member[:8] for member in members}
     expected = {b"%s:%03d" % (word, i) for word in words for i in range(ITEMS)}
     assert len(words) <= 1, words
@@ -145,12 +145,12 @@ def check_members(members: Collection[bytes]) -> None:
 
 
 def check_fields(fields: Collection[bytes]) -> None:
-    """Check that fields read together are none, or all fields."""
+    """Check that fields read together are either none or all fields."""
     assert not fields or set(fields) == {b"field:%d" % i for i in range(ITEMS)}, len(fields)
 
 
 def check_feed(name: str, reply: Any) -> None:
-    """Check that a feed call's result is empty, or data of one complete feed."""
+    """Check that a feed call's result is either empty or data from one complete feed."""
     if name == "feed_count":
         assert reply in (0, *(items // 16 for items in FEEDS)), reply
         return
@@ -219,7 +219,7 @@ def call(r: Any, name: str, arguments: tuple[Any, ...], options: dict[str, Any])
 
 
 def kills(writers: Writers, haste: int) -> Iterator[int]:
-    """Count rounds, and kill a writer after some. Finally, each call must have read data."""
+    """Count rounds, killing a writer after some. By the end, each call must have read data."""
     for number in range(ROUNDS * haste):
         if number % (A_KILL * haste) == A_KILL * haste - 1:
             writers.kill_one()

@@ -194,7 +194,7 @@ def test_an_undecodable_item_stays_in_the_store(path, name):
 
 
 class Storm:
-    """Sends signals at random times, whose handler raises, until enough calls were interrupted."""
+    """Sends signals, whose handler raises, at random times until enough calls were interrupted."""
 
     def __init__(self, seed: int) -> None:
         print("seed", seed)

@@ -4,15 +4,15 @@
 - `base`: the common base class of all asyncio clients, which picks the client class.
 - `channel`: channels that tasks can wait on.
 - `connection`: redis-py's asyncio connections with this package's codec.
-- `embedded`: the asyncio client of a store in this process, whose commands run in the calling
+- `embedded`: the asyncio client for a store in this process, whose commands run in the calling
   coroutine.
 - `factory`: the concrete classes of asyncio clients.
 - `multiplexing`: shares one connection to a server among many tasks.
-- `native`: the base class of both asyncio clients of a store, with their native methods.
+- `native`: the base class of both asyncio clients for a store, with their native methods.
 - `objects`: objects for asyncio, in a store in this process or on a server.
-- `remote`: redis-py's asyncio client of a server, whose calls share one connection.
-- `servers`: the helper modules for asyncio clients of servers.
-- `store`: the asyncio client of a store that does not need redis-py.
+- `remote`: redis-py's asyncio client for a server, whose calls share one connection.
+- `servers`: the helper modules for asyncio server clients.
+- `store`: the asyncio store client that does not need redis-py.
 - `store_connection`: redis-py's asyncio connections to a store in this process.
 - `waiting`: makes tasks wait for keys, for locks, and for retries.
 """
@@ -133,7 +133,7 @@ def __getattr__(name: str) -> Any:
         found = None
     else:
         # Look up all other names in redis-py at run time, because they differ between its versions.
-        # Exclude redis-py's modules: some have the name of a module of this package.
+        # Exclude redis-py's modules: some have the same name as a module of this package.
         found = getattr(importlib.import_module("redis.asyncio"), name, None)
         if found is None and name in __all__:
             found = getattr(importlib.import_module("redis.exceptions"), name, None)

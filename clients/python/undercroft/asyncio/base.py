@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[misc]
-    """An asyncio client with redis-py's methods, of a store in shared memory or of a server.
+    """An asyncio client with redis-py's methods, for a store in shared memory or for a server.
 
     As with :class:`undercroft.Redis`, the arguments or the URL determine which kind of client is
     created.
@@ -24,7 +24,7 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
 
     # redis-py's annotations read this flag: methods return awaitables.
     _is_async_client: Literal[True] = True
-    # redis-py's annotations of its command classes require this attribute.
+    # redis-py's annotations for its command classes require this attribute.
     _event_dispatcher: Any
 
     _factory: ClassVar[Factory]
@@ -49,7 +49,7 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
 
         Options can also be given in the URL, as in ``undercroft://name?db=1``. Options in the URL
         take precedence. ``redis+cluster://`` creates a :class:`undercroft.asyncio.RedisCluster`.
-        ``redis+sentinel://host:port/service`` creates a client of the master that the Sentinels
+        ``redis+sentinel://host:port/service`` creates a client for the master that the Sentinels
         name.
         """
         scheme = scheme_of(url)
@@ -61,7 +61,7 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
-        """Return a client of a server that takes ownership of a connection pool and closes it."""
+        """Return a client that takes ownership of a connection pool to a server and closes it."""
         return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -77,7 +77,7 @@ class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[mis
         raise NotImplementedError
 
     def pubsub(self, **options: Any) -> Any:
-        """Return a publish/subscribe object, which receives the messages of channels."""
+        """Return a publish/subscribe object, which receives messages from channels."""
         raise NotImplementedError
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:

@@ -83,9 +83,9 @@ class Delivery:
 
 
 class Channel(Messages):
-    """A channel of a store in shared memory for asyncio.
+    """An asyncio channel in a store in shared memory.
 
-    ``store`` is a store's URL or path, a :mod:`undercroft.asyncio` client of a store, or a
+    ``store`` is a store's URL or path, a :mod:`undercroft.asyncio` client for a store, or a
     ``redis://`` URL, which reaches the channel through a server. The other arguments are those of
     :class:`undercroft.Channel`. Both classes can use the same channel at the same time. If a task
     is cancelled while it waits, it has neither received nor put a message.
@@ -172,7 +172,7 @@ class Channel(Messages):
         id = await self._call(self._objects.put, value, ttl=_UNSENT)
 
         def put() -> None:
-            # Extend the value's expiry, since the writer may have waited long.
+            # Extend the value's expiry, because the writer may have waited a long time.
             self._client.pexpire(self._prefix + id, round(_UNSENT * 1000))
             self._link.put_item(_NAME + id, False, None, within)
 
@@ -187,7 +187,7 @@ class Channel(Messages):
             await self._call(self._client.persist, self._prefix + id)
 
     async def get(self, timeout: float | None = None, *, ack: bool = False) -> Any:
-        """Remove and return the first value, waiting until a value exists.
+        """Remove and return the first value, waiting until there is one.
 
         With ``ack`` it returns a :class:`Delivery` instead, which holds the message until it is
         acknowledged. If this process dies before the acknowledgment, the message is delivered

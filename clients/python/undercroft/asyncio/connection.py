@@ -26,7 +26,8 @@ from undercroft.resp import MISSING, Push
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# redis-py's name for the argument with the handler of push messages; it differs between versions.
+# redis-py's name for the argument that sets the push-message handler, which differs between
+# versions.
 _PUSH_HANDLER = "push_handler_func" if PUSH_ARGUMENTS else "handle_push_response"
 
 
@@ -56,7 +57,7 @@ class Parser(_AsyncRESP3Parser):
         return left or bool(await super().can_read())
 
     async def can_read_destructive(self) -> bool:
-        """Return whether unread data is available. This is an old name of `can_read`."""
+        """Return whether unread data is available. This is an old name for `can_read`."""
         left = self._replies is not None and self._replies.has_data()
         return left or bool(await super().can_read_destructive())
 

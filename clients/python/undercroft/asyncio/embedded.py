@@ -1,6 +1,6 @@
-"""The asyncio client of a store in this process, whose commands run in the calling coroutine.
+"""The asyncio client for a store in this process, whose commands run in the calling coroutine.
 
-redis-py executes the commands and arguments that the native methods do not support.
+redis-py handles the commands and arguments that the native methods do not support.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type: ignore[misc]
-    """An asyncio client of a store in shared memory.
+    """An asyncio client for a store in shared memory.
 
     The client accepts the arguments of :class:`undercroft.EmbeddedRedis`. A command is a lookup in
     mapped memory, which finishes within its coroutine without returning to the event loop. If
@@ -47,8 +47,8 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
     retries for up to ``timeout`` seconds. A call that is cancelled before it acquires the lock has
     changed nothing.
 
-    While a command waits for keys, other tasks run. The command is in one queue with the waiters of
-    all processes, and the event loop watches a file descriptor for it. If the task is cancelled,
+    While a command waits for keys, other tasks run. The command shares one queue with the waiters
+    of all processes, and the event loop watches a file descriptor for it. If the task is cancelled,
     its command leaves the queue and puts back an item that it has just received. Only a completed
     move is not undone.
 
@@ -89,7 +89,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return self._pool
 
     def client(self) -> redis.asyncio.Redis:
-        """Return a redis-py client of the same store that owns a connection."""
+        """Return a redis-py client for the same store, with a separate connection."""
         pool = self.connection_pool
         return redis.asyncio.Redis(connection_pool=pool, single_connection_client=True)
 
@@ -193,23 +193,23 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
 
     def pubsub(self, **options: Any) -> PubSub:
-        """Return a publish/subscribe object, which receives the messages of channels."""
+        """Return a publish/subscribe object, which receives messages from channels."""
         return PubSub(self.store, **options)
 
     def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
-        """Release the store. This is an old name of `aclose`."""
+        """Release the store. This is an old name for `aclose`."""
         return self.aclose(close_connection_pool)
 
 
 class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
     """A queue of commands that :meth:`execute` runs together."""
 
-    # redis-py's annotations of its command classes require these two attributes.
+    # redis-py's annotations for its command classes require these two attributes.
     _is_async_client = True
     _event_dispatcher: Any
 
     def __init__(self, client: EmbeddedRedis, store: StorePipeline) -> None:
-        """Create a pipeline that queues commands in a pipeline of the store."""
+        """Create a pipeline that queues commands in one of the store's pipelines."""
         self._client = client
         self._store = store
 
@@ -413,7 +413,7 @@ class PubSub(redis.asyncio.client.PubSub):
         await close()
 
     async def check_health(self) -> None:
-        """Do nothing, because no connection exists that could fail."""
+        """Do nothing, because there is no connection that could fail."""
 
     async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
         """Return the next response, waiting in the event loop until the timeout."""

@@ -1,7 +1,7 @@
-"""The common base class of both asyncio clients of a store, with their native methods.
+"""The common base class of both asyncio clients for a store, with their native methods.
 
-Native calls never wait. A call that finds a lock of another process raises ``Locked``, and this
-module retries it.
+Native calls never wait. A call that finds a lock held by another process raises ``Locked``, and
+this module retries it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Native(AsyncFeeds, Caches, Awaited):
-    """An asyncio client of a store."""
+    """An asyncio client for a store."""
 
     store: Any
 

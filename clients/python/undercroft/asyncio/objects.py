@@ -1,7 +1,7 @@
 """Objects for asyncio, in a store in this process or on a server.
 
 Calls on a store are short and run in the event loop. Long values are copied in a thread, so that
-other tasks of the loop can run.
+the loop's other tasks can run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Silent(SyncObjects):
 
 
 def _weight(value: Any) -> int:
-    """Return an estimate of the number of bytes that copying a value moves."""
+    """Return the estimated number of bytes moved by copying a value."""
     kind = type(value)
     if kind in (bytes, bytearray):
         return len(value)
@@ -81,7 +81,7 @@ class _Copying:
 
 
 class AsyncDraft:
-    """An object that is filled in place, as :class:`undercroft.objects.ObjectDraft` is."""
+    """An object that is filled in place, like :class:`undercroft.objects.ObjectDraft`."""
 
     def __init__(self, objects: Objects, draft: ObjectDraft) -> None:
         """Wrap a draft that :meth:`Objects.create` or :meth:`Objects.create_bytes` returns."""
@@ -112,7 +112,7 @@ class Objects(Awaited):
 
     The class accepts the arguments of :class:`undercroft.Objects`, and its methods are coroutines.
     Only :meth:`create` and :meth:`create_bytes` are plain methods; the ``seal`` method of their
-    drafts is a coroutine. To use an existing client, pass a :mod:`undercroft.asyncio` client of a
+    drafts is a coroutine. To use an existing client, pass a :mod:`undercroft.asyncio` client for a
     server, or an :class:`undercroft.Store` that is used for nothing else.
     """
 

@@ -1,4 +1,4 @@
-"""redis-py's asyncio client of a server, whose calls share one connection."""
+"""redis-py's asyncio client for a server, whose calls share one connection."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _PLACES = ("host", "port", "db")
 
 
 class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore[misc]
-    """redis-py's asyncio client of Redis, Valkey or ``undercroft serve``.
+    """redis-py's asyncio client for Redis, Valkey or ``undercroft serve``.
 
     All methods, arguments, results and exceptions are redis-py's. Host, port and database can be
-    positional, as in redis-py's synchronous client. Calls of many tasks share one connection.
+    positional, as in redis-py's synchronous client. Calls from many tasks share one connection.
     Blocking commands, transactions that watch keys, and subscriptions use separate connections from
     redis-py's pool.
     """
@@ -87,7 +87,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         self._link: Link | None = None
         # The kind of connection that each command needs, by name; False for the shared connection.
         self._alone: dict[str, str | bool] = {}
-        # Tasks that decide on a retry of a failed call, or run the retry.
+        # Tasks that decide whether to retry a failed call, or that run the retry.
         self._failed: set[asyncio.Task[None]] = set()
 
     def _kind(self, args: tuple[Any, ...]) -> str | bool:
@@ -222,7 +222,7 @@ class RemoteRedis(Locks, AsyncOnce, redis.asyncio.Redis, Redis):  # type: ignore
         return reply
 
     def pubsub(self, **kwargs: Any) -> Any:
-        """Return a publish/subscribe object, which receives the messages of channels."""
+        """Return a publish/subscribe object, which receives messages from channels."""
         return AsyncPubSub.adopt(super().pubsub(**kwargs))
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:

@@ -1,4 +1,4 @@
-"""The asyncio client of a store that does not need redis-py."""
+"""The asyncio store client that does not need redis-py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Store(Native):
-    """An asyncio client of a store in shared memory that does not need redis-py.
+    """An asyncio client that does not need redis-py, for a store in shared memory.
 
     The class accepts the arguments of :class:`undercroft.Store` and has its methods as coroutines,
     which finish without returning to the event loop. If another process holds a lock for longer

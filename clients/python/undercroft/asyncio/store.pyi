@@ -1,4 +1,4 @@
-"""The asyncio client of a store that does not need redis-py."""
+"""The asyncio store client that does not need redis-py."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ _Text: TypeAlias = Any  # bytes, or str if the client decodes replies
 _Set: TypeAlias = set[Any]
 
 class Store(Native):
-    """An asyncio client of a store in shared memory that does not need redis-py."""
+    """An asyncio client that does not need redis-py, for a store in shared memory."""
 
     def __init__(self, *args: Any, **options: Any) -> None: ...
     async def execute(self, *words: Any, decode: bool = True) -> Any: ...

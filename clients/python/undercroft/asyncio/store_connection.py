@@ -89,7 +89,7 @@ class Writer:
         """Return immediately, because `close` takes effect immediately."""
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002
-        """Return the default, because no socket exists."""
+        """Return the default, because there is no socket."""
         return default
 
     def _fill(self) -> None:
@@ -153,7 +153,7 @@ class StoreConnection(_Plugged, Place, AbstractConnection):
 
 
 def pool_options(options: dict[str, Any], url: str) -> dict[str, Any]:
-    """Return the options of a store's connection pool; the URL's options take precedence."""
+    """Return the options for a store's connection pool; the URL's options take precedence."""
     return {"connection_class": StoreConnection} | options | parse_url(url)
 
 

@@ -1,6 +1,6 @@
-"""Helper modules for clients of stores in this process.
+"""Helper modules for store clients.
 
-- `address`: parses the arguments of a store's client: the store and its options.
+- `address`: parses the arguments of a store client, which are the store and its options.
 - `missing`: stand-ins for redis-py's attributes for Redis modules, which stores do not support.
 - `options`: the names of redis-py's options, which a store in shared memory ignores.
 - `pipeline`: queues of commands that run together, like redis-py's pipelines.

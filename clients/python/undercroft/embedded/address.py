@@ -1,10 +1,10 @@
-"""Parses the arguments of a store's client: the store and its options."""
+"""Parses the arguments of a store client, which are the store and its options."""
 
 from __future__ import annotations
 
 import os
 
-# Defined here instead of importing typing, which takes longer than opening a store.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -56,7 +56,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
 def told(
     store: str | os.PathLike[str], options: dict[str, Any], ignored: Callable[[], Collection[str]]
 ) -> dict[str, Any]:
-    """Return the arguments of the native client, given the arguments of a client.
+    """Return the native client's arguments, given a client's arguments.
 
     Options in the URL take precedence. ``ignored`` returns the names of options that are accepted
     and ignored.

@@ -52,7 +52,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
     ``redis.exceptions.WatchError``.
     """
 
-    # redis-py's annotations of its command classes require these two attributes.
+    # redis-py's annotations for its command classes require these two attributes.
     _is_async_client: Literal[False] = False
     _event_dispatcher: Any
 
@@ -122,7 +122,7 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         return bool(self.execute_command("WATCH", *names))
 
     def expect_no_multi(self) -> None:
-        """Raise an error if a transaction has begun, because keys can only be watched before."""
+        """Raise an error if a transaction has begun, because keys must be watched before that."""
         if self.explicit_transaction:
             raise redis.RedisError("Cannot issue a WATCH after a MULTI")
 

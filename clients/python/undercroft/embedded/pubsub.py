@@ -61,7 +61,7 @@ class PubSub(RemotePubSub):
         self._native.command(args)
 
     def check_health(self) -> None:
-        """Do nothing, because no connection exists that could fail."""
+        """Do nothing, because there is no connection that could fail."""
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
         """Return the next response, waiting until the timeout."""

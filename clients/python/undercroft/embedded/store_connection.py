@@ -28,7 +28,7 @@ _READ = 1 << 24
 
 
 def parse_url(url: str) -> dict[str, Any]:
-    """Return the arguments of redis-py's connections to the store at a URL.
+    """Return the arguments for redis-py's connections to the store at a URL.
 
     The URL's query can contain this package's store options and redis-py's connection options.
     """
@@ -53,7 +53,7 @@ def parse_url(url: str) -> dict[str, Any]:
 class Place:
     """A mixin for synchronous and asyncio connections to a store."""
 
-    # No socket exists that several tasks could share.
+    # There is no socket that several tasks could share.
     is_within = True
 
     # Attributes of redis-py's connections.
@@ -126,7 +126,7 @@ class Socket:
         return len(data)
 
     def fileno(self) -> int:
-        """Return -1, as a closed socket does, because no descriptor exists."""
+        """Return -1, as a closed socket does, because there is no descriptor."""
         return -1
 
     def getpeername(self) -> str:
@@ -150,7 +150,7 @@ class StoreParser(Parser):
     """Reads replies of either protocol from a peer in this process."""
 
     _peer: Peer | None = None
-    # Disable the method of the base class, which waits on a socket.
+    # Disable the base class's method, which waits on a socket.
     message: Any = None
 
     def on_connect(self, connection: Any) -> None:
@@ -231,5 +231,5 @@ class StoreConnection(_Plugged, Place, AbstractConnection):
 
 
 def pool_options(options: dict[str, Any], url: str) -> dict[str, Any]:
-    """Return the options of a store's connection pool; the URL's options take precedence."""
+    """Return the options for a store's connection pool; the URL's options take precedence."""
     return {"connection_class": StoreConnection} | options | parse_url(url)

@@ -19,7 +19,7 @@ from undercroft._native import TAKING, TAKING_METHODS, Client
 
 __all__ = ["Taker", "Taking", "others", "through", "through_async", "unusual", "xreadgroup"]
 
-# The template of the methods that remove data. No signal handler runs between the start of the
+# The template for the methods that remove data. No signal handler runs between the start of the
 # except clause and the call in it.
 _SOURCE = '''
 def {name}(self, {parameters}):
@@ -58,7 +58,7 @@ def _method(name: str, taking: str) -> Any:
 
 
 class Taking:
-    """A mixin with the methods of a store's client that remove data and return it."""
+    """A mixin with a store client's methods that remove data and return it."""
 
 
 for _name, _taking in TAKING_METHODS:
@@ -66,12 +66,12 @@ for _name, _taking in TAKING_METHODS:
 
 
 class Taker:
-    """A proxy of a client for one call of a redis-py method, which records the removed items."""
+    """A client proxy for one call to a redis-py method, which records the removed items."""
 
     __slots__ = ("_client", "_taken")
 
     def __init__(self, client: Any, taken: list[Any]) -> None:
-        """Record the items that a call of the client removes in the list ``taken``."""
+        """Record in the list ``taken`` the items that a call to the client removes."""
         self._client, self._taken = client, taken
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
@@ -147,7 +147,7 @@ def xreadgroup(native: Any) -> Any:
         *args: Any,
         **options: Any,
     ) -> Any:
-        """Return the next stream entries for a consumer of a group."""
+        """Return the next stream entries for a consumer in a group."""
         taken: list[Any] = []
         try:
             if args or options:

@@ -1,4 +1,4 @@
-"""Additions to redis-py's API for clients of stores and of servers.
+"""Additions to redis-py's API for store and server clients.
 
 - `caches`: the clients' decorator that caches the results of functions.
 - `caching`: cached functions, whose results are computed by one caller at a time.

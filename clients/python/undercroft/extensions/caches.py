@@ -5,7 +5,7 @@ It imports the implementation on first use.
 
 from __future__ import annotations
 
-# Defined here instead of importing typing, which takes longer than opening a store.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Asked = ParamSpec("Asked")
 
     class CachedFunction(Protocol[Asked]):
-        """A function whose results are cached. Calls of a coroutine function are awaited."""
+        """A function whose results are cached. Calls to a coroutine function are awaited."""
 
         def __call__(self, *args: Asked.args, **kwargs: Asked.kwargs) -> Any:
             """Return the result for these arguments, computing it if it is not cached."""
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Caches:
-    """A mixin that adds the decorator ``cache`` to clients."""
+    """A mixin that adds the ``cache`` decorator to clients."""
 
     def cache(
         self,
@@ -45,13 +45,13 @@ class Caches:
     ) -> Callable[[Callable[Asked, Any]], CachedFunction[Asked]]:
         """Return a decorator that caches a function's results for ``ttl`` seconds.
 
-        Of all callers in all processes only one computes a result at a time, while the others wait
+        Of all callers in all processes, only one computes a result at a time, while the others wait
         for it. If the function raises, or its process is killed, another caller computes the result
         immediately. On a server, the death of a process is noticed only after ``lease`` seconds. If
         the computation is stopped or takes longer than ``lease`` seconds, another caller then
         computes the result. The late result is returned to its caller but not stored. A caller that
-        waits for more than ``wait`` seconds gets ``redis.exceptions.TimeoutError``, or with an
-        :class:`undercroft.Store` :class:`undercroft.BusyError`.
+        waits for more than ``wait`` seconds gets ``redis.exceptions.TimeoutError``, or
+        :class:`undercroft.BusyError` with an :class:`undercroft.Store`.
 
         For ``stale`` seconds after ``ttl``, callers still get the old result while one caller
         recomputes it. With ``early=1`` a caller may recompute a result before ``ttl`` is over. The

@@ -179,7 +179,7 @@ class Cached:
         """Return the formatted key, which is equal for positional and keyword arguments."""
         assert isinstance(self._key, str)
         assert self._signature is not None
-        # For invalid arguments, bind raises the same error as a call of the function.
+        # For invalid arguments, bind raises the same error as a call to the function.
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         named = dict(bound.arguments)
@@ -205,7 +205,7 @@ class Cached:
         try:
             yield
         finally:
-            # A child that was forked meanwhile has no entry.
+            # A child that was forked in the meantime has no entry.
             _COMPUTING.pop(place, None)
 
     def expect_other(self, key: bytes, owners: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from functools import partial
 
-# Defined here instead of importing typing, which takes longer than opening a store.
+# Defined here because importing typing takes longer than opening a store.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -483,7 +483,7 @@ class _Feed:
         return self._run(("FEED.POS", self.key, value, seen))
 
     def pop(self, end: str = "left", count: int | None = None) -> Any:
-        """Remove and return a visible item, or a list of ``count`` items; None if none exists."""
+        """Remove and return a visible item, or a list of ``count`` items; None if there is none."""
         words: Words = ("FEED.POP", self.key, end)
         return self._run(words if count is None else (*words, count))
 
@@ -657,7 +657,7 @@ class AsyncFeed(_Feed):
 
 
 class PipelineFeed(_Feed):
-    """A feed of a pipeline, whose methods queue commands; ``execute()`` returns their results."""
+    """A pipeline's feed, whose methods queue commands; ``execute()`` returns their results."""
 
     def array(
         self,
@@ -742,7 +742,7 @@ class Feeds:
 
 
 class EmbeddedFeeds(Feeds):
-    """A mixin that adds ``feed()`` to clients of stores and passes arrays as one buffer."""
+    """A mixin that adds ``feed()`` to store clients and passes arrays as one buffer."""
 
     def _feed_rows(self: Any, key: Any, asked: Asked, form: Form, attributes: bool) -> bytes | None:
         columns = form.columns if attributes else b""

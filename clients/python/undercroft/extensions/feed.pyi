@@ -236,7 +236,7 @@ class AsyncFeed(_Feed):
     def compact(self) -> Awaitable[bool]: ...
 
 class PipelineFeed(_Feed):
-    """A feed of a pipeline, whose methods queue commands and return the pipeline."""
+    """A pipeline's feed, whose methods queue commands and return the pipeline."""
 
     def create(
         self,
@@ -324,7 +324,7 @@ class Feeds:
     def _feed_add(self, words: Words, items: Any) -> Any: ...
 
 class EmbeddedFeeds(Feeds):
-    """A mixin that adds ``feed()`` to clients of stores and passes arrays as one buffer."""
+    """A mixin that adds ``feed()`` to store clients and passes arrays as one buffer."""
 
 class AsyncFeeds:
     """A mixin that adds ``feed()`` to asyncio clients."""

@@ -86,7 +86,7 @@ def terms(
 
 
 class _Receiver:
-    """A subscriber to one channel of a store in this process."""
+    """A subscriber to one channel in a store in this process."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
         # Import here, because locks on servers do not need the native module.
@@ -96,7 +96,7 @@ class _Receiver:
         self._native.command(("SUBSCRIBE", channel))
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message up to ``seconds`` seconds. Other events also end the wait."""
+        """Wait up to ``seconds`` seconds for a message. Other events can also end the wait."""
         read(self._native, seconds)
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class _Receiver:
 
 
 class _RemoteReceiver:
-    """A subscriber to one channel of a server, which merely sleeps if it cannot subscribe."""
+    """A subscriber to one channel on a server, which merely sleeps if it cannot subscribe."""
 
     def __init__(self, client: Any, channel: bytes) -> None:
         self._messages: Any = client.pubsub()
@@ -117,7 +117,7 @@ class _RemoteReceiver:
             self.close()
 
     def wait(self, seconds: float) -> None:
-        """Wait for a message up to ``seconds`` seconds. Other events also end the wait."""
+        """Wait up to ``seconds`` seconds for a message. Other events can also end the wait."""
         if self._messages is None:
             time.sleep(seconds)
             return
@@ -195,7 +195,7 @@ class _Woken(RedisLock):
 
 
 class Lock(_Woken):
-    """A lock of a store in this process, whose scripts are single native calls."""
+    """A lock in a store in this process, whose scripts are single native calls."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND

@@ -1,9 +1,9 @@
 """Waits for objects that do not exist yet, by their ids.
 
-A process that puts or seals an object publishes a message on the channel with the name of the
-object's key. A waiter first subscribes, and checks whether the object exists before it waits for a
-message, so it misses no object. It also checks periodically, because a process may die after it
-stores an object and before it publishes the message.
+A process that puts or seals an object publishes a message on the channel named after the object's
+key. A waiter first subscribes, and checks whether the object exists before it waits for a message,
+so it misses no object. It also checks periodically, because a process may die after it stores an
+object and before it publishes the message.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Waiting:
 def wait_in_place(
     objects: Objects, ids: Iterable[bytes], timeout: float | None, count: int | None
 ) -> tuple[list[bytes], list[bytes]]:
-    """Wait for objects of a store in this process."""
+    """Wait for objects in a store in this process."""
     exists = objects._client.exists
     waiting = Waiting(objects, ids, timeout, count, LOOK_EMBEDDED)
     waiting.look(exists)

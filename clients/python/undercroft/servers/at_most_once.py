@@ -1,8 +1,8 @@
 """Prevents retries of commands that may have run, regardless of the client's retry policy.
 
-redis-py retries a failed call, by default from version 6 on. A second INCR counts twice, and a
-second BLPOP removes another item. This module permits a retry only if the call certainly did not
-run (no connection, or a reply that rejects it) or if it changes nothing (``is_repeatable``).
+redis-py retries a failed call, by default from version 6 on. Resending INCR can count twice, and
+resending BLPOP can remove another item. This module permits a retry only if the call certainly did
+not run (no connection, or a reply that rejects it) or if it changes nothing (``is_repeatable``).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def run_once(
     """Call ``run``, which sends these commands and reads their replies.
 
     Raises ``Final`` if the commands may have run and one of them changes something. A closed
-    connection is opened first. ``is_old`` means that the connection was not checked since its last
-    use, so the server may have closed it. Such a connection is reopened, or an error is raised if
-    it watches keys.
+    connection is opened first. ``is_old`` means that the connection has not been checked since its
+    last use, so the server may have closed it. Such a connection is reopened, or an error is raised
+    if it watches keys.
     """
     if is_old and connection._sock is not None:
         try:

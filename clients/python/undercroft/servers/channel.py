@@ -20,7 +20,7 @@ import redis
 from undercroft._native import ChannelClosed, ChannelLink
 from undercroft.channel import keys
 
-# The seconds that a waiting consumer and a waiting producer sleep between checks.
+# The number of seconds that a waiting consumer and a waiting producer sleep between checks.
 _SLICE = 1.0
 _ROOM_SLICE = 0.1
 _RECALL = 1.0
@@ -30,7 +30,7 @@ _TOKENS = 64
 
 
 def client_of(store: Any, options: dict[str, Any]) -> Any:
-    """Return a client of the server that returns replies without conversion."""
+    """Return a client for the server, which returns replies without conversion."""
     if isinstance(store, str):
         client = redis.Redis.from_url(store, **options)
     else:
@@ -54,8 +54,8 @@ class RemoteLink:
         self._client, self._most, self._pickles = client, most, pickles
         self._visibility = visibility
         self._items, self._closed, self._consumers, self._held = keys(name)
-        # The keys of the tokens that wake producers and consumers, and of the flag of a waiting
-        # producer.
+        # The keys of the tokens that wake producers and consumers, and of the flag that marks a
+        # waiting producer.
         self._room, self._wake = self._items + b":room", self._items + b":wake"
         self._wanted = self._items + b":wanted"
         self._start, self._numbers = b"~" + token_urlsafe(9).encode(), itertools.count()
@@ -227,7 +227,7 @@ class RemoteLink:
             raise
 
     def give_back(self, taken: list[Any]) -> None:
-        """Return the items that an interrupted call recorded to the channel.
+        """Return to the channel the items that an interrupted call recorded.
 
         If the server is unreachable, a held message is recalled once its deadline has passed.
         """
@@ -279,7 +279,7 @@ class RemoteLink:
             self.recall()
 
     def recall(self) -> int:
-        """Return the messages of holders past their deadline to the channel; return their number.
+        """Put the messages of holders past their deadline back into the channel; return how many.
 
         Consumers in the store's own processes are exempt, because only those processes can tell
         whether a holder is alive.

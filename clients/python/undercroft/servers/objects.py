@@ -86,7 +86,7 @@ def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool)
         if commands and failed is None:
             failed = refusal((yield commands), commands)
     except Exception as error:
-        # Remember the error of a value that cannot be stored.
+        # Remember the error for a value that cannot be stored.
         failed = error
     if failed is not None:
         if len(known) > 1:
@@ -427,7 +427,7 @@ class RemoteObjects(Copies, Objects):
             command, *names = waiting.subscribing()
             subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
             subscribe(*names)
-            # Wait until the subscriptions are confirmed, so that the messages of later objects
+            # Wait until the subscriptions are confirmed, so that the messages about later objects
             # arrive.
             for _ in names:
                 messages.parse_response()

@@ -112,7 +112,7 @@ class PubSub(_Inherited, redis.client.PubSub):
         return super().execute_command(*args)  # type: ignore[no-untyped-call]
 
     def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return the next response, waiting up to ``timeout`` seconds without ``block``."""
+        """Return the next response. Unless ``block`` is set, wait at most ``timeout`` seconds."""
         self._check()
         return super().parse_response(block, timeout)  # type: ignore[no-untyped-call]
 
@@ -207,7 +207,7 @@ class AsyncPubSub(_Inherited, redis.asyncio.client.PubSub):
         return await run(*args)
 
     async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
-        """Return the next response, waiting up to ``timeout`` seconds without ``block``."""
+        """Return the next response. Unless ``block`` is set, wait at most ``timeout`` seconds."""
         self._check()
         run: Any = super().parse_response
         return await run(block, timeout)

@@ -1,6 +1,6 @@
-"""Clients of a Redis Cluster, and of the master that Sentinels name.
+"""Clients for a Redis Cluster, and for the master that Sentinels name.
 
-redis-py selects the node. The connections to nodes are classes of this package.
+redis-py selects the node. Connections to nodes use this package's classes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PORT_OF_SENTINELS = 26379
 
 
 class RedisCluster(redis.RedisCluster):
-    """redis-py's client of a Redis Cluster or Valkey Cluster."""
+    """redis-py's client for a Redis Cluster or Valkey Cluster."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create a client with redis-py's arguments."""
@@ -34,7 +34,7 @@ class RedisCluster(redis.RedisCluster):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the cluster that includes the node at a URL.
+        """Return a client for the cluster that includes the node at a URL.
 
         ``redis+cluster://`` and ``rediss+cluster://`` correspond to redis-py's ``redis://`` and
         ``rediss://``.
@@ -91,19 +91,19 @@ class SentinelManagedSSLConnection(_Managed, redis.sentinel.SentinelManagedSSLCo
 
 
 class Sentinel(redis.sentinel.Sentinel):
-    """redis-py's Sentinels, whose service clients are classes of this package."""
+    """redis-py's Sentinels, whose service clients are instances of this package's classes."""
 
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of the master of a service."""
+        """Return a client for a service's master."""
         found: Any = super().master_for
         return found(service_name, redis_class, *more, **self._plugged(kwargs))
 
     def slave_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of the replicas of a service."""
+        """Return a client for a service's replicas."""
         found: Any = super().slave_for
         return found(service_name, redis_class, *more, **self._plugged(kwargs))
 
@@ -119,13 +119,13 @@ class Sentinels(NamedTuple):
 
     hosts: list[tuple[str, int]]
     service: str
-    # The settings of the connections to the service, by redis-py's names.
+    # The settings for connections to the service, by redis-py's names.
     settings: dict[str, Any]
     tls: bool
 
     @classmethod
     def of(cls, url: str, parse: Any) -> Sentinels:
-        """Parse a URL with redis-py's function for the URLs of servers.
+        """Parse a URL with redis-py's function for server URLs.
 
         The URL is ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``,
         followed by redis-py's options. The user and password apply to the master.
@@ -149,7 +149,7 @@ class Sentinels(NamedTuple):
 
 
 def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
-    """Return a client of the master that the Sentinels at a URL name."""
+    """Return a client for the master that the Sentinels at a URL name."""
     hosts, service, settings, tls = Sentinels.of(url, parse_url)
     made: Any = Sentinel
     client: RemoteRedis = made(hosts, **(options | settings)).master_for(service, ssl=tls)
@@ -157,7 +157,7 @@ def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
 
 
 def from_url(url: str, **options: Any) -> Any:
-    """Return a client of the cluster, or of the Sentinels' master, that a URL names."""
+    """Return a client for the cluster, or for the Sentinels' master, that a URL names."""
     if url.partition("://")[0] in CLUSTER:
         return RedisCluster.from_url(url, **options)
     return from_sentinel_url(url, **options)

@@ -1,4 +1,4 @@
-//! The Rust process of the demo maps the store that Python workers write, and reads their results
+//! The demo's Rust process maps the store that Python workers write to, and reads their results
 //! while they write.
 //!
 //! Each worker writes the results of a block of names with one MSET, marked with the number of its
@@ -90,7 +90,7 @@ fn longest_name(store: &Store, blocks: &[Block]) -> Result<String, Box<dyn Error
     Ok(String::from_utf8(longest)?)
 }
 
-/// Returns the number of the turn in which a result was written, which precedes the space.
+/// Returns the turn number of a result, which precedes the space.
 fn turn_of(result: &[u8]) -> &[u8] {
     result.split(|&byte| byte == b' ').next().unwrap_or(result)
 }

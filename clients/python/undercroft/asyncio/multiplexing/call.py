@@ -1,4 +1,4 @@
-"""The awaitable result of a command that was sent, as redis-py's methods return."""
+"""The awaitable result of a sent command, as returned by redis-py's methods."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Call(asyncio.Future[Any]):
         if self.waiter is None:
             self.waiter = (fn, copy_context() if context is None else context)
         else:
-            # Several callbacks are all left to the loop; only a single callback is stored
-            # separately.
+            # If there are several callbacks, leave all of them to the loop; only a single callback
+            # is stored separately.
             self.join()
             super().add_done_callback(fn, context=context)
 

@@ -1,8 +1,8 @@
 """The queue of one connection, which encodes commands and passes replies to calls in order.
 
 If the native module is available, each step is one call to it. The native class in
-``clients/python/src/wire/line.rs`` has the same methods, and sets ordinary replies as results of
-calls without calling Python.
+``clients/python/src/wire/line.rs`` has the same methods, and sets ordinary replies as the results
+of calls without calling Python.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Line:
         self._put(self._packer.pack(*args), (call, decode))
 
     def put_many(self, batch: Batch, commands: list[tuple[Any, ...]]) -> None:
-        """Queue several commands and their batch. After an error, no command is queued."""
+        """Queue several commands and their batch. If an error occurs, no command is queued."""
         self._put(self._packer.pack_many(commands), (batch, True))
 
     def _put(self, pieces: list[bytes], waits: tuple[Call | Batch, bool]) -> None:
@@ -126,7 +126,7 @@ class Line:
         return None
 
     def _reply(self, decode: bool) -> Any:
-        """Return the next reply or message, or the error of a reply that cannot be decoded."""
+        """Return the next reply or message, or the error for a reply that cannot be decoded."""
         reader = self._reader
         try:
             reply = reader.gets(decode and self._undecodable is None)

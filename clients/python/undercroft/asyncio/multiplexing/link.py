@@ -44,7 +44,7 @@ _settle = asyncio.Future.set_result
 # Returns the task that a loop is running.
 _current: Any = asyncio.current_task
 if sys.version_info < (3, 12):
-    # Before Python 3.12, asyncio's function is written in Python and slower.
+    # Before Python 3.12, asyncio's function is written in Python and is slower.
     _current = vars(asyncio.tasks)["_current_tasks"].get
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
@@ -86,7 +86,7 @@ class Link(asyncio.Protocol):
         self.crowded = False
         self.large = large
         # The number of bytes received since the last complete reply, and the call whose reply they
-        # are.
+        # belong to.
         self._come, self._partial = 0, cast("Any", None)
         # Whether data has arrived since the last check, and the first waiting call at that check.
         self._is_heard, self._head = False, cast("Any", None)
@@ -121,11 +121,11 @@ class Link(asyncio.Protocol):
         self._transport: Any = self._streams[1].transport
         self._transport.set_protocol(self)
         # Whether the line may write to the socket directly, and whether it currently does. It does
-        # not while the transport has unwritten data.
+        # not do so while the transport has unwritten data.
         self._is_direct = self._is_attached = self._attached()
         # The loop's queue of callbacks for this turn.
         self._ready = _ready(self.loop)
-        # Whether unsent commands exist.
+        # Whether there are unsent commands.
         self._unsent = False
         # Calls that have a reply and a waiter. If a task awaits the call, the list contains the
         # waiter instead of the call.
@@ -340,7 +340,7 @@ class Link(asyncio.Protocol):
             self._finish(call, reply)
 
     def _interrupted(self) -> None:
-        """Recover from an exception raised at an arbitrary point, as by a signal handler."""
+        """Recover from an exception raised at an arbitrary point, such as by a signal handler."""
         taken = self._line.taken
         if taken is None or taken.done():
             self.loop.call_soon(self.data_received, b"")
@@ -392,7 +392,7 @@ class Link(asyncio.Protocol):
                 self.loop.call_soon(self._flush)
 
     def _delay(self, woken: list[Any]) -> None:
-        """Schedule the calls of the waiters and the write in the event loop."""
+        """Schedule the calls to the waiters and the write in the event loop."""
         others, self._woken = self._woken, []
         for each in (*woken, *others):
             if type(each) is tuple:

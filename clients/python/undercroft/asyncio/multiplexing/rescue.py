@@ -51,9 +51,9 @@ class _Waiting(NamedTuple):
 async def rescue(link: Link, connected: Callable[[], Awaitable[Link]]) -> None:
     """Resend the reads that wait on a link over another link, which ``connected`` returns.
 
-    The other link must first answer a PING, so that a server that currently answers nothing does
-    not run the reads twice. One read is then resent, and twice as many in each further round, until
-    one of their replies is large. This avoids transferring many large replies twice.
+    The other link must first answer a PING, so that a server that is not answering at all does not
+    run the reads twice. One read is then resent, and twice as many in each later round, until one
+    of their replies is large. This avoids transferring many large replies twice.
     """
     with suppress(ConnectionError, TimeoutError, OSError):
         other = await connected()

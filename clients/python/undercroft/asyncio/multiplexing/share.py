@@ -105,7 +105,7 @@ class Share:
             raise
 
     async def aside(self) -> Link:
-        """Return a link for a call with a large reply, if possible a link without other calls."""
+        """Return a link for a call with a large reply, preferably a link without other calls."""
         link = self._spare(self.link)
         if link is None:
             try:
@@ -235,7 +235,7 @@ class Share:
         return smallest(found)
 
     async def replicated_elsewhere(self, link: Link, args: tuple[Any, ...], reply: Any) -> Any:
-        """Return the smallest reply of WAIT or WAITAOF on all links, given one link's reply."""
+        """Return the smallest reply to WAIT or WAITAOF from all links, given one link's reply."""
         others = [each for each in self.links if each is not link]
         return smallest([reply, *await self._replies(others, args)])
 
@@ -354,7 +354,7 @@ def seconds_of(args: tuple[Any, ...]) -> float | None:
 
 
 def nothing(args: tuple[Any, ...]) -> Any:
-    """Return the reply of WAIT or WAITAOF that reports no replica with the writes."""
+    """Return the WAIT or WAITAOF reply that reports that no replica has the writes."""
     name = str(args[0]).upper()
     return [0, 0] if name == "WAITAOF" else 0
 

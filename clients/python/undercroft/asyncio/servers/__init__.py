@@ -1,6 +1,6 @@
-"""Helper modules for asyncio clients of servers.
+"""Helper modules for asyncio server clients.
 
 - `channel`: channels on a server, whose steps run in threads.
 - `objects`: objects on a server.
-- `topology`: clients of a Redis Cluster, and of the master that Sentinels name.
+- `topology`: clients for a Redis Cluster, and for the master that Sentinels name.
 """

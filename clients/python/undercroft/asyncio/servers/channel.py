@@ -150,7 +150,7 @@ class RemoteChannel:
 
 
 def _given_back(made: asyncio.Future[Any]) -> None:
-    """Return the message that a step received for a cancelled task to the channel."""
+    """Return to the channel the message that a step received for a cancelled task."""
     if made.cancelled() or made.exception() is not None:
         return
     held = made.result()

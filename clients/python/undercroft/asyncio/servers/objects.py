@@ -41,7 +41,7 @@ class RemoteObjects(Objects):
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Create a client of the server."""
+        """Create a client for the server."""
         self._objects = _Described(*args, **options)
 
     async def _run(self, steps: Steps) -> Any:
@@ -136,7 +136,7 @@ class RemoteObjects(Objects):
             command, *names = waiting.subscribing()
             subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
             await subscribe(*names)
-            # Wait until the subscriptions are confirmed, so that the messages of later objects
+            # Wait until the subscriptions are confirmed, so that the messages about later objects
             # arrive.
             for _ in names:
                 await messages.parse_response()

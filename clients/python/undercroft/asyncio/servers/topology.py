@@ -1,4 +1,4 @@
-"""Asyncio clients of a Redis Cluster, and of the master that Sentinels name.
+"""Asyncio clients for a Redis Cluster, and for the master that Sentinels name.
 
 redis-py selects the node. Cluster connections use this package's codec, and calls to a master share
 one connection, as calls to any server do.
@@ -25,7 +25,7 @@ _CONNECTIONS: dict[Any, type[Any]] = {
 
 
 class RedisCluster(redis.asyncio.RedisCluster):
-    """redis-py's asyncio client of a Redis Cluster or Valkey Cluster."""
+    """redis-py's asyncio client for a Redis Cluster or Valkey Cluster."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create a client with redis-py's arguments."""
@@ -40,7 +40,7 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
-        """Return a client of the cluster that includes the node at a URL.
+        """Return a client for the cluster that includes the node at a URL.
 
         ``redis+cluster://`` and ``rediss+cluster://`` correspond to redis-py's ``redis://`` and
         ``rediss://``.
@@ -58,25 +58,25 @@ class RedisCluster(redis.asyncio.RedisCluster):
 
 
 class Sentinel(redis.asyncio.sentinel.Sentinel):
-    """redis-py's Sentinels, whose service clients are classes of this package."""
+    """redis-py's Sentinels, whose service clients are instances of this package's classes."""
 
     def master_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of the master of a service."""
+        """Return a client for a service's master."""
         found: Any = super().master_for
         return found(service_name, redis_class, *more, **kwargs)
 
     def slave_for(
         self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
-        """Return a client of the replicas of a service."""
+        """Return a client for a service's replicas."""
         found: Any = super().slave_for
         return found(service_name, redis_class, *more, **kwargs)
 
 
 def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
-    """Return a client of the master that the Sentinels at a URL name."""
+    """Return a client for the master that the Sentinels at a URL name."""
     hosts, service, settings, tls = Sentinels.of(url, parse_url)
     made: Any = Sentinel
     client: RemoteRedis = made(hosts, **(options | settings)).master_for(service, ssl=tls)
@@ -84,7 +84,7 @@ def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
 
 
 def from_url(url: str, **options: Any) -> Any:
-    """Return a client of the cluster, or of the Sentinels' master, that a URL names."""
+    """Return a client for the cluster, or for the Sentinels' master, that a URL names."""
     if url.partition("://")[0] in CLUSTER:
         return RedisCluster.from_url(url, **options)
     return from_sentinel_url(url, **options)

@@ -1,4 +1,4 @@
-"""Makes tasks wait for keys of a store in this process, in the store's queues of waiters."""
+"""Makes tasks wait for keys in a store in this process, in the store's queues of waiters."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class _Futures(dict[Wait, asyncio.Future[None]]):
 
 
 class Waits:
-    """The tasks of one event loop that wait for keys of one store.
+    """The tasks of one event loop that wait for keys in one store.
 
     The tasks use the same queues of waiters as threads, other processes and the server's clients.
     The loop watches one descriptor while a task waits. A task collects its reply only when it runs.
-    If it is cancelled earlier, the items in the reply return to the store.
+    If it is cancelled before that, the items in the reply return to the store.
     """
 
     def __init__(self, client: Client) -> None:
@@ -88,7 +88,8 @@ class Waits:
             futures = _Futures()
             loop.add_reader(self._native.fileno(), self._look, futures)
             self._futures = weakref.ref(futures)
-            # Check immediately, because an event may precede the watch on the descriptor.
+            # Check immediately, because an event may have occurred before the descriptor was
+            # watched.
             loop.call_soon(self._look, futures)
         return futures
 
@@ -111,7 +112,7 @@ class Waits:
             if wait in futures:
                 wake(futures[wait])
         if found:
-            # One call of `look` does not always find all ended waits. Schedule another call, which
+            # One call to `look` does not always find all ended waits. Schedule another call, which
             # follows the tasks woken here.
             asyncio.get_running_loop().call_soon(self._look, futures)
 

@@ -19,13 +19,13 @@ class Place:
         self._loop = loop
 
     async def woken(self, seconds: float) -> None:
-        """Wait until a release wakes this task or the time is up. Earlier releases count."""
+        """Wait until a release, even an earlier one, wakes this task or the time is up."""
         await woken(self._loop, self.future, seconds)
         self.future = self._loop.create_future()
 
 
 class Lines:
-    """The queues of one event loop's tasks for the locks of one store or server.
+    """The queues of one event loop's tasks for the locks in one store or on one server.
 
     Waiting tasks share one subscriber. A release wakes the first task in the queue. A task that
     leaves the queue without the lock wakes the next task.
@@ -54,7 +54,7 @@ class Lines:
         return place
 
     def leave(self, place: Place, taken: bool) -> None:
-        """Leave the queue; ``taken`` is whether the task acquired the lock."""
+        """Leave the queue. ``taken`` states whether the task acquired the lock."""
         # A forked child has a copy of the coroutine, but the place in the queue belongs to the
         # parent.
         if not self.usable:
@@ -72,11 +72,11 @@ class Lines:
             self._close()
 
     async def _hear(self, channel: bytes, seconds: float | None) -> None:
-        """Start receiving the messages of a channel."""
+        """Start receiving messages from a channel."""
         raise NotImplementedError
 
     def _ignore(self, channel: bytes) -> None:
-        """Stop receiving the messages of a channel."""
+        """Stop receiving messages from a channel."""
         raise NotImplementedError
 
     def _close(self) -> None:

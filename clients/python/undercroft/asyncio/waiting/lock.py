@@ -1,4 +1,4 @@
-"""Locks of a store in this process, whose waits run in the event loop."""
+"""Locks in a store in this process, whose waits run in the event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undercroft.extensions.lock import EXTEND, REACQUIRE, RELEASE, channel
 
 
 class Lock(Woken):
-    """A lock of a store in this process, whose scripts are single native calls."""
+    """A lock in a store in this process, whose scripts are single native calls."""
 
     lua_release: Any = RELEASE
     lua_extend: Any = EXTEND

@@ -1,4 +1,4 @@
-"""Reports released locks to the tasks that wait for locks of a store in this process."""
+"""Reports released locks to the tasks that wait for locks in a store in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Releases(Lines):
-    """The tasks of one event loop that wait for locks of one store.
+    """The tasks of one event loop that wait for locks in one store.
 
     Only the loop and the tasks reference this object, so closing the loop destroys the tasks.
     """
@@ -33,7 +33,7 @@ class Releases(Lines):
         self._heard: set[bytes] = set()
 
     async def _hear(self, channel: bytes, seconds: float | None) -> None:  # noqa: ARG002
-        """Subscribe to all channels in use, which never blocks for a store."""
+        """Subscribe to all channels in use, which never blocks on a store."""
         if channel in self._heard:
             return
         if self._receiver is None:
@@ -51,7 +51,7 @@ class Releases(Lines):
     def _ignore(self, channel: bytes) -> None:
         if self._receiver is None:
             return
-        # Ignore a failure: the receiver then merely gets messages for which no task waits.
+        # Ignore a failure: the receiver then merely gets messages that no task is waiting for.
         with suppress(RedisError):
             self._receiver.command(("UNSUBSCRIBE", channel))
             self._heard.discard(channel)

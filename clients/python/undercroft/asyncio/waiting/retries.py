@@ -1,12 +1,12 @@
 """Retries calls that found a store's lock held, with the waits in the event loop.
 
-A call of an asyncio client waits for a lock for at most one millisecond. While other calls of the
+A call by an asyncio client waits for a lock for at most one millisecond. While other calls in the
 process are parked for a retry, only the first try of each round waits. A call that does not acquire
 the lock raises ``Locked`` and has changed nothing. Work that a call leaves unfinished after its
 commit is retried in the same way.
 
-A call whose script takes longer than 5 milliseconds raises ``TakesLong`` and has changed nothing
-either. It is then repeated in a thread.
+A call whose script takes longer than 5 milliseconds raises ``TakesLong`` and has also changed
+nothing. It is then repeated in a thread.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # The initial and the maximum number of seconds between two rounds of retries.
 _FIRST = 0.001
 _LAST = 0.016
-# The maximum total seconds for the retries of one round after the first.
+# The maximum total number of seconds for one round's retries after the first.
 _ROUND = 0.001
 
 
@@ -94,7 +94,7 @@ class Lot:
 
     Only the tasks and the loop reference this object, so closing the loop destroys the tasks. The
     task that has waited longest retries first. A task that finds the lock held again goes to the
-    end of the queue. Other tasks of the loop run between two retries.
+    end of the queue. The loop's other tasks run between retries.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -120,13 +120,13 @@ class Lot:
         args: tuple[Any, ...],
         options: dict[str, Any],
     ) -> Any:
-        """Retry a call that found a lock held until it returns or the client's timeout ends."""
+        """Retry a call that found a lock held, until it returns or the client's timeout expires."""
         until = self._loop.time() + client._patience()
         if not self._line and self._timer is not None:
             # Reset the interval, which may have become long while unfinished work waited.
             self._timer.cancel()
             self._timer, self._delay = None, _FIRST
-        # While a `Parked` object exists, other calls of this process do not wait for locks.
+        # While a `Parked` object exists, other calls in this process do not wait for locks.
         mark = Parked()
         try:
             while self._loop.time() < until:
