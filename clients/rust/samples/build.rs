@@ -1,13 +1,13 @@
-//! Writes the code samples of the documentation into one file of functions.
+//! Writes the documentation's code samples into one file of functions.
 //!
-//! Samples are the blocks marked `rust` of every Markdown page, and the blocks marked `no_run` in
-//! the documentation of the Rust client. The client's other blocks run as doc tests.
+//! Samples are the blocks marked `rust` on every Markdown page, and the blocks marked `no_run` in
+//! the Rust client's documentation. The client's other blocks run as doc tests.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// URLs in the samples, each with the test's store or server that replaces it.
+/// URLs in the samples, each with the test store or server that replaces it.
 const SERVERS: [(&str, &str); 3] = [
     ("\"redis://localhost\"", "&crate::place::server()"),
     (

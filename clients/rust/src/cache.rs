@@ -97,8 +97,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64>;
 
-    /// Acquires the lease of a key for `term`, unless another caller holds it. The lease is the
-    /// right to compute the key's value. Dropping it releases it.
+    /// Acquires the lease on a key for `term`, unless another caller holds it. The lease is the
+    /// right to compute the key's value. Dropping the lease releases it.
     ///
     /// [`GetOrInsert`](crate::GetOrInsert) is built on leases. Use them directly for cases that it
     /// does not cover.

@@ -1,5 +1,5 @@
 /*
- * Tests that calls that signals interrupt lose no items. The signal handlers return, and an
+ * Tests that calls interrupted by signals lose no items. The signal handlers return, and an
  * interrupted call has removed nothing from the store.
  */
 #include <signal.h>

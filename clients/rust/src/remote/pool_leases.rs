@@ -20,8 +20,7 @@ impl Pool {
     /// Only one caller on all machines computes the value at a time. The other callers poll until
     /// the value is stored, initially after 1 ms and eventually every 50 ms. If `compute` panics,
     /// another caller takes over immediately. If its process is killed, another caller takes over
-    /// when the
-    /// [`Caching::lease`] expires. Caches on a runtime compete for the same lease
+    /// when the [`Caching::lease`] expires. Caches on an async runtime compete for the same lease
     /// ([`GetOrInsert`](crate::GetOrInsert)). The call occupies no connection while `compute` runs.
     ///
     /// # Errors
@@ -112,9 +111,9 @@ impl Pool {
         )
     }
 
-    /// Acquires the lease of a key for `term`, or returns `None` if another caller holds it. The
-    /// lease is the right to compute the key's value. Dropping it releases it with a call to the
-    /// server.
+    /// Acquires the lease on a key for `term`, or returns `None` if another caller holds it. The
+    /// lease is the right to compute the key's value. Dropping the lease releases it with a call to
+    /// the server.
     ///
     /// # Errors
     /// The errors of [`set`](Pool::set) and [`get`](Pool::get).
