@@ -20,7 +20,9 @@ namespace Undercroft {
         }
     }
 
-    /** A store could not be opened, is busy, removed or closed, or a wait was interrupted. */
+    /**
+     * A store could not be opened, is busy, or was removed or closed, or a wait was interrupted.
+     */
     class StoreException extends UndercroftException
     {
     }
@@ -215,8 +217,8 @@ namespace Undercroft\Native {
         }
 
         /**
-         * Runs a command. Push messages that arrive meanwhile are dropped. `$timeout` applies to
-         * this call only; a negative value means no limit.
+         * Runs a command. Push messages that arrive in the meantime are dropped. `$timeout` applies
+         * to this call only; a negative value means no limit.
          */
         public function execute(array $words, ?float $timeout = null): mixed
         {
@@ -278,8 +280,8 @@ namespace Undercroft\Native {
         }
 
         /**
-         * Returns the reply that next() found, only once. An error reply is returned as a
-         * ServerException, not thrown.
+         * Returns the reply that next() found. Each reply is returned only once. An error reply is
+         * returned as a ServerException, not thrown.
          */
         public function reply(): mixed
         {

@@ -8,7 +8,7 @@ use Undercroft\Commands\Replies;
 
 /**
  * A feed: a list of fixed-size values with attributes, filters and soft deletion, in which every
- * page takes the same time as the first page.
+ * page is as fast to read as the first.
  *
  * `$client->feed('board')` creates a Feed. On a pipeline, feed() returns a Feed whose methods queue
  * their commands.
@@ -62,8 +62,7 @@ final class Feed
      * Adds values that all have the same attributes.
      *
      * @param int|string $position 0 is the front, -1 is the end, and '*' is the sorted position in
-     * a
-     *     sorted feed
+     *     a sorted feed
      * @param string|int|float|list<string|int|float> $values
      *
      * @return mixed the number of items in the feed

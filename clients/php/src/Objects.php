@@ -22,12 +22,12 @@ final class Objects
 
     private const PREFIX = 'object:';
 
-    /** A client on the connection of the given client, without prefix or serializer. */
+    /** A client on the given client's connection, without a prefix or a serializer. */
     private readonly Client $client;
 
     /**
      * @param Client $client the client whose connection is used; its prefix and serializer are
-     * ignored
+     *     ignored
      */
     public function __construct(Client $client)
     {

@@ -34,8 +34,8 @@ final class Watches
     }
 
     /**
-     * Returns whether a transaction or fiber other than the given queue's set the connection's
-     * watches.
+     * Returns whether the connection's watches were set by a transaction or fiber other than the
+     * given queue's.
      */
     public static function areOthers(Connection $connection, ?Pipeline $queue = null): bool
     {

@@ -38,8 +38,7 @@ trait Written
      * 1.5, 'ada', 2, 'bob')`. Options may also come last: `zAdd('k', ['ada' => 1.5], ['gt'])`.
      *
      * @return mixed the number of added members; with `ch`, the number of changed members; with
-     * `incr`,
-     *     the new score
+     *     `incr`, the new score
      */
     public function zAdd(string $key, mixed ...$arguments): mixed
     {
