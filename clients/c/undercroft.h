@@ -340,7 +340,7 @@ int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *millise
 
 /*
  * Selects items. Initialize a query with UC_FEED_QUERY_INIT, which selects all visible items, as
- * NULL does. `low` and `high` limit the values of a sorted feed. They are written as in
+ * NULL does. In a sorted feed, `low` and `high` limit the values. They are written as in
  * FEED.BETWEEN: "5", "(5" to exclude 5, "-inf" or "[ada". UC_ERROR: the feed lacks the attributes
  * of the filter, the feed is not sorted, or a limit is not in this format.
  */
@@ -403,7 +403,7 @@ int uc_feed_between(uc_store *store, const void *key, size_t key_length, const v
 int uc_feed_count(uc_store *store, const void *key, size_t key_length, const uc_feed_query *query, uint64_t *count);
 
 /*
- * Finds the position of the first item with a value, among the items that `flags` selects:
+ * Finds the position of the first item with the given value, among the items that `flags` selects:
  * UC_FEED_VISIBLE, UC_FEED_HIDDEN or UC_FEED_ALL. UC_NONE: no selected item has the value. O(n).
  */
 int uc_feed_position(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
@@ -433,8 +433,8 @@ int uc_feed_show(uc_store *store, const void *key, size_t key_length, size_t cou
                  size_t value_size, uint64_t *shown);
 
 /*
- * Moves the first item with a value to a position, which counts all other items. UC_NONE: no item
- * has the value. O(n).
+ * Moves the first item with the given value to a position, which counts all other items. UC_NONE:
+ * no item has the value. O(n).
  */
 int uc_feed_move(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
                  int64_t position);
@@ -442,8 +442,8 @@ int uc_feed_move(uc_store *store, const void *key, size_t key_length, const void
 #define UC_FEED_KEEP (-1)  /* leave the attribute unchanged */
 
 /*
- * Sets the attributes of all items with a value. *items receives the number of these items, and
- * `items` may be NULL. O(n).
+ * Sets the attributes of all items with the given value. *items receives the number of these items,
+ * and `items` may be NULL. O(n).
  */
 int uc_feed_set_attributes(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
                            const int64_t *attributes, size_t attribute_count, uint64_t *items);

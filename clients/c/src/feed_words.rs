@@ -13,7 +13,7 @@ use crate::options::Growing;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// The error reply of a feed command whose key does not exist.
+/// The error reply to a feed command whose key does not exist.
 const NO_SUCH_KEY: &str = "ERR no such key";
 
 /// The C type `uc_feed_facts`.

@@ -90,7 +90,7 @@ impl<T: Kind> Handle<T> {
         std::ptr::from_ref(handle).cast_mut()
     }
 
-    /// Returns the value of a handle for use by several threads at the same time.
+    /// Returns a handle's value for use by several threads at the same time.
     ///
     /// # Safety
     /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind. The
@@ -110,7 +110,7 @@ impl<T: Kind> Handle<T> {
         Err(unsafe { Handle::refuse(handle) })
     }
 
-    /// Returns the value of a handle for exclusive use by this thread.
+    /// Returns a handle's value for exclusive use by this thread.
     ///
     /// # Safety
     /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind.

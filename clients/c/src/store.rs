@@ -66,7 +66,7 @@ pub(crate) unsafe fn call_on(
     })
 }
 
-/// Returns the store and database number of a handle, for another handle that will outlive it.
+/// Returns a handle's store and database number, for another handle that will outlive this one.
 ///
 /// # Safety
 /// `store` must be null or a handle that this library returned.

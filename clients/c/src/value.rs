@@ -107,7 +107,7 @@ unsafe extern "C" fn uc_value_key(value: *const Value, index: usize) -> *const V
     }
 }
 
-/// Returns an item of a value, or null if the index is past the end.
+/// Returns an item in a value, or null if the index is past the end.
 ///
 /// # Safety
 /// `value` must be null or belong to a finished reply.

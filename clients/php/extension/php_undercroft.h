@@ -24,8 +24,9 @@ extern zend_module_entry undercroft_module_entry;
 #define UNDERCROFT_KEPT 16
 
 /*
- * A store that stays open between requests, with its URL and the time of the last check of its
- * file. The structure's memory comes from malloc, because PHP's memory is freed with the request.
+ * A store that stays open between requests, with its URL and the time at which its file was last
+ * checked. The structure's memory comes from malloc, because PHP's memory is freed with the
+ * request.
  */
 typedef struct undercroft_kept {
     char *url;

@@ -93,7 +93,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Sets all keys of an array to their values, atomically. */
+        /** Sets all keys in an array to their values, atomically. */
         public function mset(array $pairs): bool
         {
         }
@@ -103,7 +103,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Returns the number of the given keys that exist. */
+        /** Returns how many of the given keys exist. */
         public function exists(string $key, string ...$keys): int
         {
         }
@@ -145,7 +145,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Publishes a message and returns the number of its receivers. */
+        /** Publishes a message and returns the number of receivers. */
         public function publish(string $channel, string $message): int
         {
         }

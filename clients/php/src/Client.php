@@ -286,13 +286,13 @@ class Client
         }
     }
 
-    /** Iterates over all fields of a hash, with their values. */
+    /** Iterates over all fields in a hash, with their values. */
     public function hScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'hScan', $key, $match, $count);
     }
 
-    /** Iterates over all members of a set, with indexes that start at 0. */
+    /** Iterates over all members of a set, with indexes starting at 0. */
     public function sScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'sScan', $key, $match, $count);

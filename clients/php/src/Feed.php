@@ -146,7 +146,9 @@ final class Feed
         return ($this->run)(['FEED.MOVE', $this->key, $value, $position], self::truth(...));
     }
 
-    /** Changes the attributes of all items with a value. Returns the number of these items. */
+    /**
+     * Changes the attributes of all items with the given value. Returns the number of these items.
+     */
     public function setAttributes(string|int|float $value, array|string $attributes): mixed
     {
         return ($this->run)(['FEED.SETATTR', $this->key, $value, self::text($attributes)], null);
@@ -172,7 +174,7 @@ final class Feed
     }
 
     /**
-     * Returns the items of a sorted feed whose values are in a range. Limits have the forms `5`,
+     * Returns the items in a sorted feed whose values are in a range. Limits have the forms `5`,
      * `(5`, `-inf`, `+inf`, `[ada` and `(ada`.
      *
      * @return mixed a list of values, or of pairs of a value and its list of attributes

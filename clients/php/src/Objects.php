@@ -95,7 +95,7 @@ final class Objects
         $key = self::PREFIX . $id;
         $missing = new ArgumentException('it does not exist');
         try {
-            // Watch the key, so that the deleted value is the value whose header was checked.
+            // Watch the key, so that the value deleted is the one whose header was checked.
             $taken = $this->client->transaction(
                 static function (Pipeline $queue, Client $client) use ($key, $missing): void {
                     $start = $client->getRange($key, 0, 7);

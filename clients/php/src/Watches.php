@@ -54,8 +54,8 @@ final class Watches
     }
 
     /**
-     * Returns whether a transaction() callback of the current fiber is running. Such a callback may
-     * watch more keys.
+     * Returns whether the current fiber is running a transaction() callback, which may watch more
+     * keys.
      */
     public static function isInside(Connection $connection): bool
     {

@@ -64,7 +64,7 @@ fn collect(directory: &Path, pages: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the samples of a page, each with the number of its first line.
+/// Returns the samples on a page, each with the number of its first line.
 fn samples(name: &Path, text: &str) -> Vec<(usize, String)> {
     let is_page = name.extension().is_some_and(|extension| extension == "md");
     let (mut found, mut open) = (Vec::new(), None::<(usize, String)>);

@@ -119,7 +119,7 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn take_lease(&self, key: &[u8], term: Duration) -> Result<Option<Lease>>;
 
-    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// Atomically stores a leased key's value and releases the lease. Returns false, without
     /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// ```

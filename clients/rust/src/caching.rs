@@ -118,8 +118,8 @@ impl Caching {
         self
     }
 
-    /// Returns the term of a lease. Fails if the TTL or the term is shorter than a millisecond, so
-    /// that no value is computed that cannot be stored.
+    /// Returns the term of a lease. Fails if the TTL or the term is shorter than a millisecond, to
+    /// avoid computing a value that cannot be stored.
     pub(crate) fn term(&self) -> Result<Duration> {
         for (what, time) in [("ttl", self.ttl), ("lease", Some(self.term))] {
             if let Some(time) = time

@@ -96,7 +96,8 @@ pub enum Error {
         /// The received type.
         got: &'static str,
     },
-    /// Another process holds a lock of the store and makes no progress. The call changed nothing.
+    /// Another process holds a lock in the store and is making no progress. The call changed
+    /// nothing.
     #[error("{0}")]
     Busy(Box<str>),
     /// The store's file was removed or replaced, and the call belonged to that file: a transaction,

@@ -111,8 +111,8 @@ impl Store {
     /// Returns the string value of a key. If the key does not exist, computes the value with
     /// `compute` and stores it.
     ///
-    /// Only one caller in all processes computes the value at a time, and the other callers wait
-    /// for the result. If `compute` panics or its process is killed, another caller takes over
+    /// Only one caller across all processes computes the value at a time, and the other callers
+    /// wait for the result. If `compute` panics or its process is killed, another caller takes over
     /// immediately. If its process is stopped, or if it takes longer than [`Caching::lease`],
     /// another caller takes over when the lease expires. A value that is computed after the lease
     /// has expired is returned to its caller but not stored. A value that is due for a refresh

@@ -71,7 +71,7 @@ static long length_of(const char *key)
 
 /*
  * Tests that a binding can put back the items that the last call removed, even if a signal handler
- * has removed more items meanwhile.
+ * has removed more items in the meantime.
  */
 static void gives_back(void)
 {

@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     EXPECT(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     /*
-     * With such a short timeout, several calls may fail before one of them checks whether the other
+     * With a timeout this short, several calls may fail before one of them checks whether the other
      * process is alive.
      */
     do

@@ -26,7 +26,7 @@ static uc_store *store;
 static uc_session *session;
 static uc_reply *reply;
 
-/* The result of a call as text: a status and a value. */
+/* A call's result as text: a status and a value. */
 struct answer {
     char *text;
     size_t length, room;

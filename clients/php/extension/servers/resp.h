@@ -20,7 +20,7 @@ typedef struct undercroft_input {
     size_t end;
     /* The number of values still missing from the reply, or 0 between two replies. */
     uint64_t missing;
-    /* The end position of the longest announced string, up to which bytes must be read. */
+    /* The position at which the longest announced string ends, up to which bytes must be read. */
     size_t wanted;
     /* Whether the last converted reply was a push message. */
     bool is_push;

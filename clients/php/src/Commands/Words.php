@@ -49,7 +49,7 @@ final class Words
      * 'withscores' => true]` or are plain words.
      *
      * An option that is true is sent as its name alone. False and null omit the option. If an
-     * option is a list, the items of the list follow the option's name.
+     * option is a list, its items follow the option's name.
      *
      * @param array<mixed> $arguments the arguments after a method's named parameters
      *

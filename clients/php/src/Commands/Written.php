@@ -10,7 +10,7 @@ use Undercroft\ArgumentException;
 trait Written
 {
     /**
-     * Sets fields of a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' =>
+     * Sets fields in a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' =>
      * 'value'])`. Time: O(N) for N fields.
      *
      * @return int the number of added fields

@@ -20,7 +20,7 @@ use crate::remote::input::Input;
 use crate::remote::socket::is_quiet;
 use crate::reply::{Reply, from_value, outcome};
 
-/// The maximum number of bytes in one write. The kernel splits larger writes to a Unix socket, and
+/// The maximum number of bytes in one write. The kernel splits larger writes to a Unix socket and
 /// restarts the time limit for each part.
 const PIECE: usize = 32 << 10;
 

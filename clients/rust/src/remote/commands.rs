@@ -86,7 +86,7 @@ impl<'a> SetWords<'a> {
         words[..count].iter().map(|word| word.to_vec()).collect()
     }
 
-    /// Returns the words of the command and their number.
+    /// Returns the command's words and their count.
     pub(crate) fn words(&mut self) -> ([&[u8]; 6], usize) {
         let [set, key, value] = self.words;
         let mut words: [&[u8]; 6] = [set, key, value, b"", b"", b""];

@@ -79,7 +79,7 @@ struct Place {
     slot: u32,
     /// The cost of the command in units of the budget.
     units: u32,
-    /// The size of the command in `output`, in bytes.
+    /// The command's size in `output`, in bytes.
     bytes: usize,
 }
 

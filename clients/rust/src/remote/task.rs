@@ -138,7 +138,7 @@ struct Line<'a> {
     socket: Socket,
     input: Input,
     output: Vec<u8>,
-    /// The number of bytes of `output` that have already been written.
+    /// The number of bytes in `output` that have already been written.
     written: usize,
     replies: Vec<Result<Reply>>,
     wakers: Vec<Waker>,

@@ -56,7 +56,7 @@ impl Store {
         Ok(Some(Lease::new(key, token, value, give_back).of(of)))
     }
 
-    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// Atomically stores a leased key's value and releases the lease. Returns false, without
     /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// # Errors

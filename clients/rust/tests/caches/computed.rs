@@ -115,7 +115,7 @@ async fn check(cache: &dyn Cache) {
     });
     assert_eq!(second.await.expect("a value"), b"new");
 
-    // With such a large beta, the value is due for a refresh long before its TTL has passed.
+    // With a beta this large, the value is due for a refresh long before its TTL has passed.
     let early = patient().ttl(LONG).early(1e12);
     for number in 0..3u8 {
         let made = cache.get_or_insert_with(b"early", &early, async || {

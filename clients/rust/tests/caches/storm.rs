@@ -58,7 +58,7 @@ fn borrowed(items: &[Vec<u8>]) -> Vec<&[u8]> {
     items.iter().map(Vec::as_slice).collect()
 }
 
-/// Makes one round of reads of a key, and checks their results.
+/// Makes one round of reads on a key and checks their results.
 async fn round(store: &Store, cache: &StoreCache, key: &str) -> std::result::Result<(), String> {
     for value in [
         found(store.get(key))?,
