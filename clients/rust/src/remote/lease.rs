@@ -59,8 +59,7 @@ pub(crate) async fn take(
         if matches!(taken, Ok(false)) {
             lease.is_ended();
         }
-        // If the caller is no longer waiting, `send` returns the lease, and dropping it releases
-        // it.
+        // If the caller has given up, `send` returns the lease, and dropping it releases it.
         drop(tell.send(taken.map(|is_taken: bool| is_taken.then_some(lease))));
     });
     match timeout(deadline, told).await {
