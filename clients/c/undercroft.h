@@ -29,9 +29,9 @@
  *             describes it. Unless a function says otherwise, a failed call has changed nothing.
  * Arguments   Keys and values are bytes with a length and may contain zeros. NULL with the length 0
  *             is the empty string. NULL for a required argument, an impossible length, or a handle
- *             of another kind returns UC_MISUSE. Arguments remain the caller's, and the library
- *             does not access them after the call returns. An output buffer must not overlap an
- *             input.
+ *             of another kind returns UC_MISUSE. The caller keeps ownership of its arguments, and
+ *             the library does not access them after the call returns. An output buffer must not
+ *             overlap an input.
  * Handles     uc_store, uc_session, uc_reply, uc_subscription and uc_object are created by one call
  *             and closed by another. Closing NULL is not a failure. A call with a closed handle
  *             returns UC_MISUSE, but a program must not rely on that: the memory is reused once 64
@@ -43,9 +43,9 @@
  * Fork        A child may use every handle that it inherits, immediately and alongside its parent,
  *             except a handle that another thread was using at the fork. The child has its own copy
  *             of the state in a uc_session (transaction, watched keys) and in a uc_subscription.
- *             Messages that were not taken at the fork, or that arrive before the child's first
- *             call with the subscription, belong to the parent. The child's first call reports them
- *             as lost.
+ *             Messages not yet received at the fork, or published before the child's first call
+ *             with the subscription, belong to the parent. The child's first call reports them as
+ *             lost.
  * Death       A process may be killed at any instruction. Other processes roll back its unfinished
  *             change and continue.
  * Time        Durations are in milliseconds. Points in time are Unix times in milliseconds.
@@ -63,8 +63,8 @@
  *
  * "memory allocation of N bytes failed", and the process aborts: an allocation failed where no
  *             error could be returned, for example in a command that sorts, combines or dumps.
- *             Remedy: raise the memory limit (ulimit -v, RLIMIT_AS) until four times the longest
- *             reply is free, or fetch replies in parts (HSCAN, LRANGE by ranges).
+ *             Remedy: raise the memory limit (ulimit -v, RLIMIT_AS) until there is room for four
+ *             times the longest reply, or fetch replies in parts (HSCAN, LRANGE by ranges).
  * A handle stays in use forever (UC_MISUSE): a signal handler left a call with siglongjmp(), or the
  *             thread was cancelled in a call (pthread_cancel), so the call's frames were not
  *             unwound. If the call was writing, its lock stays held as well. All processes then
@@ -160,11 +160,12 @@ const char *uc_status_name(int status);
 typedef int uc_interrupt(void *data);
 
 /*
- * Sets the callback that may end waits and scripts. Every wait of this process calls `check` at
- * least ten times a second, and immediately after a signal that did not restart the system call
- * (sigaction without SA_RESTART). A script that has not written anything yet calls it more often. A
- * nonzero result ends the call with UC_INTERRUPTED, and the call changes nothing. NULL removes the
- * callback. `data` must stay valid while calls may wait. Set the callback once, at startup.
+ * Sets the callback that can end waits and scripts. Every wait of this process calls `check` at
+ * least ten times a second, and immediately after a signal that interrupts a system call without
+ * restarting it (sigaction without SA_RESTART). A script that has not written anything yet calls it
+ * more often. A nonzero result ends the call with UC_INTERRUPTED, and the call changes nothing.
+ * NULL removes the callback. `data` must stay valid while calls may wait. Set the callback once, at
+ * startup.
  */
 int uc_set_interrupt(uc_interrupt *check, void *data);
 
@@ -211,8 +212,8 @@ typedef struct uc_object uc_object;
 #define UC_UNLIMITED UINT64_MAX
 
 /*
- * Options for opening a store. Initialize them with UC_OPTIONS_INIT. Zero is the default of each
- * field. The limits apply when the store is created. An existing store keeps its own limits, and
+ * Options for opening a store. Initialize them with UC_OPTIONS_INIT. Zero selects a field's
+ * default. The limits apply when the store is created. An existing store keeps its own limits, and
  * uc_store_warning() reports differences. If the capacity differs, or if another limit differs and
  * `strict` is set, uc_open() fails with UC_MISUSE and a message that contains both limits. With a
  * timeout_ms below 200, the first calls after a process dies may return UC_BUSY.
@@ -232,7 +233,7 @@ typedef struct uc_options {
 /*
  * Opens a store, creating it if it does not exist. "undercroft://name" is a file in the user's
  * directory in /dev/shm, and "undercroft://name/1" is its database 1. "undercroft:///path", or a
- * path that contains a '/', is that file. Any other text returns UC_MISUSE. A URL may end with
+ * path that contains a '/', names that file. Any other text returns UC_MISUSE. A URL may end with
  * "?on_removed=error" (see UC_REMOVED). `options` may be NULL. Close *store with uc_close(). It is
  * NULL after a failure: UC_MISUSE for an invalid name or option, or UC_CANNOT_OPEN. To use another
  * database, open the store again: a process maps each file only once.
@@ -256,7 +257,7 @@ int uc_close(uc_store *store);
  * Copies the string at a key into a buffer. *length is always the string's length, or 0 if the key
  * does not exist. UC_NONE: the key does not exist. UC_TOO_SMALL: *length exceeds `capacity`. In
  * that case, enlarge the buffer and call again in a loop, because other processes may change the
- * value meanwhile. The contents of the buffer are unspecified unless the result is UC_OK. No
+ * value in the meantime. The contents of the buffer are unspecified unless the result is UC_OK. No
  * terminating zero is added. The buffer may be NULL if `capacity` is 0. Makes no allocation and no
  * system call. O(length).
  */
@@ -279,9 +280,11 @@ typedef struct uc_set_options {
 
 #define UC_SET_OPTIONS_INIT { sizeof(uc_set_options), 0, 0, 0 }
 
-/* Like uc_set(), with options, which may be NULL. UC_NONE: the condition was not met, and nothing
- * was set. If `old` is not NULL, it receives the key's previous string or nil, whether or not the
- * key was set. The result is then UC_OK or UC_WRONG_TYPE. */
+/*
+ * Like uc_set(), but with options, which may be NULL. UC_NONE: the condition was not met, and
+ * nothing was set. If `old` is not NULL, it receives the key's previous string or nil, whether or
+ * not the key was set. The result is then UC_OK or UC_WRONG_TYPE.
+ */
 int uc_set_with(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_length,
                 const uc_set_options *options, uc_reply *old);
 
@@ -317,15 +320,17 @@ int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *millise
 
 /* ---- Feeds ------------------------------------------------------------------------------------------------------ */
 
-/* A feed is a long list of values of one size. Each value has small integer attributes and a flag
- * that hides it. docs/feeds.md explains positions and filters, and what each call costs. In these
+/*
+ * A feed is a long list of values of one size. Each value has small integer attributes and a flag
+ * that hides it. docs/feeds.md explains positions, filters and the cost of each call. In these
  * calls, values are contiguous and have `value_size` bytes each. Attributes are contiguous as well,
  * `attribute_count` numbers for each value. If these sizes do not match the feed's items, a call
  * returns UC_MISUSE or UC_ERROR, states the expected and the actual sizes, and changes nothing. The
  * values of a sorted feed are also bytes of that size: numbers in machine format (little-endian),
- * and texts padded with zero bytes. If the key does not exist, calls that read find nothing and
- * calls that change items change none, with UC_OK, unless a function says otherwise. UC_WRONG_TYPE:
- * the key has a value of another type. */
+ * and texts padded with zero bytes. If the key does not exist, calls that read find nothing, calls
+ * that change items change none, and both return UC_OK, unless a function says otherwise.
+ * UC_WRONG_TYPE: the key has a value of another type.
+ */
 
 /* Flags that determine which items a query selects and at which end it starts. */
 #define UC_FEED_VISIBLE 0
@@ -335,9 +340,9 @@ int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *millise
 
 /*
  * Selects items. Initialize a query with UC_FEED_QUERY_INIT, which selects all visible items, as
- * NULL does. `low` and `high` limit the values of a sorted feed. They are words as in FEED.BETWEEN:
- * "5", "(5" to exclude 5, "-inf" or "[ada". UC_ERROR: the feed lacks the attributes of the filter,
- * the feed is not sorted, or a limit is not in this format.
+ * NULL does. In a sorted feed, `low` and `high` limit the values. They are written as in
+ * FEED.BETWEEN: "5", "(5" to exclude 5, "-inf" or "[ada". UC_ERROR: the feed lacks the attributes
+ * of the filter, the feed is not sorted, or a limit is not in this format.
  */
 typedef struct uc_feed_query {
     size_t size;           /* sizeof(uc_feed_query) */
@@ -385,7 +390,7 @@ int uc_feed_range(uc_store *store, const void *key, size_t key_length, int64_t f
 
 /*
  * Like uc_feed_range(), for the items of a sorted feed whose values lie between `low` and `high`.
- * The limits are words as in FEED.BETWEEN: "5", "(5" to exclude 5, "-inf", "[ada", "-" and "+".
+ * The limits are written as in FEED.BETWEEN: "5", "(5" to exclude 5, "-inf", "[ada", "-" and "+".
  * `from` counts the items in that range that the query selects. UC_ERROR: the feed is not sorted,
  * or a limit is not in this format. O(log n + count); with a filter up to O(n).
  */
@@ -398,7 +403,7 @@ int uc_feed_between(uc_store *store, const void *key, size_t key_length, const v
 int uc_feed_count(uc_store *store, const void *key, size_t key_length, const uc_feed_query *query, uint64_t *count);
 
 /*
- * Finds the position of the first item with a value, among the items that `flags` selects:
+ * Finds the position of the first item with the given value, among the items that `flags` selects:
  * UC_FEED_VISIBLE, UC_FEED_HIDDEN or UC_FEED_ALL. UC_NONE: no selected item has the value. O(n).
  */
 int uc_feed_position(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
@@ -428,8 +433,8 @@ int uc_feed_show(uc_store *store, const void *key, size_t key_length, size_t cou
                  size_t value_size, uint64_t *shown);
 
 /*
- * Moves the first item with a value to a position, which counts all other items. UC_NONE: no item
- * has the value. O(n).
+ * Moves the first item with the given value to a position, which counts all other items. UC_NONE:
+ * no item has the value. O(n).
  */
 int uc_feed_move(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
                  int64_t position);
@@ -437,8 +442,8 @@ int uc_feed_move(uc_store *store, const void *key, size_t key_length, const void
 #define UC_FEED_KEEP (-1)  /* leave the attribute unchanged */
 
 /*
- * Sets the attributes of all items with a value. *items receives the number of these items, and
- * `items` may be NULL. O(n).
+ * Sets the attributes of all items with the given value. *items receives the number of these items,
+ * and `items` may be NULL. O(n).
  */
 int uc_feed_set_attributes(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
                            const int64_t *attributes, size_t attribute_count, uint64_t *items);
@@ -489,10 +494,12 @@ int uc_feed_compact(uc_store *store, const void *key, size_t key_length);
 
 /* ---- Commands --------------------------------------------------------------------------------------------------- */
 
-/* Opens a session, which has the state that a connection to a server has: the database that SELECT
- * chose, the queue since MULTI, and the keys that WATCH named. A session starts with the store's
+/*
+ * Opens a session, which has the same state as a connection to a server: the database selected with
+ * SELECT, the commands queued since MULTI, and the watched keys. A session starts with the store's
  * database and keeps the store open. Close *session with uc_session_close(). It is NULL after a
- * failure. */
+ * failure.
+ */
 int uc_session_open(uc_store *store, uc_session **session);
 
 /* Closes a session and discards its unfinished transaction. */
@@ -523,17 +530,17 @@ typedef struct uc_words {
 int uc_pipeline(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
 
 /*
- * Runs commands as one transaction, like MULTI, the commands and EXEC. The transaction is atomic,
+ * Runs commands as one transaction, as if sent between MULTI and EXEC. The transaction is atomic,
  * even if this process dies. The reply is the array of the commands' replies. UC_NONE: a key that
  * the session watches (WATCH through uc_command()) was changed, so the transaction did nothing and
  * the reply is nil. If a command cannot be queued (unknown command, wrong number of words), the
- * call fails with its error and does nothing. The session then watches no keys, unless the result
- * is UC_MISUSE, for example in a session after MULTI.
+ * call fails with its error and does nothing. Afterward the session watches no keys, unless the
+ * result is UC_MISUSE, for example in a session after MULTI.
  */
 int uc_transaction(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
 
 /*
- * For bindings of languages whose signal handlers may throw between a call and the delivery of its
+ * For bindings to languages whose signal handlers may throw between a call and the delivery of its
  * result. After UC_TAKEN_KEEP, the session records the items that its last uc_command(),
  * uc_pipeline() or uc_transaction() removed from the store and returned (LPOP, SPOP, GETDEL, ...).
  * It does not record the items that a script removed.
@@ -599,15 +606,19 @@ int64_t uc_value_integer(const uc_value *value);
 /* Returns a double, or an integer as a double. Returns 0 for other types. */
 double uc_value_double(const uc_value *value);
 
-/* Returns the number of items of an array or a set, pairs of a map, or bytes of a text. Returns 0
- * for other types. */
+/*
+ * Returns the number of items in an array or a set, pairs in a map, or bytes in a text. Returns 0
+ * for other types.
+ */
 size_t uc_value_length(const uc_value *value);
 
-/* Returns an item of an array or a set, or a value of a map. Indexes start at 0. Returns NULL past
- * the end. O(1). */
+/*
+ * Returns an item in an array or a set, or a value in a map. Indexes start at 0. Returns NULL past
+ * the end. O(1).
+ */
 const uc_value *uc_value_item(const uc_value *value, size_t index);
 
-/* Returns a key of a map, or NULL past the end. O(1). */
+/* Returns a key in a map, or NULL past the end. O(1). */
 const uc_value *uc_value_key(const uc_value *value, size_t index);
 
 /* ---- Messages --------------------------------------------------------------------------------------------------- */
@@ -640,14 +651,13 @@ int uc_subscription_close(uc_subscription *subscription);
 
 /*
  * Subscribes to all of the names, or to none if the call fails. Messages published after the call
- * returns are received. Names that are already subscribed to stay subscribed. `topic` is a
- * uc_topic.
+ * returns are received. Existing subscriptions to these names are kept. `topic` is a uc_topic.
  */
 int uc_subscribe(uc_subscription *subscription, int topic, size_t count, const uc_bytes *names);
 
 /*
- * Ends subscriptions. Names that are not subscribed to are ignored. Messages that were not yet
- * received are discarded.
+ * Ends subscriptions. Names without a subscription are ignored. Messages that have not been
+ * received yet are discarded.
  */
 int uc_unsubscribe(uc_subscription *subscription, int topic, size_t count, const uc_bytes *names);
 
@@ -675,7 +685,7 @@ int uc_subscription_lost(uc_subscription *subscription, uint64_t *lost);
 /* ---- Objects ---------------------------------------------------------------------------------------------------- */
 
 /*
- * Objects are bytes and arrays that processes exchange by an id, which can be passed through any
+ * Objects are bytes and arrays that processes exchange by id. An id can be passed through any
  * queue. Python's undercroft.Objects, Rust and PHP use the same objects. A uc_object is read in
  * place in shared memory. Its contents do not change and remain valid until uc_object_close() or
  * the end of the process, even if its key is deleted. A process can read up to 126 objects from
@@ -687,7 +697,7 @@ int uc_subscription_lost(uc_subscription *subscription, uint64_t *lost);
 #define UC_OBJECT_ID 80
 
 /*
- * Stores bytes for `ttl_ms`, or forever if that is 0. The object's id is written to `id` as text,
+ * Stores bytes for `ttl_ms`, or forever if that is 0. The object's id is written as text to `id`,
  * which must have room for UC_OBJECT_ID bytes. UC_FULL: the store has no room. UC_ERROR: the bytes
  * are longer than 512 MiB. O(length), with a single copy.
  */
@@ -701,9 +711,9 @@ int uc_object_put_array(uc_store *store, const char *dtype, size_t dimensions, c
                         size_t length, int64_t ttl_ms, char *id);
 
 /*
- * Gets the object with an id. Close *object with uc_object_close(). It is NULL unless the result is
- * UC_OK. UC_NONE: no object has this id. UC_WRONG_TYPE: the key "object:" + id has a value that is
- * not an object. O(1) for objects of 32 KiB or more.
+ * Gets the object with the given id. Close *object with uc_object_close(). It is NULL unless the
+ * result is UC_OK. UC_NONE: no object has this id. UC_WRONG_TYPE: the key "object:" + id has a
+ * value that is not an object. O(1) for objects of 32 KiB or more.
  */
 int uc_object_get(uc_store *store, const void *id, size_t id_length, uc_object **object);
 

@@ -128,7 +128,7 @@ pub(crate) unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a 
     }
     check_length(count.saturating_mul(size_of::<T>()))?;
     check_aligned(items)?;
-    // SAFETY: the pointer is not null and aligned, and the length is at most `isize::MAX`. The
+    // SAFETY: the pointer is non-null and aligned, and the length is at most `isize::MAX`. The
     // caller guarantees that the items are valid and unchanged during the call.
     Ok(unsafe { slice::from_raw_parts(items, count) })
 }
@@ -150,7 +150,7 @@ pub(crate) unsafe fn numbers<'a, T>(
     }
     check_length(count.saturating_mul(size_of::<T>()))?;
     check_aligned(items)?;
-    // SAFETY: the pointer is not null and aligned, and the length is at most `isize::MAX`. The
+    // SAFETY: the pointer is non-null and aligned, and the length is at most `isize::MAX`. The
     // caller guarantees that the memory is writable and unused during the call.
     Ok(unsafe { slice::from_raw_parts_mut(items.cast(), count) })
 }
@@ -210,7 +210,7 @@ pub(crate) unsafe fn give<T>(place: *mut T, result: T) {
     }
 }
 
-/// Fails if the pointer for a required result is null.
+/// Fails if the pointer to a required result is null.
 #[inline(always)]
 pub(crate) fn check_place<T>(place: *mut T) -> Outcome<()> {
     match place.is_null() {

@@ -1,8 +1,8 @@
 //! Implements the most frequently used feed functions, which call the engine without running a
 //! command.
 //!
-//! If a feed rejects the items of a call, the call runs the equivalent command, whose error it
-//! reports.
+//! If a feed rejects a call's items, the call runs the equivalent command and reports that
+//! command's error.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -52,7 +52,7 @@ unsafe impl Growing for Query {
 
 /// A parsed [`Query`].
 pub(crate) struct Asked<'a> {
-    /// The query, whose filter is `None` if the caller's filter is empty.
+    /// The query. Its filter is `None` if the caller's filter is empty.
     pub(crate) query: FeedQuery<'a>,
     pub(crate) reverse: bool,
 }
@@ -111,7 +111,7 @@ pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
     })
 }
 
-/// Returns the error for values of the wrong size, in the wording of the feed commands.
+/// Returns the error for values of the wrong size, worded as in the feed commands.
 #[cold]
 pub(crate) fn other_size(schema: &Schema, given: usize) -> Failure {
     let expected = schema.value_size();
@@ -121,7 +121,7 @@ pub(crate) fn other_size(schema: &Schema, given: usize) -> Failure {
 /// The layout of a feed's items: the size of a value in bytes, and the number of attributes.
 pub(crate) type Form = (usize, usize);
 
-/// Returns the error for buffers whose layout differs from the feed's items.
+/// Returns the error for buffers whose layout differs from that of the feed's items.
 #[cold]
 fn other_form(feed: Form, given: Form) -> Refused {
     Refused::misuse(&format!(
@@ -139,7 +139,8 @@ struct ItemBuffers<'a> {
 }
 
 impl ItemBuffers<'_> {
-    /// Copies items into the buffers, which must have the same layout. Returns the number of items.
+    /// Copies items into the buffers, whose layout must match the items'. Returns the number of
+    /// items.
     fn take(&mut self, items: &FoundItems) -> usize {
         write(self.values, items.values());
         if self.form.1 > 0 {
@@ -149,7 +150,7 @@ impl ItemBuffers<'_> {
     }
 }
 
-/// Copies values to the start of a buffer that is large enough.
+/// Copies values to the start of a buffer, which must be large enough.
 fn write<T: Copy>(place: &mut [MaybeUninit<T>], given: &[T]) {
     for (place, &given) in place[..given.len()].iter_mut().zip(given) {
         place.write(given);
@@ -263,8 +264,8 @@ unsafe extern "C" fn uc_feed_range(
             items.read(on, bytes(key, key_length)?, asked)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -308,8 +309,8 @@ unsafe extern "C" fn uc_feed_between(
             items.read(on, bytes(key, key_length)?, asked)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -336,8 +337,8 @@ unsafe extern "C" fn uc_feed_count(
         unsafe { count.write(counted) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -392,8 +393,8 @@ unsafe extern "C" fn uc_feed_add(
         unsafe { give(items, added) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -520,13 +521,13 @@ unsafe extern "C" fn uc_feed_pop(
             _ => Status::Ok,
         })
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
 impl CommandReply {
-    /// Returns the integer reply of a command, which is never negative.
+    /// Returns a command's integer reply, which is never negative.
     pub(crate) fn number(&self) -> u64 {
         self.integer.unwrap_or(0).unsigned_abs()
     }

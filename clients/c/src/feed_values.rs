@@ -86,8 +86,8 @@ unsafe fn change_all(
         unsafe { give(place, changed) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -186,12 +186,12 @@ unsafe extern "C" fn uc_feed_set_attributes(
         unsafe { give(items, changed) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
-/// Rejects attributes that do not match the feed's attributes, in the wording of the feed commands.
+/// Rejects attributes that do not match the feed's, with the same error text as the feed commands.
 pub(crate) fn check_attributes(schema: &Schema, own: &[Option<u32>]) -> Result<(), CommandError> {
     let (given, expected) = (own.len(), schema.widths().len());
     if given != expected {
@@ -247,7 +247,7 @@ unsafe extern "C" fn uc_feed_position(
         unsafe { position.write(found) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }

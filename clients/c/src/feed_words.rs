@@ -13,7 +13,7 @@ use crate::options::Growing;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle, call_on};
 
-/// The error reply of a feed command whose key does not exist.
+/// The error reply to a feed command whose key does not exist.
 const NO_SUCH_KEY: &str = "ERR no such key";
 
 /// The C type `uc_feed_facts`.
@@ -141,8 +141,8 @@ impl Reply for CommandReply {
     }
 }
 
-/// Runs a command on the database of a `uc_store`. An error reply is returned in [`CommandReply`] and does
-/// not fail the call.
+/// Runs a command on a `uc_store`'s database. An error reply is returned in [`CommandReply`] and
+/// does not fail the call.
 fn hear(on: &Database<'_>, words: &Words) -> Outcome<CommandReply> {
     let words: Vec<&[u8]> = words.0.iter().map(Vec::as_slice).collect();
     let mut session = on.shared.session();
@@ -153,7 +153,7 @@ fn hear(on: &Database<'_>, words: &Words) -> Outcome<CommandReply> {
     Ok(heard)
 }
 
-/// Runs a command on the database of a `uc_store`. An error reply fails the call.
+/// Runs a command on a `uc_store`'s database. An error reply fails the call.
 pub(crate) fn ask(on: &Database<'_>, words: &Words) -> Outcome<CommandReply> {
     let heard = hear(on, words)?;
     match &heard.error {
@@ -235,8 +235,8 @@ unsafe extern "C" fn uc_feed_create(
         ask(on, &words)?;
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -271,8 +271,8 @@ unsafe extern "C" fn uc_feed_del_where(
         unsafe { give(removed, items) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -303,8 +303,8 @@ unsafe extern "C" fn uc_feed_move(
         };
         Ok(if moved { Status::Ok } else { Status::None })
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -334,18 +334,18 @@ unsafe extern "C" fn uc_feed_info(
         unsafe { read_info(&heard.items).write_to(info) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
-/// Copies up to 15 bytes of a name, so that a zero byte terminates it.
+/// Copies up to 15 bytes of a name, leaving room for the terminating zero byte.
 fn copy_name(place: &mut [u8; 16], name: &[u8]) {
     let places = place[..15].iter_mut();
     places.zip(name).for_each(|(place, &byte)| *place = byte);
 }
 
-/// Parses the reply of FEED.INFO, which alternates names and values.
+/// Parses the reply to FEED.INFO, in which names and values alternate.
 fn read_info(items: &Ranges) -> Info {
     let mut info = Info {
         size: size_of::<Info>(),
@@ -401,7 +401,7 @@ unsafe extern "C" fn uc_feed_compact(
             None => Ok(Status::None),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }

@@ -1,8 +1,8 @@
-//! Manages handles, which are the library's objects that C programs refer to by address.
+//! Manages handles, the objects that C programs refer to by address.
 //!
-//! The memory of a handle is never freed, so a call with a closed handle detects the mistake and
-//! accesses no freed memory. A closed handle is reused only after [`KEPT`] more handles of the same
-//! kind were closed.
+//! A handle's memory is never freed, so a call with a closed handle detects the mistake and never
+//! touches freed memory. A closed handle is reused only after [`KEPT`] more handles of the same
+//! kind have been closed.
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use undercroft_engine::ForkMutex;
 
 use crate::status::{Outcome, Refused, Status};
 
-/// The number of closed handles of a kind that must exist before the oldest is reused.
+/// How many closed handles of a kind must exist before the oldest one is reused.
 const KEPT: usize = 64;
 
 /// The state of a closed handle of any kind.
@@ -90,7 +90,7 @@ impl<T: Kind> Handle<T> {
         std::ptr::from_ref(handle).cast_mut()
     }
 
-    /// Returns the value of a handle for use by several threads at the same time.
+    /// Returns a handle's value for use by several threads at the same time.
     ///
     /// # Safety
     /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind. The
@@ -110,7 +110,7 @@ impl<T: Kind> Handle<T> {
         Err(unsafe { Handle::refuse(handle) })
     }
 
-    /// Returns the value of a handle for exclusive use by this thread.
+    /// Returns a handle's value for exclusive use by this thread.
     ///
     /// # Safety
     /// `handle` must be null or a pointer that [`open`](Self::open) returned for any kind.
@@ -197,7 +197,7 @@ impl<T: Kind> Handle<T> {
     }
 }
 
-/// Grants this thread exclusive use of a handle's value until it is dropped.
+/// Grants this thread exclusive use of a handle's value until the guard is dropped.
 pub(crate) struct InUse<'a, T: Kind>(&'a Handle<T>);
 
 impl<T: Kind> Deref for InUse<'_, T> {

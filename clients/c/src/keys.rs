@@ -60,8 +60,8 @@ unsafe fn counted(
         unsafe { give(place, counted) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -90,8 +90,8 @@ unsafe extern "C" fn uc_expire(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -121,8 +121,8 @@ unsafe extern "C" fn uc_ttl(
         unsafe { milliseconds.write(left) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -154,7 +154,7 @@ unsafe extern "C" fn uc_publish(
         unsafe { give(receivers, reached) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }

@@ -1,7 +1,7 @@
 //! Implements the C interface, whose functions are documented in `undercroft.h`.
 //!
-//! No panic crosses the C boundary (`border`). Every pointer from C is checked before use, and a
-//! closed handle is recognized (`handle`). The string functions (`strings`) and the most frequently
+//! No panic crosses the C boundary (`border`). Every pointer from C is checked before use, and
+//! closed handles are detected (`handle`). The string functions (`strings`) and the most frequently
 //! used feed functions (`feed`) call the engine directly. Every other command runs through the
 //! command table that all clients share (`session`), and its reply becomes a tree that C reads
 //! (`reply`).
@@ -14,7 +14,7 @@
 //! - `keys`: the functions for keys of any type.
 //! - `objects`: the object functions.
 //! - `options`: options for opening a store and for setting a string.
-//! - `race`: hooks for tests that change data during reads or panic.
+//! - `race`: test hooks that change data during reads or panic.
 //! - `reply`: replies as trees, in memory that is reused.
 //! - `session`: commands, pipelines and transactions.
 //! - `status`: the results of calls, and error messages.
@@ -22,7 +22,7 @@
 //! - `strings`: the string functions.
 //! - `subscription`: receivers of messages.
 //! - `value`: access to the values of a reply.
-//! - `waiting`: the interruption of waits by the program's callback.
+//! - `waiting`: the program's callback, which can interrupt waits.
 
 mod border;
 mod feed;

@@ -101,8 +101,8 @@ unsafe extern "C" fn uc_object_put(
             put(on, &ObjectHead::bytes(), buffer, ttl, id)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -134,12 +134,12 @@ unsafe extern "C" fn uc_object_put_array(
             put(on, &head, items, ttl, id)
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
-/// Finds the object with an id and writes a handle for it to `place`.
+/// Finds the object with the given id and writes a handle for it to `place`.
 ///
 /// # Safety
 /// Each pointer must be null or valid for the length that `undercroft.h` specifies for
@@ -173,8 +173,8 @@ unsafe fn find(
             }
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -226,8 +226,8 @@ unsafe extern "C" fn uc_object_delete(
             _ => Ok(Status::Ok),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -237,7 +237,7 @@ unsafe extern "C" fn uc_object_delete(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_close(object: *mut ObjectHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `object` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `object` is null or a handle from this library.
         drop(unsafe { Handle::close(object) }?);
         Ok(Status::Ok)
     })
@@ -251,7 +251,7 @@ unsafe extern "C" fn uc_object_data(
     object: *const ObjectHandle,
     length: *mut usize,
 ) -> *const c_void {
-    // SAFETY: the caller guarantees that `object` is null or a handle of this library.
+    // SAFETY: the caller guarantees that `object` is null or a handle from this library.
     let bytes: &[u8] = match unsafe { Handle::shared(object) } {
         Ok(reading) => &reading.object,
         Err(_) => &[],
@@ -265,7 +265,7 @@ unsafe extern "C" fn uc_object_data(
 /// `object` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_object_kind(object: *const ObjectHandle) -> c_int {
-    // SAFETY: the caller guarantees that `object` is null or a handle of this library.
+    // SAFETY: the caller guarantees that `object` is null or a handle from this library.
     match unsafe { Handle::shared(object) } {
         Ok(reading) => c_int::from(reading.letter),
         Err(Refused(status)) => status as c_int,
@@ -283,7 +283,7 @@ unsafe extern "C" fn uc_object_array(
     shape: *mut *const u64,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `object` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `object` is null or a handle from this library.
         let reading = unsafe { Handle::shared(object) }?;
         // SAFETY: the caller guarantees that each result pointer is null or writable.
         unsafe {

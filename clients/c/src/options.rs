@@ -1,4 +1,4 @@
-//! Reads the C structures with options for opening a store and for setting a string.
+//! Reads the C structures that hold the options for opening a store and for setting a string.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use crate::status::{Outcome, Refused};
 /// The C constant `UC_UNLIMITED`.
 const UNLIMITED: u64 = u64::MAX;
 
-/// The C type `uc_options`. Zero is the default of each field.
+/// The C type `uc_options`. Zero selects a field's default.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Options {
@@ -89,9 +89,9 @@ pub(crate) unsafe trait Growing: Copy {
     /// The size in bytes of the structure's first version.
     const FIRST: usize;
 
-    /// Returns the number of bytes that both the program's and this library's version of the
-    /// structure have. The program may have been built with an older header, which lacks the last
-    /// fields, or with a newer header.
+    /// Returns how many bytes the program's and this library's versions of the structure have in
+    /// common. The program may have been built with an older header, which lacks the last fields,
+    /// or with a newer header.
     ///
     /// # Safety
     /// `at` must point to a structure whose `size` field is its length in bytes.

@@ -1,5 +1,5 @@
-//! Test hooks that change data during reads or panic during a call. They are only compiled with the
-//! feature `races`.
+//! Test hooks that change data during reads or panic during a call. Compiled only with the `races`
+//! feature.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +18,9 @@ use crate::store::{Database, StoreHandle, call_on};
 /// The number of changes that this process made during reads.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// Schedules commands that change data during reads. After the body of each read has run and before
-/// the read is validated, a separate handle runs the next command. Writes to `made` the number of
-/// such commands that this process has run so far.
+/// Schedules commands that change data during reads. After the body of each read runs and before
+/// the read is validated, a separate handle runs the next command. Writes the number of these
+/// commands that this process has run so far to `made`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_test_change_reads(
     store: *const StoreHandle,
@@ -55,19 +55,19 @@ unsafe extern "C" fn uc_test_change_reads(
         unsafe { give(made, MADE.load(Ordering::Relaxed)) };
         Ok(Status::Ok)
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
-/// Panics while it uses a session, so that a test can check the session's later calls.
+/// Panics while using a session, so that a test can check later calls on the session.
 ///
 /// # Safety
 /// `session` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_test_panic(session: *mut SessionHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `session` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `session` is null or a handle from this library.
         let _session = unsafe { Handle::exclusive(session) }?;
         panic!("as the test wants it");
     })

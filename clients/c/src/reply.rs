@@ -30,7 +30,7 @@ pub(crate) enum Type {
 /// The C type `uc_value`: one value of a reply.
 pub(crate) struct Value {
     pub(crate) kind: Type,
-    /// The number of bytes of a text, items of an array or set, or pairs of a map.
+    /// The number of bytes in a text, items in an array or set, or pairs in a map.
     pub(crate) length: usize,
     pub(crate) content: Content,
 }
@@ -83,16 +83,16 @@ pub(crate) struct Tree {
     pub(crate) scratch: Vec<u8>,
 }
 
-/// An incomplete array, set or map: the index of its next item, and the number of items that are
-/// not written yet.
+/// An incomplete array, set or map: the index of its next item, and the number of items that have
+/// not been written yet.
 struct Gap {
     next: usize,
     missing: usize,
 }
 
-// SAFETY: the tree's pointers lead into its own vectors, which move with the tree.
+// SAFETY: the tree's pointers point into its own vectors, which move with the tree.
 unsafe impl Send for Tree {}
-// SAFETY: the tree's pointers lead into its own vectors, and nothing changes a tree through a
+// SAFETY: the tree's pointers point into its own vectors, and nothing changes a tree through a
 // shared reference.
 unsafe impl Sync for Tree {}
 
@@ -382,7 +382,7 @@ unsafe extern "C" fn uc_reply_new(reply: *mut *mut ReplyHandle) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_reply_free(reply: *mut ReplyHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `reply` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `reply` is null or a handle from this library.
         drop(unsafe { Handle::close(reply) }?);
         Ok(Status::Ok)
     })

@@ -1,4 +1,4 @@
-//! Runs commands that C passes as words, alone, in pipelines or in transactions.
+//! Runs commands that C passes as words: single commands, pipelines and transactions.
 
 use std::ffi::c_int;
 
@@ -263,7 +263,7 @@ unsafe extern "C" fn uc_session_open(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_session_close(session: *mut SessionHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `session` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `session` is null or a handle from this library.
         drop(unsafe { Handle::close(session) }?);
         Ok(Status::Ok)
     })
@@ -366,7 +366,7 @@ unsafe extern "C" fn uc_transaction(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_taken(session: *mut SessionHandle, what: c_int) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `session` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `session` is null or a handle from this library.
         let mut client = unsafe { Handle::exclusive(session) }?;
         let Client(by_name, kept) = &mut *client;
         let kept = kept.get_or_insert_default();

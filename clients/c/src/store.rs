@@ -55,7 +55,7 @@ pub(crate) unsafe fn call_on(
     mut body: impl FnMut(&Database<'_>) -> Outcome,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `store` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `store` is null or a handle from this library.
         let opened = unsafe { Handle::shared(store) }?;
         opened.by_name.call(Refused::opening, |shared| {
             body(&Database {
@@ -66,12 +66,12 @@ pub(crate) unsafe fn call_on(
     })
 }
 
-/// Returns the store and database number of a handle, for another handle that will outlive it.
+/// Returns a handle's store and database number, for another handle that will outlive this one.
 ///
 /// # Safety
 /// `store` must be null or a handle that this library returned.
 pub(crate) unsafe fn opened<'a>(store: *const StoreHandle) -> Outcome<(&'a StoreByName, usize)> {
-    // SAFETY: the caller guarantees that `store` is null or a handle of this library.
+    // SAFETY: the caller guarantees that `store` is null or a handle from this library.
     let opened = unsafe { Handle::shared(store) }?;
     Ok((&opened.by_name, opened.number))
 }
@@ -127,7 +127,7 @@ unsafe extern "C" fn uc_open(
 /// `store` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_store_warning(store: *const StoreHandle) -> *const c_char {
-    // SAFETY: the caller guarantees that `store` is null or a handle of this library.
+    // SAFETY: the caller guarantees that `store` is null or a handle from this library.
     match unsafe { Handle::shared(store) } {
         Ok(Opened {
             warning: Some(text),
@@ -143,7 +143,7 @@ unsafe extern "C" fn uc_store_warning(store: *const StoreHandle) -> *const c_cha
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_close(store: *mut StoreHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `store` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `store` is null or a handle from this library.
         drop(unsafe { Handle::close(store) }?);
         Ok(Status::Ok)
     })

@@ -83,8 +83,8 @@ unsafe extern "C" fn uc_get(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -107,8 +107,8 @@ unsafe extern "C" fn uc_set(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -136,7 +136,7 @@ unsafe extern "C" fn uc_set_with(
             )
         };
         if !old.is_null() {
-            // SAFETY: the caller guarantees that `old` is null or a handle of this library.
+            // SAFETY: the caller guarantees that `old` is null or a handle from this library.
             let mut old = unsafe { Handle::exclusive(old) }?;
             return set_and_get(on, key, value, &setting, &mut old);
         }
@@ -151,8 +151,8 @@ unsafe extern "C" fn uc_set_with(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -223,8 +223,8 @@ unsafe extern "C" fn uc_incr(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -264,8 +264,8 @@ unsafe extern "C" fn uc_mget(
             Err(error) => Err(Refused::engine(store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }
 
@@ -288,7 +288,7 @@ unsafe extern "C" fn uc_mset(
             Err(error) => Err(Refused::engine(&on.shared.store, error)),
         }
     };
-    // SAFETY: the caller guarantees that `store` is null or a store handle, and `body` is sound to
-    // run twice.
+    // SAFETY: the caller guarantees that `store` is null or a store handle, and running `body`
+    // twice is sound.
     unsafe { call_on(store, body) }
 }

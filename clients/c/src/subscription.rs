@@ -23,7 +23,7 @@ pub(crate) struct Receiver {
     shared: Arc<OpenStore>,
     subscriber: Subscriber<StoreOf>,
     /// The remaining deliveries of a message that matched several subscriptions. The first delivery
-    /// was already returned.
+    /// has already been returned.
     queue: VecDeque<Delivery>,
     lost: u64,
 }
@@ -177,7 +177,7 @@ unsafe extern "C" fn uc_subscription_open(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_subscription_close(subscription: *mut SubscriptionHandle) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `subscription` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `subscription` is null or a handle from this library.
         drop(unsafe { Handle::close(subscription) }?);
         Ok(Status::Ok)
     })
@@ -272,7 +272,7 @@ unsafe extern "C" fn uc_subscription_descriptor(
 ) -> c_int {
     call(|| {
         check_place(descriptor)?;
-        // SAFETY: the caller guarantees that `subscription` is null or a handle of this library.
+        // SAFETY: the caller guarantees that `subscription` is null or a handle from this library.
         let mut receiver = unsafe { Handle::exclusive(subscription) }?;
         let found = receiver
             .subscriber
@@ -295,7 +295,7 @@ unsafe extern "C" fn uc_subscription_lost(
     lost: *mut u64,
 ) -> c_int {
     call(|| {
-        // SAFETY: the caller guarantees that `subscription` is null or a handle of this library,
+        // SAFETY: the caller guarantees that `subscription` is null or a handle from this library,
         // and that `lost` is null or writable.
         unsafe { give(lost, Handle::exclusive(subscription)?.lost) };
         Ok(Status::Ok)

@@ -1,5 +1,5 @@
-//! Gives C access to the values of a reply. Each function returns a result for every type, so an
-//! unexpected type causes no failure.
+//! Gives C access to the values in a reply. Each function accepts a value of any type, so an
+//! unexpected type is never a failure.
 
 use std::ffi::{c_char, c_int};
 
@@ -10,7 +10,7 @@ use crate::reply::{ReplyHandle, Type, Value};
 /// `reply` must be null or a handle that this library returned.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn uc_reply_value(reply: *const ReplyHandle) -> *const Value {
-    // SAFETY: the caller guarantees that `reply` is null or a handle of this library.
+    // SAFETY: the caller guarantees that `reply` is null or a handle from this library.
     unsafe { Handle::readable(reply) }.cast()
 }
 
@@ -107,7 +107,7 @@ unsafe extern "C" fn uc_value_key(value: *const Value, index: usize) -> *const V
     }
 }
 
-/// Returns an item of a value, or null if the index is past the end.
+/// Returns an item in a value, or null if the index is past the end.
 ///
 /// # Safety
 /// `value` must be null or belong to a finished reply.

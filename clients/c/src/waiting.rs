@@ -24,8 +24,8 @@ unsafe impl Send for Interrupt {}
 static INTERRUPT: ForkMutex<Option<Interrupt>> = ForkMutex::new(None, || None);
 
 thread_local! {
-    /// Whether the callback asked to end a script of this thread. The answer is stored for the wait
-    /// that follows, because the callback might give a different answer next time.
+    /// Whether the callback has asked to end this thread's script. The answer is stored for the
+    /// wait that follows, because the callback might give a different answer next time.
     static SIGNALLED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -59,7 +59,7 @@ fn asks_for_an_end() -> bool {
     interrupt.is_some_and(|interrupt| unsafe { (interrupt.check)(interrupt.data) } != 0)
 }
 
-/// Sets the callback that may end waits. Null removes it.
+/// Sets the callback that can end waits. Null removes it.
 ///
 /// # Safety
 /// Calling `check` with `data` must be sound from any thread.

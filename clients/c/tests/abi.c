@@ -1,12 +1,12 @@
 /*
- * Tests that programs built with older headers, and with a newer header, work with this library.
- * The structures below are from those headers.
+ * Tests that programs built with older or newer headers work with this library. The structures
+ * below come from those headers.
  */
 #include <stddef.h>
 
 #include "check.h"
 
-/* The options structure of UC_ABI_VERSION 1 to 3. */
+/* The options structure in UC_ABI_VERSION 1 to 3. */
 typedef struct options_1 {
     size_t size;
     uint64_t capacity;
@@ -16,7 +16,7 @@ typedef struct options_1 {
     uint64_t database;
 } options_1;
 
-/* The query structure of UC_ABI_VERSION 2, the first version that has queries. */
+/* The query structure in UC_ABI_VERSION 2, the first version with queries. */
 typedef struct query_2 {
     size_t size;
     uint64_t flags;
@@ -39,7 +39,7 @@ typedef struct facts_2 {
     char order[16];
 } facts_2;
 
-/* The query structure of a future version. */
+/* The query structure in a future version. */
 typedef struct query_newer {
     uc_feed_query known;
     uint64_t more;

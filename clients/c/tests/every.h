@@ -1,4 +1,4 @@
-/* Makes calls of every kind, for tests of the moments at which a program may call the library. */
+/* Makes calls of every kind, for tests of when a program may call the library. */
 #ifndef EVERY_H
 #define EVERY_H
 

@@ -1,5 +1,5 @@
 /*
- * Fails to compile if a signature, a number or a structure of the interface changes. Every such
+ * Fails to compile if a signature, a number or a structure in the interface changes. Every such
  * change must raise UC_ABI_VERSION. exports.txt lists the exported functions.
  */
 #include <undercroft.h>

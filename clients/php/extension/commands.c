@@ -36,7 +36,7 @@ static bool begins(const uc_bytes *word, const char *with)
 }
 
 /*
- * Returns whether a command may wait for anything except a lock. If a signal interrupts such a
+ * Returns whether a command may wait for anything other than a lock. If a signal interrupts such a
  * command, the call is not repeated, because its timeout would restart.
  */
 static bool may_wait(const uc_bytes *name)

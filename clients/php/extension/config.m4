@@ -13,7 +13,7 @@ if test "$PHP_UNDERCROFT" != "no"; then
   UNDERCROFT_LIBRARY=${UNDERCROFT_LIBRARY:-$PHP_UNDERCROFT/lib/libundercroft.a}
   UNDERCROFT_INCLUDE=${UNDERCROFT_INCLUDE:-$PHP_UNDERCROFT/include}
   if ! test -f "$UNDERCROFT_LIBRARY"; then
-    AC_MSG_ERROR([expected the static C library of Undercroft at $UNDERCROFT_LIBRARY: make install brings it])
+    AC_MSG_ERROR([expected the static C library of Undercroft at $UNDERCROFT_LIBRARY: run make install first])
   fi
   if ! test -f "$UNDERCROFT_INCLUDE/undercroft.h"; then
     AC_MSG_ERROR([expected undercroft.h in $UNDERCROFT_INCLUDE])

@@ -24,8 +24,9 @@ extern zend_module_entry undercroft_module_entry;
 #define UNDERCROFT_KEPT 16
 
 /*
- * A store that stays open between requests, with its URL and the time of the last check of its
- * file. The structure's memory comes from malloc, because PHP's memory is freed with the request.
+ * A store that stays open between requests, with its URL and the time at which its file was last
+ * checked. The structure's memory comes from malloc, because PHP's memory is freed with the
+ * request.
  */
 typedef struct undercroft_kept {
     char *url;
@@ -104,7 +105,7 @@ ZEND_TSRMLS_CACHE_EXTERN()
 #endif
 
 /*
- * Returns the thread's reply object, or NULL if it cannot be created and an exception was thrown.
+ * Returns the thread's reply object. Throws an exception and returns NULL if it cannot be created.
  */
 uc_reply *undercroft_reply(void);
 
@@ -125,8 +126,8 @@ bool undercroft_interrupt(void);
  */
 
 /*
- * Returns whether PHP will stop the script after this call for exceeding memory_limit. The call's
- * result then does not matter.
+ * Returns whether PHP will stop the script after this call for exceeding memory_limit. In that
+ * case, the call's result does not matter.
  */
 #ifdef ZEND_HAS_OOM
 #define UNDERCROFT_IS_OVER() ZEND_HAS_OOM()
@@ -185,14 +186,14 @@ typedef struct undercroft_words {
 } undercroft_words;
 
 /*
- * Reads the words of a command. Returns false if an exception was thrown, and in that case the
- * caller must release nothing.
+ * Reads the words of a command. Returns false if an exception was thrown, in which case the caller
+ * has nothing to release.
  */
 bool undercroft_read_words(undercroft_words *to, HashTable *words);
 
 /*
- * Reads the words of several commands. Returns false if an exception was thrown, and in that case
- * the caller must release nothing.
+ * Reads the words of several commands. Returns false if an exception was thrown, in which case the
+ * caller has nothing to release.
  */
 bool undercroft_read_commands(undercroft_words *to, HashTable *commands);
 
@@ -223,8 +224,8 @@ static zend_always_inline void undercroft_string(zval *to, const char *text, siz
 }
 
 /*
- * Sets an item of a map. Returns false if the key is neither a string nor an integer, and in that
- * case the caller still owns the value.
+ * Sets an item of a map. Returns false if the key is neither a string nor an integer, in which case
+ * the caller still owns the value.
  */
 bool undercroft_set_item(zval *map, zval *key, zval *value);
 
@@ -242,9 +243,9 @@ typedef struct undercroft_store {
 } undercroft_store;
 
 /*
- * The caller must enclose a call that may remove data from a store, and the conversion of its
- * result, in these functions. If a signal handler then throws before the result has reached the
- * program, the data is put back.
+ * These functions must enclose every call that may remove data from a store, and the conversion of
+ * its result. If a signal handler then throws before the result has reached the program, the data
+ * is put back.
  */
 void undercroft_begin_result(void);
 void undercroft_end_result(undercroft_store *owner);

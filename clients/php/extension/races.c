@@ -1,6 +1,6 @@
 /*
  * Implements test hooks that change data in the middle of reads. Empty unless the library was built
- * with the feature "races".
+ * with the "races" feature.
  */
 #include "php_undercroft.h"
 

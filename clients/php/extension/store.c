@@ -1,6 +1,6 @@
 /*
- * Implements Undercroft\Native\Store, a store in shared memory: opens and closes stores, and makes
- * the calls for strings and keys.
+ * Implements Undercroft\Native\Store, a store in shared memory: opening and closing it, and the
+ * calls for strings and keys.
  */
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
@@ -13,10 +13,7 @@
  */
 #define SHORT 512
 
-/*
- * The time in milliseconds for which requests assume that a store's file still exists after a
- * check.
- */
+/* How long, in milliseconds, requests assume after a check that a store's file still exists. */
 #define TRUSTED 100
 
 zend_class_entry *undercroft_store_class;
@@ -62,7 +59,7 @@ static void keep(const undercroft_store *of, uc_store *store)
         if (one->url == NULL) {
             place = place == NULL ? one : place;
         } else if (one->database == of->database && strcmp(one->url, url) == 0) {
-            /* After the file was replaced, a newer store was opened, so close this older store. */
+            /* A newer store was opened after the file was replaced, so close this older one. */
             if (one->store != NULL && one->looked_at > of->looked_at) {
                 uc_close(store);
                 return;
@@ -91,9 +88,9 @@ static void keep(const undercroft_store *of, uc_store *store)
 }
 
 /*
- * Returns the retained store of a URL if its file was checked less than 100 ms ago. The check takes
- * longer than all other steps of opening a store. Command-line programs always check, because they
- * may have replaced the file themselves.
+ * Returns the retained store for a URL if its file was checked less than 100 ms ago. The check
+ * takes longer than all other steps of opening a store. Command-line programs always check, because
+ * they may have replaced the file themselves.
  */
 static undercroft_kept *find_kept(const undercroft_store *of)
 {

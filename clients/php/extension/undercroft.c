@@ -37,8 +37,8 @@ bool undercroft_is_interrupted(void)
 
 /*
  * PHP can run signal handlers after a native method has returned but before its result is assigned,
- * and while the PHP client passes the result to the program. If a handler throws an exception in
- * that time, the data that the call removed from the store is put back (M9).
+ * and while the PHP client passes the result to the program. If a handler throws an exception
+ * during that time, the data that the call removed from the store is put back (M9).
  */
 
 /* The previous interrupt hook, which belongs to PHP or another module. */
@@ -87,8 +87,8 @@ static bool is_same(const undercroft_call *call, const zend_execute_data *frame)
 }
 
 /*
- * Returns whether the last result has not reached the program yet when PHP checks for interrupts in
- * `frame`. Frames of earlier and later calls may have the same address, so the instruction
+ * Returns whether the last result is still on its way to the program when PHP checks for interrupts
+ * in `frame`. Frames of earlier and later calls may have the same address, so the instruction
  * positions are also compared: a frame that has returned the result is past its recorded call, and
  * its caller is still at its own recorded call.
  */

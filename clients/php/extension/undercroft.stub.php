@@ -20,7 +20,9 @@ namespace Undercroft {
         }
     }
 
-    /** A store could not be opened, is busy, removed or closed, or a wait was interrupted. */
+    /**
+     * A store could not be opened, is busy, or was removed or closed, or a wait was interrupted.
+     */
     class StoreException extends UndercroftException
     {
     }
@@ -91,7 +93,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Sets all keys of an array to their values, atomically. */
+        /** Sets all keys in an array to their values, atomically. */
         public function mset(array $pairs): bool
         {
         }
@@ -101,7 +103,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Returns the number of the given keys that exist. */
+        /** Returns how many of the given keys exist. */
         public function exists(string $key, string ...$keys): int
         {
         }
@@ -143,7 +145,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Publishes a message and returns the number of its receivers. */
+        /** Publishes a message and returns the number of receivers. */
         public function publish(string $channel, string $message): int
         {
         }
@@ -215,8 +217,8 @@ namespace Undercroft\Native {
         }
 
         /**
-         * Runs a command. Push messages that arrive meanwhile are dropped. `$timeout` applies to
-         * this call only; a negative value means no limit.
+         * Runs a command. Push messages that arrive in the meantime are dropped. `$timeout` applies
+         * to this call only; a negative value means no limit.
          */
         public function execute(array $words, ?float $timeout = null): mixed
         {
@@ -278,8 +280,8 @@ namespace Undercroft\Native {
         }
 
         /**
-         * Returns the reply that next() found, only once. An error reply is returned as a
-         * ServerException, not thrown.
+         * Returns the reply that next() found. Each reply is returned only once. An error reply is
+         * returned as a ServerException, not thrown.
          */
         public function reply(): mixed
         {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Undercroft;
 
-/** An argument of a method is invalid. No command was sent. */
+/** A method's argument is invalid. No command was sent. */
 class ArgumentException extends \InvalidArgumentException
 {
 }

@@ -25,7 +25,7 @@ use Undercroft\Serializer\Serializer;
  *     $client->set('greeting', 'hello', ['ex' => 60]);
  *     echo $client->get('greeting');
  *
- * Every command is a method, with the name that Predis and phpredis use. A missing value is
+ * Every command is a method with the same name as in Predis and phpredis. A missing value is
  * returned as null, and a yes-or-no reply as true or false. Errors from the server throw
  * ServerException. Connection failures throw ConnectionException.
  */
@@ -248,14 +248,13 @@ class Client
     /**
      * Subscribes to channels on a separate connection.
      *
-     *     foreach ($client->pubSubLoop(['subscribe' => ['news'], 'psubscribe' => 'log.*']) as
-     *     $message) {
+     *     foreach ($client->pubSubLoop(['subscribe' => ['news'], 'psubscribe' => 'log.*']) as $message) {
      *         echo $message->channel, $message->payload;
      *     }
      *
      * @param array{subscribe?: string|list<string>, psubscribe?: string|list<string>} $channels
      * @param callable|null $each called with each message until it returns false; no PubSub is
-     * returned
+     *     returned
      */
     public function pubSubLoop(array $channels, ?callable $each = null): ?PubSub
     {
@@ -272,8 +271,8 @@ class Client
     }
 
     /**
-     * Iterates over all keys, with indexes that start at 0. A key that exists during the complete
-     * scan is returned at least once.
+     * Iterates over all keys, with indexes that start at 0. A key that exists throughout the scan
+     * is returned at least once.
      */
     public function scanIterator(?string $match = null, int $count = 100, ?string $type = null): \Generator
     {
@@ -287,13 +286,13 @@ class Client
         }
     }
 
-    /** Iterates over all fields of a hash, with their values. */
+    /** Iterates over all fields in a hash, with their values. */
     public function hScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'hScan', $key, $match, $count);
     }
 
-    /** Iterates over all members of a set, with indexes that start at 0. */
+    /** Iterates over all members of a set, with indexes starting at 0. */
     public function sScanIterator(string $key, ?string $match = null, int $count = 100): \Generator
     {
         return Scans::items($this, 'sScan', $key, $match, $count);

@@ -21,7 +21,7 @@ abstract class Command
      */
     abstract public function words(array $arguments): array;
 
-    /** Converts the server's reply to the result of the call. */
+    /** Converts the server's reply to the call's result. */
     public function result(mixed $reply): mixed
     {
         return $reply;

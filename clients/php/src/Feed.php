@@ -8,7 +8,7 @@ use Undercroft\Commands\Replies;
 
 /**
  * A feed: a list of fixed-size values with attributes, filters and soft deletion, in which every
- * page takes the same time as the first page.
+ * page is as fast to read as the first.
  *
  * `$client->feed('board')` creates a Feed. On a pipeline, feed() returns a Feed whose methods queue
  * their commands.
@@ -62,8 +62,7 @@ final class Feed
      * Adds values that all have the same attributes.
      *
      * @param int|string $position 0 is the front, -1 is the end, and '*' is the sorted position in
-     * a
-     *     sorted feed
+     *     a sorted feed
      * @param string|int|float|list<string|int|float> $values
      *
      * @return mixed the number of items in the feed
@@ -147,7 +146,9 @@ final class Feed
         return ($this->run)(['FEED.MOVE', $this->key, $value, $position], self::truth(...));
     }
 
-    /** Changes the attributes of all items with a value. Returns the number of these items. */
+    /**
+     * Changes the attributes of all items with the given value. Returns the number of these items.
+     */
     public function setAttributes(string|int|float $value, array|string $attributes): mixed
     {
         return ($this->run)(['FEED.SETATTR', $this->key, $value, self::text($attributes)], null);
@@ -173,7 +174,7 @@ final class Feed
     }
 
     /**
-     * Returns the items of a sorted feed whose values are in a range. Limits have the forms `5`,
+     * Returns the items in a sorted feed whose values are in a range. Limits have the forms `5`,
      * `(5`, `-inf`, `+inf`, `[ada` and `(ada`.
      *
      * @return mixed a list of values, or of pairs of a value and its list of attributes

@@ -22,12 +22,12 @@ final class Objects
 
     private const PREFIX = 'object:';
 
-    /** A client on the connection of the given client, without prefix or serializer. */
+    /** A client on the given client's connection, without a prefix or a serializer. */
     private readonly Client $client;
 
     /**
      * @param Client $client the client whose connection is used; its prefix and serializer are
-     * ignored
+     *     ignored
      */
     public function __construct(Client $client)
     {
@@ -95,7 +95,7 @@ final class Objects
         $key = self::PREFIX . $id;
         $missing = new ArgumentException('it does not exist');
         try {
-            // Watch the key, so that the deleted value is the value whose header was checked.
+            // Watch the key, so that the value deleted is the one whose header was checked.
             $taken = $this->client->transaction(
                 static function (Pipeline $queue, Client $client) use ($key, $missing): void {
                     $start = $client->getRange($key, 0, 7);

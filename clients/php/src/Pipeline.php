@@ -9,8 +9,8 @@ use Undercroft\Connection\Connection;
 use Undercroft\Serializer\Serializer;
 
 /**
- * A queue of commands that are sent together. It has all methods of a client, each of which queues
- * its command and returns this object.
+ * A queue of commands that are sent together. It has all of a client's methods, each of which
+ * queues its command and returns this object.
  *
  * A transaction runs its commands atomically: other clients see either all of its changes or none.
  */

@@ -7,8 +7,7 @@ namespace Undercroft;
 use Undercroft\Connection\Connection;
 
 /**
- * Receives the messages of subscriptions. Iterate over this object, or call next() for each
- * message.
+ * Receives messages from subscriptions. Iterate over this object, or call next() for each message.
  *
  * @implements \IteratorAggregate<int, Message>
  */

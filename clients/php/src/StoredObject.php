@@ -9,8 +9,7 @@ final class StoredObject
 {
     /**
      * @param string $kind `b` for bytes, `a` for an array; Python has more kinds, for which
-     * `$bytes` holds
-     *     everything after the header
+     *     `$bytes` contains everything after the header
      * @param string $description the description in the header, such as `('<f8', (3, 4))` for an array
      */
     private function __construct(

@@ -34,8 +34,8 @@ final class Watches
     }
 
     /**
-     * Returns whether a transaction or fiber other than the given queue's set the connection's
-     * watches.
+     * Returns whether the connection's watches were set by a transaction or fiber other than the
+     * given queue's.
      */
     public static function areOthers(Connection $connection, ?Pipeline $queue = null): bool
     {
@@ -54,8 +54,8 @@ final class Watches
     }
 
     /**
-     * Returns whether a transaction() callback of the current fiber is running. Such a callback may
-     * watch more keys.
+     * Returns whether the current fiber is running a transaction() callback, which may watch more
+     * keys.
      */
     public static function isInside(Connection $connection): bool
     {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 require __DIR__ . '/../autoload.php';
 
-// Run the tests in the given locale, because applications may set the locale of their users.
+// Run the tests in the given locale, because applications may set their users' locale.
 $locale = getenv('UNDERCROFT_LOCALE') ?: 'C';
 if (setlocale(LC_ALL, $locale) === false) {
     throw new RuntimeException("expected the locale $locale of UNDERCROFT_LOCALE, which is not on this machine");

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * Runs a server that sends the replies of a script, regardless of the requests: `php scripted.php
- * JSON [HOST:PORT]`.
+ * Runs a server that sends scripted replies, regardless of the requests: `php scripted.php JSON
+ * [HOST:PORT]`.
  *
  * The JSON is a list of connections, each a list of steps. A step is one of:
  *

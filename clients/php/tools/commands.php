@@ -18,7 +18,7 @@ declare(strict_types=1);
  * - `options`: all remaining arguments, as arrays of options or as plain words in Predis' style;
  *   `keyOptions`: options that may name keys.
  *
- * A reply is the name of a case of Replies::shaped(), or `raw`. `wait=N` is the position of the
+ * A reply is the name of a case in Replies::shaped(), or `raw`. `wait=N` is the position of the
  * timeout among the words.
  */
 return [

@@ -3,8 +3,8 @@
 declare(strict_types=1);
 
 /**
- * Defines commands of Redis 7.0 that the server's command table lacks or covers only in part. Some
- * commands of the table are also listed, to describe them in terms of this client's methods.
+ * Defines Redis 7.0 commands that the server's command table lacks or covers only in part. Some
+ * commands in the table are also listed, to describe them in terms of this client's methods.
  *
  * An entry maps a command's name to its summary, time complexity, arguments, key positions and
  * whether it is read-only. Key positions have the format of Table::KEYS, and are empty if not

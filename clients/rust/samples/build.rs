@@ -1,13 +1,13 @@
-//! Writes the code samples of the documentation into one file of functions.
+//! Writes the documentation's code samples into one file of functions.
 //!
-//! Samples are the blocks marked `rust` of every Markdown page, and the blocks marked `no_run` in
-//! the documentation of the Rust client. The client's other blocks run as doc tests.
+//! Samples are the blocks marked `rust` on every Markdown page, and the blocks marked `no_run` in
+//! the Rust client's documentation. The client's other blocks run as doc tests.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// URLs in the samples, each with the test's store or server that replaces it.
+/// URLs in the samples, each with the test store or server that replaces it.
 const SERVERS: [(&str, &str); 3] = [
     ("\"redis://localhost\"", "&crate::place::server()"),
     (
@@ -64,7 +64,7 @@ fn collect(directory: &Path, pages: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the samples of a page, each with the number of its first line.
+/// Returns the samples on a page, each with the number of its first line.
 fn samples(name: &Path, text: &str) -> Vec<(usize, String)> {
     let is_page = name.extension().is_some_and(|extension| extension == "md");
     let (mut found, mut open) = (Vec::new(), None::<(usize, String)>);

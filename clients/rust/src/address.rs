@@ -24,7 +24,7 @@ pub(crate) enum Address {
 
 /// The address of a server and the credentials for new connections.
 pub(crate) struct Server {
-    /// The server's name in messages, without user and password.
+    /// The server's name in messages, without the user name and password.
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     pub(crate) user: Option<String>,
@@ -131,8 +131,8 @@ impl Server {
         computing::keys((&self.place, self.database))
     }
 
-    /// Parses `redis+cluster://user:password@host:port,host:port`, with the options of `redis://`.
-    /// All nodes use the same credentials, and the database is always 0.
+    /// Parses `redis+cluster://user:password@host:port,host:port`, which takes the same options as
+    /// `redis://`. All nodes use the same credentials, and the database is always 0.
     #[cfg(feature = "cluster")]
     pub(crate) fn parse_cluster(url: &str) -> Result<Vec<Server>> {
         let Some(rest) = url.strip_prefix("redis+cluster://") else {

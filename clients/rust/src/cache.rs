@@ -97,8 +97,8 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64>;
 
-    /// Acquires the lease of a key for `term`, unless another caller holds it. The lease is the
-    /// right to compute the key's value. Dropping it releases it.
+    /// Acquires the lease on a key for `term`, unless another caller holds it. The lease is the
+    /// right to compute the key's value. Dropping the lease releases it.
     ///
     /// [`GetOrInsert`](crate::GetOrInsert) is built on leases. Use them directly for cases that it
     /// does not cover.
@@ -119,7 +119,7 @@ pub trait Cache: Send + Sync {
     /// ```
     async fn take_lease(&self, key: &[u8], term: Duration) -> Result<Option<Lease>>;
 
-    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// Atomically stores a leased key's value and releases the lease. Returns false, without
     /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// ```

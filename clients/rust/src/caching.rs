@@ -78,7 +78,7 @@ impl Caching {
 
     /// Recomputes values at random times before their TTL has passed. The longer a value took to
     /// compute and the larger `beta`, the earlier the value is recomputed. A `beta` of 1 is a good
-    /// default, with which most values are never missing. Has no effect without a TTL.
+    /// default and refreshes most values before they expire. Has no effect without a TTL.
     ///
     /// The probabilities follow Vattani, Chierichetti, Lowenstein: "Optimal Probabilistic Cache
     /// Stampede Prevention", VLDB 2015.
@@ -118,8 +118,8 @@ impl Caching {
         self
     }
 
-    /// Returns the term of a lease. Fails if the TTL or the term is shorter than a millisecond, so
-    /// that no value is computed that cannot be stored.
+    /// Returns the term of a lease. Fails if the TTL or the term is shorter than a millisecond, to
+    /// avoid computing a value that cannot be stored.
     pub(crate) fn term(&self) -> Result<Duration> {
         for (what, time) in [("ttl", self.ttl), ("lease", Some(self.term))] {
             if let Some(time) = time

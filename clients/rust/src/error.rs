@@ -1,4 +1,4 @@
-//! Defines the crate's error type, which covers stores in the process and servers.
+//! Defines the crate's error type, which covers both stores in this process and servers.
 
 use std::io;
 use std::sync::Arc;
@@ -43,13 +43,13 @@ pub enum Error {
     /// The URL or an option is invalid.
     #[error("{0}")]
     Url(Box<str>),
-    /// The store can neither be opened nor created.
+    /// The store can be neither opened nor created.
     #[error("{0}")]
     Open(Box<str>),
     /// The connection to the server could not be established.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// The server's address, without user and password.
+        /// The server's address, without the user name and password.
         address: Arc<str>,
         /// The operating system's error.
         source: Arc<io::Error>,
@@ -58,7 +58,7 @@ pub enum Error {
     /// wrong.
     #[error("{address} refuses connections: {reply}")]
     Refused {
-        /// The server's address, without user and password.
+        /// The server's address, without the user name and password.
         address: Arc<str>,
         /// The server's error reply, which starts with an error code.
         reply: Arc<str>,
@@ -67,7 +67,7 @@ pub enum Error {
     /// command was executed.
     #[error("the connection to {address} was lost: {source}")]
     Lost {
-        /// The server's address, without user and password.
+        /// The server's address, without the user name and password.
         address: Arc<str>,
         /// The operating system's error.
         source: Arc<io::Error>,
@@ -76,7 +76,7 @@ pub enum Error {
     /// [`Error::Lost`].
     #[error("{address} broke the protocol: {reason}")]
     Protocol {
-        /// The server's address, without user and password.
+        /// The server's address, without the user name and password.
         address: Arc<str>,
         /// A description of the invalid bytes.
         reason: Arc<str>,
@@ -96,7 +96,8 @@ pub enum Error {
         /// The received type.
         got: &'static str,
     },
-    /// Another process holds a lock of the store and makes no progress. The call changed nothing.
+    /// Another process holds a lock in the store and is making no progress. The call changed
+    /// nothing.
     #[error("{0}")]
     Busy(Box<str>),
     /// The store's file was removed or replaced, and the call belonged to that file: a transaction,
@@ -105,7 +106,7 @@ pub enum Error {
     #[error("{0}")]
     Removed(Box<str>),
     /// The value cannot be written as JSON, or the stored value cannot be parsed. Only calls that
-    /// need the crate's feature `serde` return this error.
+    /// need the crate's `serde` feature return this error.
     #[error("{0}")]
     Value(Box<str>),
     /// A computation requests the key that it computes, so it would wait for itself.
@@ -213,7 +214,7 @@ impl Error {
         )
     }
 
-    /// Returns the name of the variant in lower case, for use as the label of a counter.
+    /// Returns the name of the variant in lower case, for use as a counter label.
     #[cfg(feature = "metrics")]
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -260,7 +261,7 @@ impl Error {
         }
     }
 
-    /// Converts the engine's error for a call on a store.
+    /// Converts an engine error from a call on a store.
     #[cold]
     pub(crate) fn engine(store: &engine::Store, error: engine::Error) -> Error {
         match error.into() {

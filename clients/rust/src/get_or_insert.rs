@@ -1,4 +1,4 @@
-//! Computes missing values, with one caller at a time computing each value.
+//! Computes missing values. Only one caller at a time computes a given value.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,7 +14,7 @@ use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 
-/// The first and the longest pause between two checks for a value that another caller computes.
+/// The first and the longest pause between two checks for a value that another caller is computing.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
@@ -48,7 +48,7 @@ impl Failed<Infallible> {
     }
 }
 
-/// Limits the time that a caller waits while another caller computes the value.
+/// Limits how long a caller waits while another caller computes the value.
 pub(crate) struct Wait {
     start: Instant,
     most: Duration,
@@ -111,8 +111,8 @@ impl Store {
     /// Returns the string value of a key. If the key does not exist, computes the value with
     /// `compute` and stores it.
     ///
-    /// Only one caller in all processes computes the value at a time, and the other callers wait
-    /// for the result. If `compute` panics or its process is killed, another caller takes over
+    /// Only one caller across all processes computes the value at a time, and the other callers
+    /// wait for the result. If `compute` panics or its process is killed, another caller takes over
     /// immediately. If its process is stopped, or if it takes longer than [`Caching::lease`],
     /// another caller takes over when the lease expires. A value that is computed after the lease
     /// has expired is returned to its caller but not stored. A value that is due for a refresh
@@ -239,9 +239,9 @@ impl Store {
 
 /// Provides [`get_or_insert_with`](Store::get_or_insert_with) for every [`Cache`].
 ///
-/// In a store, the tasks of all processes compete for one lease. On a server, the tasks of all
-/// machines compete for the lease, which is a key that is set if it is missing (NX), expires (PX),
-/// and is compared before a value is stored (EVAL).
+/// In a store, the tasks of all processes compete for one lease. On a server, the tasks on all
+/// machines compete for a lease that is itself a key: it is set only if missing (NX), it expires
+/// (PX), and it is checked before a value is stored (EVAL).
 ///
 /// ```
 /// use undercroft::{Caching, GetOrInsert};

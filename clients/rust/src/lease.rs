@@ -81,7 +81,7 @@ impl Lease {
     }
 
     /// Returns the value that the key had when the lease was taken. Another caller may have stored
-    /// that value just before.
+    /// that value just before that.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Redis data structures in shared memory, and a cache trait for both stores in memory and Redis
 //! servers.
 //!
-//! A [`Store`] is mapped into the process: its calls are look-ups in memory that all processes of
+//! A [`Store`] is mapped into the process: its calls are look-ups in memory that all processes on
 //! the machine share.
 //!
 //! ```
@@ -33,19 +33,19 @@
 //! - `cache`: the trait that all caches implement.
 //! - `caching`: options for caching computed values.
 //! - `computing`: the values that a thread or a task is computing.
-//! - `error`: the error type of the crate, for stores in the process and for servers.
+//! - `error`: the crate's error type, for both stores in this process and servers.
 //! - `objects`: bytes and arrays that processes exchange without copying.
 //! - `observe`: spans of calls, counters, and connection events.
 //! - `get_or_insert`: the computation of missing values, by one caller at a time.
 //! - `lease`: leases, whose holders compute the values of keys.
 //! - `open`: the function that opens the cache that a URL names.
-//! - `options`: connection options of caches on a server.
+//! - `options`: connection options for caches on a server.
 //! - `remote`: connections to servers, and caches on them.
 //! - `reply`: command replies, from stores and servers, and their conversion to Rust types.
 //! - `set_options`: the expiry and the condition of a SET.
 //! - `store`: a store in this process, with typed calls and a call that runs any command.
 //! - `store_cache`: the cache in shared memory.
-//! - `subscription`: the messages of channels as a stream.
+//! - `subscription`: messages from channels as a stream.
 //! - `values`: values of types that implement serde's traits, stored as JSON.
 
 mod address;

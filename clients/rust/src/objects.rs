@@ -1,4 +1,4 @@
-//! Exchanges objects between processes without copying: bytes, and arrays.
+//! Exchanges objects (bytes and arrays) between processes without copying.
 //!
 //! The objects are compatible with Python's `undercroft.Objects`. Python values of other kinds are
 //! read as bytes.
@@ -75,8 +75,8 @@ impl Objects {
         Objects { store }
     }
 
-    /// Stores bytes, with or without an expiry, and returns the id of the new object. O(n) in the
-    /// number of bytes, which are copied once.
+    /// Stores bytes, with or without an expiry, and returns the new object's id. O(n) in the number
+    /// of bytes, which are copied once.
     ///
     /// # Errors
     /// Fails if the store is full, or if `bytes` is longer than 512 MiB.
@@ -124,8 +124,8 @@ impl Objects {
             .call(|open| open.put_object(number, head, bytes, ttl))
     }
 
-    /// Returns the object with an id. O(1) for objects of 32 KiB or more, because only smaller
-    /// objects are copied.
+    /// Returns the object with the given id. O(1) for objects of 32 KiB or more, because only
+    /// smaller objects are copied.
     ///
     /// # Errors
     /// Fails if the key does not hold an object.
@@ -143,8 +143,8 @@ impl Objects {
         found(self.store.call(|open| open.get_object(number, id))?)
     }
 
-    /// Returns the object with an id and deletes it. If several callers take the same object, only
-    /// one of them gets it. O(1) for objects of 32 KiB or more.
+    /// Returns the object with the given id and deletes it. If several callers take the same
+    /// object, only one of them gets it. O(1) for objects of 32 KiB or more.
     ///
     /// # Errors
     /// Fails if the key does not hold an object, and leaves the key unchanged.
@@ -185,7 +185,7 @@ impl Objects {
         Ok(self.store.del(&[object_key(id)])? > 0)
     }
 
-    /// Returns whether an object with an id exists.
+    /// Returns whether an object with the given id exists.
     ///
     /// # Errors
     /// Fails if the store cannot be read.

@@ -1,5 +1,5 @@
-//! Records spans of calls, counters, and connection events. Without the features `tracing` and
-//! `metrics`, this module does nothing.
+//! Records spans of calls, counters, and connection events. Without the `tracing` and `metrics`
+//! features, this module does nothing.
 
 use std::future::Future;
 #[cfg(feature = "metrics")]
@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use crate::error::{Error, Result};
 
-/// Returns the future of a call on a cache unchanged, because the features `metrics` and `tracing`
+/// Returns the future of a call on a cache unchanged, because the `metrics` and `tracing` features
 /// are off. An async function would store that future twice, before its first poll and while it
 /// waits, which costs memory for every caller.
 #[cfg(not(any(feature = "metrics", feature = "tracing")))]
@@ -65,7 +65,7 @@ fn count(cache: &'static str, operation: &'static str, started: Instant, error: 
     }
 }
 
-/// Records that a shared connection, or the connection of a subscription, was established.
+/// Records that a shared connection or a subscription's connection was established.
 pub(crate) fn connected(server: &str) {
     #[cfg(feature = "tracing")]
     tracing::debug!(server, "connected");
@@ -74,7 +74,7 @@ pub(crate) fn connected(server: &str) {
     let _ = server;
 }
 
-/// Records that a shared connection, or the connection of a subscription, was lost or could not be
+/// Records that a shared connection or a subscription's connection was lost or could not be
 /// established.
 pub(crate) fn disconnected(server: &str, error: &Error) {
     #[cfg(feature = "tracing")]

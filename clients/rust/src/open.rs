@@ -18,7 +18,7 @@ use crate::store_cache::StoreCache;
 /// - A server (`redis://`, `rediss://`, `unix://`) is a [`PipelinedCache`], which connects in the
 ///   background.
 /// - A list of cluster nodes (`redis+cluster://host:port,host:port`) is a `ClusterCache`, which
-///   needs the feature `cluster`.
+///   requires the `cluster` feature.
 ///
 /// # Errors
 /// [`Error::Url`](crate::Error::Url) if the URL is invalid, and [`Error::Open`](crate::Error::Open)

@@ -1,11 +1,11 @@
-//! Defines the connection options of caches on a server.
+//! Defines the connection options for caches on a server.
 
 use std::time::Duration;
 
 /// The default number of connections in a pool.
 const POOLED: usize = 16;
 
-/// Connection options of a cache on a server.
+/// Connection options for a cache on a server.
 ///
 /// ```
 /// use std::time::Duration;

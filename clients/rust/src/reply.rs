@@ -5,7 +5,7 @@ use undercroft_resp::Value;
 
 use crate::error::{Error, Result};
 
-/// The reply of a command. An error reply becomes an [`Error::Reply`], unless it is nested in
+/// The reply to a command. An error reply becomes an [`Error::Reply`], unless it is nested in
 /// another reply.
 ///
 /// ```

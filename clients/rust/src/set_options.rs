@@ -95,7 +95,7 @@ impl SetOptions {
         self
     }
 
-    /// Returns the word of SET for the condition, or `None` if there is no condition.
+    /// Returns SET's keyword for the condition, or `None` if there is no condition.
     pub(crate) fn word(&self) -> Option<&'static [u8]> {
         match self.condition {
             Condition::Always => None,

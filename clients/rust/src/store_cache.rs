@@ -24,8 +24,8 @@ use crate::set_options::SetOptions;
 use crate::store::Store;
 use crate::subscription::{Event, Message, Subscription, check_names};
 
-/// The maximum time that a call blocks its event loop to wait for a lock (M6). In normal operation
-/// a lock is held for a shorter time.
+/// The maximum time that a call blocks its event loop to wait for a lock (M6). In normal operation,
+/// locks are held for less time than this.
 const MOMENT: Duration = Duration::from_millis(1);
 /// The minimum size in bytes of a value whose copy counts against the task's budget.
 const LONG: usize = 64 << 10;
@@ -33,7 +33,7 @@ const LONG: usize = 64 << 10;
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 thread_local! {
-    /// The number of calls of this thread, modulo 256.
+    /// The number of calls made by this thread, modulo 256.
     static CALLS: Cell<u8> = const { Cell::new(0) };
 }
 

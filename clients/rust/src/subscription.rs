@@ -1,4 +1,4 @@
-//! Delivers the messages of channels as a stream.
+//! Delivers messages from channels as a stream.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -35,7 +35,7 @@ pub struct Message {
     pub payload: Vec<u8>,
 }
 
-/// An event of a subscription.
+/// An event from a subscription.
 ///
 /// ```
 /// use undercroft::Event;
@@ -60,7 +60,7 @@ pub enum Event {
 
 /// A stream of messages (see [`Cache::subscribe`](crate::Cache::subscribe)).
 ///
-/// The stream survives the loss of a connection. An error reports why the connection is lost, and
+/// The stream survives the loss of a connection. An error reports why the connection was lost, and
 /// the next call tries to reconnect. The stream ends when no further message can arrive, for
 /// example because the store was removed. Dropping the stream ends the subscription.
 ///

@@ -10,11 +10,11 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::set_options::SetOptions;
 
-/// Reads and writes typed values in any cache, including `dyn Cache`. Needs the crate's feature
-/// `serde`.
+/// Reads and writes typed values in any cache, including `dyn Cache`. Requires the crate's `serde`
+/// feature.
 ///
 /// Values are stored as JSON, which programs in all languages can read. If no other program reads
-/// the values, a more compact format with [`Cache::set`] needs less space.
+/// the values, a more compact format, stored with [`Cache::set`], takes less space.
 ///
 /// ```
 /// use undercroft::{CacheExt, SetOptions};

@@ -89,7 +89,7 @@ static void errors(void)
     FAILS(UC_ERROR, "SUBSCRIBE", "channel");
     EXPECT_STATUS(uc_incr(store, "list", 4, 1, NULL), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_get(store, "list", 4, NULL, 0, &length), UC_WRONG_TYPE);
-    /* The message of a failure remains until the next failure, even if a call succeeds. */
+    /* A failure's message remains until the next failure, even if a call succeeds. */
     RUN("PING");
     EXPECT(strncmp(uc_error_message(), "WRONGTYPE ", 10) == 0);
 }
@@ -144,8 +144,7 @@ static void watched(void)
     EXPECT_OK(uc_transaction(session, 1, commands, reply));
     EXPECT(holds(store, "w", "11"));
 
-    /* A transaction can also be run with MULTI and EXEC, but uc_transaction() is refused within
-     * it. */
+    /* A transaction can also be run with MULTI and EXEC. Within it, uc_transaction() is refused. */
     RUN("MULTI");
     RUN("INCR", "w");
     EXPECT(is_text(root(), "QUEUED") && holds(store, "w", "11"));
@@ -177,7 +176,7 @@ static void of_a_session(void)
     EXPECT_OK(uc_session_close(other));
 }
 
-/* Tests a reply of many values, whose memory moves while it is written. */
+/* Tests a reply with many values, whose memory moves while the reply is being written. */
 static void large(void)
 {
     char text[32];

@@ -25,7 +25,7 @@ static void add(const char *key, int64_t position, unsigned number, uint32_t fir
 }
 
 /*
- * Returns whether a query finds exactly the items whose numbers are listed in `numbers`, in this
+ * Returns whether a query finds exactly the items whose numbers are listed in `numbers`, in that
  * order. At most 16 items are compared.
  */
 static int sees(const char *key, int64_t from, const uc_feed_query *query, const char *numbers)
@@ -193,8 +193,10 @@ static void nothing_is_written_past_buffers(void)
     EXPECT(count("b", UC_FEED_ALL, NULL) == 8);
 }
 
-/* Checks that a call fails with this status and a message that contains `words`, and changes
- * nothing. */
+/*
+ * Checks that a call fails with the given status and a message that contains `words`, and changes
+ * nothing.
+ */
 #define REFUSED(call, status, words) \
     do { \
         EXPECT_STATUS(call, status); \
@@ -357,7 +359,7 @@ static void no_key_and_another_type(void)
     EXPECT(holds(store, "s", "text"));
 }
 
-/* Tests that a value that equals a word of FEED.ADD is treated as a value. */
+/* Tests that a value equal to a keyword of FEED.ADD is treated as a value. */
 static void words_are_values(void)
 {
     uint64_t items;
@@ -369,7 +371,7 @@ static void words_are_values(void)
     EXPECT(items == 3 && found == 3 && memcmp(values, "appleattrsATTRS", 15) == 0);
 }
 
-/* Tests sorted feeds, whose numbers are passed as bytes here, unlike in commands. */
+/* Tests sorted feeds. Unlike commands, these calls take numbers as bytes. */
 static void sorted(void)
 {
     int64_t numbers[6] = { 30, -5, 7, 30, 1000, -5 }, found_numbers[6];

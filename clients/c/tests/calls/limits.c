@@ -1,4 +1,4 @@
-/* Tests a full store, and a store that is opened with other limits. */
+/* Tests a full store, and a store that is opened with different limits. */
 #include "../check.h"
 
 static void full(const char *path)
@@ -45,8 +45,8 @@ static void full(const char *path)
 }
 
 /*
- * Tests that limits apply when a store is created. A process that opens the store with other limits
- * gets one warning, and fails only with `strict`.
+ * Tests that limits apply when a store is created. A process that opens the store with different
+ * limits gets one warning, and fails only with `strict`.
  */
 static void other_limits(const char *path)
 {
@@ -66,7 +66,7 @@ static void other_limits(const char *path)
     options.strict = 1;
     EXPECT_STATUS(uc_open(path, &options, &again), UC_MISUSE);
     EXPECT(strstr(uc_error_message(), "maxmemory 1048576, not the requested 2097152") != NULL);
-    /* A program that was built before the field `strict` existed can open the store. */
+    /* A program built before the `strict` field existed can open the store. */
     options.size = offsetof(uc_options, strict);
     EXPECT_OK(uc_open(path, &options, &again));
     EXPECT_OK(uc_close(again));

@@ -1,6 +1,6 @@
 /*
- * Tests that invalid calls return an error and change nothing: NULL, closed handles, wrong sizes,
- * handles of another kind.
+ * Tests that invalid calls (NULL, closed handles, wrong sizes, handles of another kind) return an
+ * error and change nothing.
  */
 #include "../check.h"
 

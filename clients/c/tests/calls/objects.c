@@ -35,7 +35,7 @@ static void bytes_of_any_length(uc_store *store)
         EXPECT_OK(uc_object_take(store, id, strlen(id), &taken));
         EXPECT_STATUS(uc_object_take(store, id, strlen(id), &none), UC_NONE);
         EXPECT(none == NULL);
-        /* Both objects can still be read, although the key is deleted. */
+        /* Both objects remain readable after the key is deleted. */
         EXPECT(memcmp(uc_object_data(got, &length), bytes, lengths[i]) == 0 && length == lengths[i]);
         EXPECT(memcmp(uc_object_data(taken, &length), bytes, lengths[i]) == 0 && length == lengths[i]);
         EXPECT(uc_object_kind(got) == 'b');
@@ -81,7 +81,7 @@ static void values_that_are_not_objects(uc_store *store)
     EXPECT_STATUS(uc_object_get(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_object_take(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT(object == NULL && holds(store, "object:foreign", "not an object"));
-    /* The header of this value claims a length that is greater than the value's length. */
+    /* The header of this value claims a greater length than the value has. */
     EXPECT_OK(uc_set(store, "object:cut", 10, "\xc1UOb\xff\0\0\0", 8));
     EXPECT_STATUS(uc_object_take(store, "cut", 3, &object), UC_WRONG_TYPE);
     EXPECT_OK(uc_object_delete(store, "cut", 3));

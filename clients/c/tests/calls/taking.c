@@ -1,5 +1,5 @@
 /*
- * Tests that calls that signals interrupt lose no items. The signal handlers return, and an
+ * Tests that calls interrupted by signals lose no items. The signal handlers return, and an
  * interrupted call has removed nothing from the store.
  */
 #include <signal.h>
@@ -71,7 +71,7 @@ static long length_of(const char *key)
 
 /*
  * Tests that a binding can put back the items that the last call removed, even if a signal handler
- * has removed more items meanwhile.
+ * has removed more items in the meantime.
  */
 static void gives_back(void)
 {

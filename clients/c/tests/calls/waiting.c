@@ -1,4 +1,7 @@
-/* Tests that a wait ends with an item, at its timeout, by a signal, or by another thread. */
+/*
+ * Tests that a wait ends when an item arrives, when it times out, on a signal, or when another
+ * thread ends it.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>

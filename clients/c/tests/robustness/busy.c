@@ -30,10 +30,7 @@ static void next_round(pid_t child)
         EXPECT(waitpid(child, NULL, WNOHANG) == 0);
 }
 
-/*
- * Sets all keys in a loop, so that this process holds all of their locks during a part of each
- * round.
- */
+/* Sets all keys in a loop, so that this process holds all of their locks for part of each round. */
 static void hold(const char *path)
 {
     static uc_bytes keys[KEYS], values[KEYS];
@@ -81,7 +78,7 @@ int main(int argc, char **argv)
     EXPECT_OK(uc_reply_new(&reply));
     for (tries = 0; result != UC_BUSY && tries < 1000; tries++) {
         /*
-         * Stops the child at a different point of the round each time, because the child might not
+         * Stops the child at a different point in the round each time, because the child might not
          * hold the locks at a fixed point.
          */
         next_round(child);
@@ -116,7 +113,7 @@ int main(int argc, char **argv)
     EXPECT(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
     EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     /*
-     * With such a short timeout, several calls may fail before one of them checks whether the other
+     * With a timeout this short, several calls may fail before one of them checks whether the other
      * process is alive.
      */
     do

@@ -53,7 +53,9 @@ static void count_together(int depth)
         expect_success(children[i]);
 }
 
-/* Tests that parent and child each have their own copy of an open transaction after a fork. */
+/*
+ * Tests that the parent and the child each have their own copy of an open transaction after a fork.
+ */
 static void transactions(void)
 {
     static const char *const multi[] = { "MULTI", NULL }, *const exec[] = { "EXEC", NULL };

@@ -52,7 +52,10 @@ static void calls_continue(const char *path)
     EXPECT_OK(uc_close(store));
 }
 
-/* Tests reads of missing keys, which neither write nor update an access time, after a removal. */
+/*
+ * Tests that reads of missing keys, which neither write nor update an access time, continue after a
+ * removal.
+ */
 static void misses_continue(const char *path)
 {
     uc_store *store = open_store(path);
@@ -99,7 +102,7 @@ static void sessions(const char *path)
 }
 
 /*
- * Tests that a wait that has begun ends with the error, and that the next call continues in the new
+ * Tests that a wait in progress ends with the error, and that the next call continues in the new
  * store.
  */
 static void waits_end(const char *path)

@@ -1,7 +1,7 @@
 /*
  * Tests reads during which a writer changes the key: the result must come from the new state alone.
  * Also tests the result of a call that panics in the library. Requires a library built with the
- * feature "races".
+ * "races" feature.
  */
 #include "../check.h"
 
@@ -26,7 +26,7 @@ static uc_store *store;
 static uc_session *session;
 static uc_reply *reply;
 
-/* The result of a call as text: a status and a value. */
+/* A call's result as text: a status and a value. */
 struct answer {
     char *text;
     size_t length, room;
@@ -115,7 +115,7 @@ static void call_exists(struct answer *answer)
     add(answer, found ? "1" : "0", 1);
 }
 
-/* Adds a range of a feed to the answer, with or without attributes. */
+/* Appends a range of a feed to the answer, with or without attributes. */
 static void add_range(struct answer *answer, const char *filter, size_t columns)
 {
     static char values[400 * 12];

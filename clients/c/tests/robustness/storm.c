@@ -1,7 +1,7 @@
 /*
- * Kills writers and readers with SIGKILL, one at a time and at any point. The bytes of a value
- * follow from its first bytes, and values keep changing their size, so a reader notices a mix of
- * two values.
+ * Kills writers and readers with SIGKILL, one at a time and at any point. A value's bytes are
+ * derived from its first bytes, and values keep changing size, so a reader notices a mix of two
+ * values.
  *
  * storm STORE KILLS SEED
  */
@@ -41,7 +41,7 @@ static uint64_t chance(uint64_t below)
     return state % below;
 }
 
-/* Makes a value, which consists of a seed and bytes that follow from the seed and the length. */
+/* Makes a value: a seed, then bytes derived from the seed and the length. */
 static size_t make_value(unsigned char *value)
 {
     static const size_t longest[] = { 16, 100, 300, 5000, LONGEST };
@@ -73,8 +73,8 @@ static uc_bytes key_of(char *text, size_t size, uint64_t number, const char *whi
 }
 
 /*
- * Makes items of a feed. Each value is derived from a seed, and its attributes are derived from the
- * value.
+ * Makes items for a feed. Each value is derived from a seed, and its attributes are derived from
+ * the value.
  */
 static void make_items(unsigned char *values, uint32_t *attributes, size_t count)
 {

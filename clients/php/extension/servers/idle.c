@@ -42,7 +42,7 @@ static bool is_called(const undercroft_idle *one, const zend_string *address, co
 
 /*
  * Returns whether the server is waiting for a command, which means that it has neither closed the
- * connection nor sent unrequested bytes.
+ * connection nor sent unsolicited bytes.
  */
 static bool is_waiting(int descriptor)
 {

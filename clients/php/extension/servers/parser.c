@@ -4,7 +4,7 @@
 
 typedef struct parser {
     undercroft_input input;
-    /* The reply that next() found and that was not yet fetched. */
+    /* The reply that next() found and that has not been fetched yet. */
     zval reply;
     bool is_broken;
     zend_object std;

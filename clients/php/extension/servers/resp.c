@@ -70,7 +70,7 @@ static ZEND_COLD void broken(const char *whose, const char *expected, const char
                             whose == NULL ? "" : ": ", expected, shown);
 }
 
-/* Parses the number of a line, from `at` to `end`. Returns false if the text is not a number. */
+/* Parses the number in a line, from `at` to `end`. Returns false if the text is not a number. */
 static bool number(const char *at, const char *end, zend_long *to)
 {
     zend_ulong value = 0, limit = ZEND_LONG_MAX;

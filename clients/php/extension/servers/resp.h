@@ -1,4 +1,4 @@
-/* Parses replies and writes commands in the wire formats RESP2 and RESP3. */
+/* Parses replies and writes commands in the RESP2 and RESP3 wire formats. */
 #ifndef UNDERCROFT_RESP_H
 #define UNDERCROFT_RESP_H
 
@@ -7,20 +7,20 @@
 
 /*
  * Received bytes and the state of their scan. A reply is converted to PHP values only when it is
- * complete. No value is therefore left half converted if the remaining bytes never arrive or PHP's
- * memory runs out. A zeroed structure is an empty input.
+ * complete. This way, no value is left half converted if the remaining bytes never arrive or PHP
+ * runs out of memory. A zeroed structure is an empty input.
  */
 typedef struct undercroft_input {
     char *data;
     size_t size;
-    /* The position of the first byte that was not converted yet. */
+    /* The position of the first byte that has not been converted yet. */
     size_t start;
     /* The position up to which the reply is known to be well formed. */
     size_t scanned;
     size_t end;
-    /* The number of values that the reply still lacks, or 0 between two replies. */
+    /* The number of values still missing from the reply, or 0 between two replies. */
     uint64_t missing;
-    /* The end position of the longest announced string, up to which bytes must be read. */
+    /* The position at which the longest announced string ends, up to which bytes must be read. */
     size_t wanted;
     /* Whether the last converted reply was a push message. */
     bool is_push;

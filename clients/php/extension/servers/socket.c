@@ -47,8 +47,8 @@ static int failed(undercroft_trouble *trouble, const char *what, const char *why
 }
 
 /*
- * Stores only the reason of a failure, because the caller's message already says that it cannot
- * connect, and to which address.
+ * Stores only the reason for a failure, because the caller's message already says that connecting
+ * failed, and to which address.
  */
 static int failed_by(undercroft_trouble *trouble, const char *why)
 {

@@ -28,12 +28,12 @@ int undercroft_wait(int descriptor, bool for_writing, double seconds);
 
 /*
  * The number of forks between the module's startup and the start of this process. All forks through
- * glibc are counted, not only the forks of pcntl.
+ * glibc are counted, not only those made by pcntl.
  */
 extern unsigned int undercroft_forks;
 void undercroft_count_forks(void);
 
-/* Returns the time of a monotonic clock in seconds. */
+/* Returns a monotonic clock's time in seconds. */
 double undercroft_clock(void);
 
 #endif

@@ -20,7 +20,7 @@ same('child', $store->get('b'), 'written by a child');
 same('opened in the child', $store->get('c'), 'written by a child');
 same(['message', 'c', 'from the child'], $store->message(5), 'sent by a child');
 
-// Kill children at any moment of a write. Each key must then have a complete value, either the old or the new value.
+// Kill children at any moment during a write. Each key must then have a complete value, either old or new.
 for ($round = 0; $round < 30; $round++) {
     $child = pcntl_fork();
     if ($child === 0) {

@@ -19,7 +19,7 @@ function until_made(callable $call): void
     }
 }
 
-// After a removal, every call of an open object continues in the store that the name now refers to.
+// After a removal, every call on an open object continues in the store that the name now refers to.
 $store = open_store();
 foreach ([
     'set' => fn () => $store->set('k', 'v'),

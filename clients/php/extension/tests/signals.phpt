@@ -15,7 +15,7 @@ $store->set('text', 'not a number');
 [$here, $there] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
 $parent = getmypid();
 // The child sends a signal for each byte that it receives, and confirms it with a byte. The delay
-// lets the signal fall into one of the calls below.
+// makes the signal arrive during one of the calls below.
 if (pcntl_fork() === 0) {
     fclose($here);
     while (fread($there, 1) === 'x') {
@@ -46,7 +46,7 @@ for ($sent = 1; $sent <= SIGNALS; $sent++) {
 }
 same(SIGNALS, $seen, 'handled signals');
 
-// A handler that throws while the call throws: its exception has the call's as the previous one.
+// If the call and a handler both throw, the handler's exception has the call's as its previous exception.
 pcntl_signal(SIGUSR1, function () {
     throw new RuntimeException('from the handler');
 });

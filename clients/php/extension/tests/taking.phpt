@@ -89,7 +89,7 @@ take_all('transaction', function () use ($store, $words) {
     $taken = $store->transaction([$words, $words]);
     return $taken;
 });
-// Within MULTI, a command with which a handler removes items would be queued.
+// Within MULTI, a command that a handler uses to remove items would be queued.
 $takes = false;
 take_all('MULTI by its words', function () use ($store, $words) {
     try {

@@ -43,7 +43,7 @@ trait Packing
         return $words;
     }
 
-    /** Expands a list of GET patterns of SORT into one GET option per pattern. */
+    /** Expands SORT's list of GET patterns into one GET option per pattern. */
     private static function eachGet(array $option): array
     {
         $gets = [];

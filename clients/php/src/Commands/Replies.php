@@ -191,7 +191,7 @@ final class Replies
     }
 
     /**
-     * Converts one place of a GEOSEARCH result. The distance and the coordinates, if requested,
+     * Converts one place in a GEOSEARCH result. The distance and the coordinates, if requested,
      * become numbers.
      */
     private static function place(mixed $place): mixed
@@ -245,8 +245,8 @@ final class Replies
     }
 
     /**
-     * Converts the reply of a subcommand to an array of names and values, or to a list of
-     * name-value arrays.
+     * Converts a subcommand's reply to an array of names and values, or to a list of name-value
+     * arrays.
      */
     private static function told(mixed $reply, array $words, bool $hasMaps): mixed
     {

@@ -96,8 +96,8 @@ trait StreamsWritten
     }
 
     /**
-     * Reads entries as a consumer of a group. The ID `>` selects entries not yet delivered to any
-     * consumer of the group. Time: O(N) for N entries returned.
+     * Reads entries as a consumer in a group. The ID `>` selects entries not yet delivered to any
+     * consumer in the group. Time: O(N) for N entries returned.
      *
      * @param array<array-key, string|int> $streams
      * @param bool $noAck whether entries are acknowledged on delivery

@@ -10,8 +10,8 @@ use Undercroft\ArgumentException;
 final class Words
 {
     /**
-     * Commands that are refused because they never end, or because they change the state of the
-     * connection, which a reconnect would lose. Each command has a hint for its error message.
+     * Commands that are refused because they never end, or because they change connection state
+     * that a reconnect would lose. Each command comes with a hint for its error message.
      */
     private const STATES = [
         'SELECT' => 'the database is part of the URL',
@@ -49,7 +49,7 @@ final class Words
      * 'withscores' => true]` or are plain words.
      *
      * An option that is true is sent as its name alone. False and null omit the option. If an
-     * option is a list, the items of the list follow the option's name.
+     * option is a list, its items follow the option's name.
      *
      * @param array<mixed> $arguments the arguments after a method's named parameters
      *
@@ -115,8 +115,8 @@ final class Words
     }
 
     /**
-     * Returns the words of options of ZUNION and similar commands. As in phpredis, the weights and
-     * the aggregate function can be plain arguments: `zUnionStore($to, $keys, [2, 1], 'max')`.
+     * Returns the option words of ZUNION and similar commands. As in phpredis, the weights and the
+     * aggregate function can be plain arguments: `zUnionStore($to, $keys, [2, 1], 'max')`.
      *
      * @param array<mixed> $arguments
      *

@@ -10,7 +10,7 @@ use Undercroft\ArgumentException;
 trait Written
 {
     /**
-     * Sets fields of a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' =>
+     * Sets fields in a hash: `hSet('k', 'field', 'value', ...)` or `hSet('k', ['field' =>
      * 'value'])`. Time: O(N) for N fields.
      *
      * @return int the number of added fields
@@ -38,8 +38,7 @@ trait Written
      * 1.5, 'ada', 2, 'bob')`. Options may also come last: `zAdd('k', ['ada' => 1.5], ['gt'])`.
      *
      * @return mixed the number of added members; with `ch`, the number of changed members; with
-     * `incr`,
-     *     the new score
+     *     `incr`, the new score
      */
     public function zAdd(string $key, mixed ...$arguments): mixed
     {

@@ -6,7 +6,7 @@ namespace Undercroft\Connection;
 
 use Undercroft\ArgumentException;
 
-/** The location of a client's data, parsed from a URL or from an array of its parts. */
+/** The location of a client's data, parsed from a URL or an array of URL parts. */
 final class Address
 {
     /** Maps each URL scheme to its canonical name. */
@@ -43,7 +43,7 @@ final class Address
     }
 
     /**
-     * @param string|array<string, mixed> $place `redis://user:password@host:6379/2`, or Predis' array of such parts
+     * @param string|array<string, mixed> $place `redis://user:password@host:6379/2`, or a Predis-style array
      *
      * @throws ArgumentException
      */
@@ -158,9 +158,7 @@ final class Address
         return [$host === '' ? '127.0.0.1' : $host, $port];
     }
 
-    /**
-     * Returns a host in the form that is used before a port, with brackets around an IPv6 address.
-     */
+    /** Returns a host in the form used before a port, with brackets around an IPv6 address. */
     public static function bracketed(string $host): string
     {
         return str_contains($host, ':') && $host[0] !== '[' ? "[$host]" : $host;

@@ -17,9 +17,8 @@ use Undercroft\TimeoutException;
  * command's key.
  *
  * Redirections to moved slots are followed. As in Redis, all keys of a command must be in one slot.
- * MGET, MSET, DEL, UNLINK, EXISTS and TOUCH are exceptions: they are split by slot. Commands
- * without keys are sent to any server. Commands about all keys are sent to every server: KEYS,
- * DBSIZE, FLUSHALL, FLUSHDB, SCRIPT.
+ * MGET, MSET, DEL, UNLINK, EXISTS and TOUCH are exceptions and are split by slot. Commands without
+ * keys are sent to any server. KEYS, DBSIZE, FLUSHALL, FLUSHDB and SCRIPT are sent to every server.
  */
 final class ClusterConnection implements Connection
 {
@@ -213,8 +212,8 @@ final class ClusterConnection implements Connection
     }
 
     /**
-     * Returns the connection to the server that owns a key, for commands about the connections of
-     * that server.
+     * Returns the connection to the server that owns a key, for commands about that server's
+     * connections.
      */
     public function nodeOf(string $key): StreamConnection
     {
@@ -299,8 +298,8 @@ final class ClusterConnection implements Connection
     }
 
     /**
-     * Returns the server that an error `MOVED slot host:port` or `ASK slot host:port` names. The
-     * port follows the last colon.
+     * Returns the server named in a `MOVED slot host:port` or `ASK slot host:port` error. The port
+     * follows the last colon.
      */
     private static function redirected(ServerException $error, string $from): string
     {

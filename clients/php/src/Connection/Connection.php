@@ -8,8 +8,7 @@ namespace Undercroft\Connection;
  * Runs commands on a server over a socket, on a cluster, or on a store in shared memory.
  *
  * A command is a list of words, which are strings and numbers. Replies are the protocol's strings,
- * integers, nulls and lists. RESP3 and stores also return floats, booleans, and maps in the form of
- * arrays.
+ * integers, nulls and lists. RESP3 and stores also return floats, booleans, and maps as arrays.
  */
 interface Connection
 {
@@ -63,8 +62,8 @@ interface Connection
     public function pin(bool $isPinned): void;
 
     /**
-     * Returns whether the server still holds state for this connection. Returns false after the
-     * connection was lost or closed.
+     * Returns whether the server still holds state for this connection. Returns false once the
+     * connection has been lost or closed.
      */
     public function isPinned(): bool;
 

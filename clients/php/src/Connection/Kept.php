@@ -50,7 +50,7 @@ final class Kept
         return null;
     }
 
-    /** Finds or opens the persistent connection with a name. */
+    /** Finds or opens the persistent connection with the given name. */
     private static function kept(string $kept, Address $address, Options $options): Wire
     {
         $stream = Wire::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);

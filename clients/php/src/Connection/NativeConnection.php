@@ -68,7 +68,7 @@ final class NativeConnection implements Connection
     {
         $executed = array_pop($replies);
         if ($executed instanceof ServerException) {
-            // The error of the first refused command explains more than the error of EXEC.
+            // The first refused command's error says more than EXEC's error.
             foreach ($replies as $reply) {
                 if ($reply instanceof ServerException) {
                     throw $reply;
@@ -192,7 +192,7 @@ final class NativeConnection implements Connection
     }
 
     /**
-     * Returns a connection with login, client name and database set. Returns null if a reused
+     * Returns a connection whose login, client name and database are set. Returns null if a reused
      * connection could not be reset.
      */
     private function greeted(): ?Link

@@ -24,7 +24,7 @@ final class Options
      * @param bool $native whether to use the extension if it is loaded
      * @param array<string, mixed> $store for a store in shared memory: db, maxmemory, capacity, policy, strict
      * @param int $spin microseconds to poll for a reply before the process sleeps; 0 sleeps
-     * immediately
+     *     immediately
      * @param bool $retry whether to resend read-only commands once after a lost connection
      */
     public function __construct(

@@ -34,7 +34,7 @@ use function time;
  * Without TLS, bytes are read and written through PHP's `sockets` extension if it is loaded. With
  * TLS, the `undercroft` extension parses replies if it is loaded.
  *
- * The connection is opened when the first command runs, and reopened after it was lost. A command
+ * The connection is opened when the first command runs, and reopened after it is lost. A command
  * without a reply is resent once, and only if that is safe: no part of it was sent, or the command
  * is read-only.
  *

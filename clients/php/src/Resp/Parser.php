@@ -14,9 +14,9 @@ use function strlen;
 use function substr;
 
 /**
- * Reads replies of RESP2 and RESP3.
+ * Reads RESP2 and RESP3 replies.
  *
- * One call of explode() splits the bytes into lines, because PHP's built-in functions are many
+ * A single explode() call splits the bytes into lines, because PHP's built-in functions are many
  * times faster than PHP loops over bytes. A string without line breaks is the line that follows its
  * length line, so checking the string's length is enough. The lines of a string with line breaks
  * are joined again. A string that is longer than the buffered bytes is read in one piece.
@@ -114,7 +114,7 @@ final class Parser implements Reader
 
     /**
      * Reads consecutive strings with the same length into a list, up to `$count - 1` strings. The
-     * bytes between two of these strings, including the length line, serve as the separator of one
+     * bytes between two of these strings, including the length line, serve as the separator for one
      * explode() call, so that no length line is parsed.
      *
      * @param list<mixed> $items
@@ -207,7 +207,7 @@ final class Parser implements Reader
         return $map;
     }
 
-    /** Reads a string with the given length, and its line end. */
+    /** Reads a string of the given length, and its line end. */
     private function bulk(int $length): string
     {
         $value = $this->lines[$this->at];

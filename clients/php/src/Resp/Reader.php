@@ -14,7 +14,8 @@ interface Reader
     public function hasBytes(): bool;
 
     /**
-     * Reads one reply. An error reply is returned as a ServerException, a pushed message as a Push.
+     * Reads one reply. An error reply is returned as a ServerException, and a pushed message as a
+     * Push.
      *
      * @throws \Undercroft\ProtocolException if the bytes are not a valid reply
      */

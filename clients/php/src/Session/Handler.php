@@ -72,12 +72,11 @@ final class Handler implements \SessionHandlerInterface, \SessionUpdateTimestamp
 
     /**
      * @param int|null $lifetime seconds until an unused session expires; null for
-     * session.gc_maxlifetime
+     *     session.gc_maxlifetime
      * @param int $hold seconds after which a lock expires
-     * @param float $patience seconds that a request waits for another request of the same session
+     * @param float $patience seconds that a request waits for another request in the same session
      * @param float $lease seconds until a killed request's lock expires, on a server that cannot
-     * report
-     *     whether the request's connection is still open
+     *     report whether the request's connection is still open
      */
     public function __construct(
         private readonly Client $client,

@@ -16,8 +16,8 @@ use Undercroft\ServerException;
  * lock's value names the kind of sign:
  *
  * - `channel`: in a store, a subscription to a channel that only this holder uses. A store counts
- *   only the subscriptions of living processes. It detects dead processes by kernel locks, which
- *   also works across containers.
+ *   only the subscriptions of living processes. It detects dead processes through kernel locks,
+ *   which also works across containers.
  * - `client`: on a Redis server, the number of the request's connection and the server's run id.
  * - `lease`: on any other server, and for a user that may not list connections. The lock expires
  *   soon, and the server itself renews it with blocking commands that wait on a second connection.
@@ -51,7 +51,7 @@ final class Holder
     /**
      * @param float $hold seconds after which the lock expires, even if the holder is alive
      * @param float $lease seconds until the lock expires after its holder's death, if the sign is a
-     * lease
+     *     lease
      */
     public function __construct(
         private readonly Client $client,

@@ -12,7 +12,7 @@ use Undercroft\SerializerException;
 use Undercroft\ServerException;
 use Undercroft\Tests\EngineCase;
 
-/** Tests the client's features that involve more than single commands. */
+/** Tests client features that involve more than a single command. */
 final class ClientTest extends EngineCase
 {
     public function testPipelines(): void

@@ -14,7 +14,7 @@ use Undercroft\Tests\EngineCase;
 require_once '/usr/share/php/Symfony/Component/Cache/autoload.php';
 
 /**
- * Tests what the php-cache suites do not cover: keys of other programs, clients with a prefix, and
+ * Tests what the php-cache suites do not cover: other programs' keys, clients with a prefix, and
  * Symfony's adapter.
  */
 final class CachesTest extends EngineCase

@@ -54,7 +54,7 @@ final class SessionLeaseTest extends EngineCase
         self::assertSame(0, $client->exists('session:s:lock'));
     }
 
-    /** Returns the URL of a server, for a user that has only the given rights. */
+    /** Returns a server URL for a user that has only the given rights. */
     private static function limited(string $rights): string
     {
         [$port] = Servers::redis('--user', 'app', 'on', '>secret', '~session:*', ...explode(' ', $rights));
@@ -116,7 +116,7 @@ final class SessionLeaseTest extends EngineCase
         } while ($waiting !== '0');
     }
 
-    /** Tests two servers of one store, each of which numbers only its own connections. */
+    /** Tests two servers on one store, each of which numbers only its own connections. */
     public function testTwoServersOfOneStore(): void
     {
         if (!$this->isOf('served')) {

@@ -13,7 +13,7 @@ use Undercroft\Session\Handler;
 use Undercroft\Tests\Forked;
 use Undercroft\Tests\Servers;
 
-/** Tests a client of a cluster of three Redis servers, with slots that migrate. */
+/** Tests a client on a cluster of three Redis servers whose slots migrate. */
 final class ClusterTest extends TestCase
 {
     /** @var list<int> */

@@ -39,7 +39,7 @@ final class DescriptorsTest extends TestCase
             self::markTestSkipped('the extension has no such limit');
         }
         [$port] = Servers::redis();
-        // Run PHP without loadable extensions, which include `sockets`.
+        // Run PHP without loadable extensions such as `sockets`.
         $text = self::subscribed("tcp://127.0.0.1:$port", ' -n');
         self::assertStringContainsString('no file descriptor above 1,023', $text);
     }

@@ -67,7 +67,8 @@ final class GeneratedTest extends TestCase
         $served = array_map(strtoupper(...), array_column((new Client("tcp://127.0.0.1:$port"))->command(), 0));
         self::assertGreaterThan(200, count($served));
         // The client provides these commands in another form, such as pubSubLoop() and feed(), or
-        // does not provide them because they change the connection's state or serve debugging.
+        // does not provide them because they change the connection's state or are meant for
+        // debugging.
         $others = ['DISCARD', 'EXEC', 'HELLO', 'QUIT', 'RESET', 'SELECT', 'MONITOR', 'SUBSCRIBE', 'PSUBSCRIBE',
             'SSUBSCRIBE', 'UNSUBSCRIBE', 'PUNSUBSCRIBE', 'SUNSUBSCRIBE', 'DEBUG', 'PFDEBUG', 'PFSELFTEST'];
         // These commands are refused, or only servers use them.

@@ -8,8 +8,8 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Tests\Servers;
 
 /**
- * Tests which files a process loads: only the files that it needs without opcache, and all command
- * methods with opcache.
+ * Tests which files a process loads. Without opcache, it loads only the files that it needs. With
+ * opcache, it loads all command methods.
  */
 final class LoadingTest extends TestCase
 {

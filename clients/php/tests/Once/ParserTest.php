@@ -14,7 +14,7 @@ use Undercroft\Resp\Slot;
 use Undercroft\Resp\Source;
 use Undercroft\ServerException;
 
-/** Parses replies of every kind, whose bytes are split at arbitrary positions. */
+/** Parses replies of every kind, with their bytes split at arbitrary positions. */
 final class ParserTest extends TestCase
 {
     private static function parser(string $bytes, ?callable $portion = null): Parser

@@ -10,7 +10,7 @@ use Undercroft\Tests\Servers;
 
 /**
  * Tests persistent connections in a PHP process that serves many requests. The next request must
- * reuse the connection and see no state of the previous request, however that request ended.
+ * reuse the connection and see no state from the previous request, however that request ended.
  */
 final class PersistentTest extends TestCase
 {
@@ -38,7 +38,7 @@ final class PersistentTest extends TestCase
             'large' => str_repeat('x', 6_000_000)]);
         $extension = getenv('UNDERCROFT_EXTENSION');
         $load = self::isNative() && $extension ? ['-d', "extension=$extension"] : [];
-        // The second server runs without loadable extensions, which include `sockets`.
+        // The second server runs without loadable extensions such as `sockets`.
         foreach (self::isNative() ? [$load] : [$load, ['-n']] as $options) {
             self::$ports[] = $port = Servers::port();
             Servers::start([PHP_BINARY, ...$options, '-d', 'display_errors=0', '-S', "127.0.0.1:$port",

@@ -8,7 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Undercroft\Client;
 use Undercroft\Tests\Servers;
 
-/** Runs the code samples of the documentation. A second run must print the same output. */
+/** Runs the documentation's code samples. A second run must print the same output. */
 final class SamplesTest extends TestCase
 {
     /** @return iterable<string, array{list<string>}> */
@@ -56,8 +56,8 @@ final class SamplesTest extends TestCase
     }
 
     /**
-     * Runs the samples of the other pages, which need a store. Without the extension, they are only
-     * parsed.
+     * Runs the samples from the other pages, which need a store. Without the extension, they are
+     * only parsed.
      */
     public function testSamplesOfTheOtherPages(): void
     {

@@ -1,8 +1,8 @@
 //! Runs the documentation's Rust samples, which `build.rs` collects. A test runs each sample twice.
 //!
 //! All samples share their stores and their server, because a reader tries the samples one after
-//! another. The URLs in the samples are replaced by the URLs of temporary stores, of an Undercroft
-//! server, and of a cluster of real Redis servers. If `redis-server` is not installed, the cluster
+//! another. The URLs in the samples are replaced by those of temporary stores, an Undercroft
+//! server, and a cluster of real Redis servers. If `redis-server` is not installed, the cluster
 //! samples are skipped.
 
 #![cfg(test)]

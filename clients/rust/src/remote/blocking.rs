@@ -20,7 +20,7 @@ use crate::remote::input::Input;
 use crate::remote::socket::is_quiet;
 use crate::reply::{Reply, from_value, outcome};
 
-/// The maximum number of bytes in one write. The kernel splits larger writes to a Unix socket, and
+/// The maximum number of bytes in one write. The kernel splits larger writes to a Unix socket and
 /// restarts the time limit for each part.
 const PIECE: usize = 32 << 10;
 
@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     input: Input,
     output: Vec<u8>,
     name: Arc<str>,
-    /// The time limit for reads and writes that was last set on the socket.
+    /// The read and write timeout that was last set on the socket.
     limit: Duration,
 }
 
@@ -119,7 +119,7 @@ impl Connection {
         flushed.map_err(|error| Error::lost(&self.name, error))
     }
 
-    /// Sets the time limit of the next read or write. If the previous limit is within 10 % of the
+    /// Sets the time limit for the next read or write. If the previous limit is within 10 % of the
     /// new limit, it is left unchanged, which saves a system call.
     fn limit(&mut self, until: Instant) -> Result<()> {
         let left = until.saturating_duration_since(Instant::now());
@@ -134,8 +134,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether the connection is open and the server has sent no data that no request asked
-    /// for.
+    /// Returns whether the connection is open and the server has sent no unsolicited data.
     pub(crate) fn is_usable(&self) -> bool {
         match &self.socket {
             Socket::Tcp(stream) => is_quiet(stream.as_fd(), true),
@@ -217,7 +216,7 @@ impl Socket {
 }
 
 /// Connects to a Unix socket before `until`. If the server does not accept connections, the call
-/// blocks until the time limit for the socket's writes has passed.
+/// blocks until the socket's write timeout expires.
 fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {

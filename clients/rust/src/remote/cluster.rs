@@ -25,15 +25,14 @@ use crate::subscription::Subscription;
 /// The maximum number of concurrent calls. Further calls wait.
 const CALLS_MAX: u32 = 1 << 16;
 
-/// A cache on a Redis Cluster, accessed through the cluster client of the `redis` crate. Needs the
-/// feature `cluster`.
+/// A cache on a Redis Cluster, accessed through the cluster client of the `redis` crate. Requires
+/// the `cluster` feature.
 ///
 /// A call may name keys in several slots. It sends one request to each node that serves some of the
 /// keys, so `get_many` is atomic only per node. If a node fails, the calls for its keys fail with
 /// connection errors, and all other calls continue. When the cluster moves slots to another node,
 /// calls are redirected to that node. The cache connects to a node when it is first needed, and all
-/// callers share that connection, so
-/// [`CacheOptions::connections`] has no effect here.
+/// callers share that connection, so [`CacheOptions::connections`] has no effect here.
 ///
 /// ```no_run
 /// use undercroft::{Cache, CacheOptions, ClusterCache, SetOptions};
@@ -99,9 +98,9 @@ impl ClusterCache {
     /// the shared connection. The command is sent to the node that serves its keys. A command
     /// without keys is sent to one node or to all nodes, depending on the command.
     ///
-    /// If a call is dropped before its reply, or if its deadline passes, an item that a command
-    /// such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item remains
-    /// on the server.
+    /// If a call is dropped before its reply arrives, or if its deadline passes, an item that a
+    /// command such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item
+    /// remains on the server.
     ///
     /// # Errors
     /// An error reply is returned as [`Error::Reply`].
@@ -238,8 +237,8 @@ impl Link {
     }
 }
 
-/// Runs the commands of leases on a cluster. All commands for a key use the same connection, which
-/// leads to the key's node.
+/// Runs lease commands on a cluster. All commands for a key use the same connection, which leads to
+/// the key's node.
 #[derive(Clone)]
 pub(crate) struct ClusterErrands(Arc<Link>);
 

@@ -86,7 +86,7 @@ impl<'a> SetWords<'a> {
         words[..count].iter().map(|word| word.to_vec()).collect()
     }
 
-    /// Returns the words of the command and their number.
+    /// Returns the command's words and their count.
     pub(crate) fn words(&mut self) -> ([&[u8]; 6], usize) {
         let [set, key, value] = self.words;
         let mut words: [&[u8]; 6] = [set, key, value, b"", b"", b""];
@@ -108,13 +108,13 @@ impl<'a> SetWords<'a> {
 pub(crate) type Getting<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>>> + Send + 'a>>;
 
-/// Implements the cache trait for a server's cache type that has the methods `call`, `fetch`,
-/// `errands`, `receive`, `server` and `end`.
+/// Implements the cache trait for the type of a cache on a server, which must have the methods
+/// `call`, `fetch`, `errands`, `receive`, `server` and `end`.
 macro_rules! remote_cache {
     ($cache:ident) => {
         #[async_trait::async_trait]
         impl $crate::cache::Cache for $cache {
-            // This method is written like the attribute's expansion of an `async fn`, but without
+            // This method is written out as the attribute would expand an `async fn`, but without
             // the wrapper that stores the arguments twice.
             fn get<'cache, 'key, 'async_trait>(
                 &'cache self,

@@ -123,7 +123,7 @@ impl Connection {
     }
 }
 
-/// Converts the error of a failed handshake.
+/// Converts the error from a failed handshake.
 pub(crate) fn not_accepted(server: &Server, error: Error) -> Error {
     let address = server.name.clone();
     match error {
@@ -137,7 +137,7 @@ pub(crate) fn not_accepted(server: &Server, error: Error) -> Error {
     }
 }
 
-/// Returns the error of a connection that the server closed.
+/// Returns the error for a connection that the server closed.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed it")
 }

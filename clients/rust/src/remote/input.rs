@@ -11,10 +11,10 @@ use crate::remote::socket::Socket;
 
 /// The initial size of the buffer in bytes.
 const ROOM: usize = 16 << 10;
-/// The maximum free space in bytes that is reserved for one read when much data arrives.
+/// The maximum free space in bytes that is reserved for one read when a lot of data arrives.
 const ROOM_MAX: usize = 256 << 10;
-/// The maximum size in bytes of a buffer that is reused after its replies. Larger buffers are
-/// freed.
+/// The size in bytes up to which a buffer is reused after its replies were parsed. Larger buffers
+/// are freed.
 const KEPT: usize = 1 << 20;
 
 /// The start of a message, after the byte that marks an array or a push.
@@ -47,7 +47,7 @@ fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
 /// A receive buffer, with the parser for the replies in it.
 pub(crate) struct Input {
     bytes: Vec<u8>,
-    /// The start of the received bytes that are not parsed yet. They end at `end`.
+    /// The start of the received bytes that have not been parsed yet, which end at `end`.
     start: usize,
     end: usize,
     reader: ReplyReader,
@@ -74,8 +74,8 @@ impl Input {
         value
     }
 
-    /// Returns the channel and the payload of the next message if it has arrived completely, in the
-    /// usual encoding. All other input must be read with [`next`](Self::next).
+    /// Returns the channel and the payload of the next message if it has arrived completely and
+    /// uses the usual encoding. All other input must be read with [`next`](Self::next).
     #[inline]
     pub(crate) fn next_message(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.reader.has_begun() {
@@ -92,7 +92,7 @@ impl Input {
         Some(message)
     }
 
-    /// Returns the number of bytes that have arrived and are not parsed yet.
+    /// Returns the number of bytes that have arrived but have not been parsed yet.
     pub(crate) fn unread(&self) -> usize {
         self.end - self.start
     }

@@ -30,7 +30,7 @@ pub(crate) trait Errands: Clone + Send + Sync + 'static {
     fn run_last(&self, words: Words) -> impl Future<Output = Result<Reply>> + Send;
 }
 
-/// Acquires the lease of a key's value, unless another caller holds it.
+/// Acquires the lease on a key's value, unless another caller holds it.
 ///
 /// A separate task sends the SET and waits for the reply. If the caller's future is dropped first,
 /// the task releases the lease after the reply. If a release were sent immediately on another
@@ -59,7 +59,7 @@ pub(crate) async fn take(
         if matches!(taken, Ok(false)) {
             lease.is_ended();
         }
-        // If the caller no longer waits, `send` returns the lease, and dropping it releases it.
+        // If the caller has given up, `send` returns the lease, and dropping it releases it.
         drop(tell.send(taken.map(|is_taken: bool| is_taken.then_some(lease))));
     });
     match timeout(deadline, told).await {

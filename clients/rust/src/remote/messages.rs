@@ -19,8 +19,8 @@ use crate::subscription::{Event, check_names};
 /// [`Pool::subscribe`](crate::Pool::subscribe)).
 ///
 /// The subscription has a separate connection and survives the loss of that connection. An error
-/// reports why the connection is lost, and the next call tries to reconnect. [`Event::Lost`] is the
-/// first event of a new connection. The iterator never ends. Dropping it ends the subscription.
+/// reports why the connection was lost, and the next call tries to reconnect. [`Event::Lost`] is
+/// the first event of a new connection. The iterator never ends. Dropping it ends the subscription.
 ///
 /// ```
 /// # use undercroft::{CacheOptions, Pool};

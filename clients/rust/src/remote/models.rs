@@ -1,7 +1,7 @@
 //! Tests the queue with the thread schedules that shuttle generates.
 //!
-//! The models compile the crate's own source of the queue with shuttle's mutex instead of the
-//! standard library's mutex. The mutex protects all state that callers and the connection share.
+//! The models compile the queue's own source with shuttle's mutex instead of the standard
+//! library's. The mutex protects all state that callers and the connection share.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Function(wake)))
 }
 
-/// Makes the calls of one caller, and cancels some of them after their commands were sent.
+/// Makes the calls of one caller, and cancels some of them after their commands have been sent.
 fn call(queue: &Queue, name: usize) {
     for round in 0..3 {
         let key = format!("{name} {round}");

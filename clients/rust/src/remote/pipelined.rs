@@ -95,9 +95,9 @@ impl PipelinedCache {
     ///
     /// A command that waits for keys, such as BLPOP, blocks all other calls on the same connection.
     ///
-    /// If a call is dropped before its reply, or if its deadline passes, an item that a command
-    /// such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item remains
-    /// on the server.
+    /// If a call is dropped before its reply arrives, or if its deadline passes, an item that a
+    /// command such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item
+    /// remains on the server.
     ///
     /// # Errors
     /// An error reply is returned as [`Error::Reply`].

@@ -294,7 +294,7 @@ impl Pool {
             .map_err(|_| Error::TimedOut(self.0.options.deadline))
     }
 
-    /// Converts the timeout of a read to the timeout of the call.
+    /// Converts a read timeout to the call's timeout.
     fn timed_out(&self, error: Error) -> Error {
         match is_late(&error) {
             true => Error::TimedOut(self.0.options.deadline),
@@ -336,7 +336,7 @@ impl Drop for Turn {
         while let Some(give) = state.waiting.pop_front() {
             match give.try_send(next) {
                 Ok(()) => return,
-                // The waiting thread no longer waits, so the turn is offered to the next thread.
+                // That thread is no longer waiting, so the turn is offered to the next thread.
                 Err(TrySendError::Full(turn) | TrySendError::Disconnected(turn)) => next = turn,
             }
         }

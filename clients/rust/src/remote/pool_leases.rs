@@ -17,12 +17,12 @@ impl Pool {
     /// Returns the string value of a key. If the key does not exist, computes the value with
     /// `compute` and stores it.
     ///
-    /// Only one caller on all machines computes the value at a time. The other callers poll until
-    /// the value is stored, initially after 1 ms and eventually every 50 ms. If `compute` panics,
-    /// another caller takes over immediately. If its process is killed, another caller takes over
-    /// when the
-    /// [`Caching::lease`] expires. Caches on a runtime compete for the same lease
-    /// ([`GetOrInsert`](crate::GetOrInsert)). The call occupies no connection while `compute` runs.
+    /// Only one caller across all machines computes the value at a time. The other callers poll
+    /// until the value is stored, initially after 1 ms and eventually every 50 ms. If `compute`
+    /// panics, another caller takes over immediately. If its process is killed, another caller
+    /// takes over when the [`Caching::lease`] expires. Caches on an async runtime compete for the
+    /// same lease ([`GetOrInsert`](crate::GetOrInsert)). The call occupies no connection while
+    /// `compute` runs.
     ///
     /// # Errors
     /// - [`Error::TimedOut`] if other callers computed the value for longer than [`Caching::wait`].
@@ -112,9 +112,9 @@ impl Pool {
         )
     }
 
-    /// Acquires the lease of a key for `term`, or returns `None` if another caller holds it. The
-    /// lease is the right to compute the key's value. Dropping it releases it with a call to the
-    /// server.
+    /// Acquires the lease on a key for `term`, or returns `None` if another caller holds it. The
+    /// lease is the right to compute the key's value. Dropping the lease releases it with a call to
+    /// the server.
     ///
     /// # Errors
     /// The errors of [`set`](Pool::set) and [`get`](Pool::get).
@@ -153,7 +153,7 @@ impl Pool {
         Ok(Some(lease))
     }
 
-    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// Atomically stores a leased key's value and releases the lease. Returns false, without
     /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// # Errors

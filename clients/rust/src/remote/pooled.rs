@@ -90,9 +90,9 @@ impl PooledCache {
     /// Runs any command, given as its name and arguments, except commands that change the state of
     /// the connection for its next user.
     ///
-    /// If a call is dropped before its reply, or if its deadline passes, an item that a command
-    /// such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item remains
-    /// on the server.
+    /// If a call is dropped before its reply arrives, or if its deadline passes, an item that a
+    /// command such as LPOP or BLPOP removed is lost. With LMOVE, BLMOVE and XREADGROUP, the item
+    /// remains on the server.
     ///
     /// # Errors
     /// An error reply is returned as [`Error::Reply`].
@@ -170,11 +170,11 @@ impl fmt::Debug for PooledCache {
     }
 }
 
-/// A connection of the pool that a call is using.
+/// A pool connection that a call is using.
 ///
-/// If the call ends before its reply, the connection is closed immediately. If the connection
-/// returned to the pool, it would stay open until the next call, and a command that still waits for
-/// keys on the server could remove an item that no caller receives.
+/// If the call ends before its reply arrives, the connection is closed immediately. If the
+/// connection returned to the pool, it would stay open until the next call, and a command that
+/// still waits for keys on the server could remove an item that no caller receives.
 struct Used(Option<Object<Connections>>);
 
 impl Used {
@@ -191,7 +191,7 @@ impl Drop for Used {
     }
 }
 
-/// Runs the commands of leases on a pool.
+/// Runs lease commands on a pool.
 #[derive(Clone)]
 pub(crate) struct PoolErrands {
     pool: Pool<Connections>,

@@ -9,8 +9,8 @@
 //! A budget limits the bytes in flight. Callers that exceed the budget wait in first-come,
 //! first-served order. The queue also limits the commands in flight so that their expected replies
 //! stay below `ASKED` bytes, as estimated from previous replies. More commands in flight would make
-//! the server buffer megabytes of replies, which slows the server down and makes no reply arrive
-//! sooner.
+//! the server buffer megabytes of replies, which slows the server down without making any reply
+//! arrive sooner.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -36,7 +36,7 @@ const UNIT: usize = 256;
 const ASKED: usize = 512 << 10;
 /// The number of commands that may be in flight regardless of the size of their replies.
 const FEW: usize = 16;
-/// The maximum size in bytes of an output buffer that is reused after its commands were sent.
+/// The size in bytes up to which an output buffer is reused after its commands were sent.
 const KEPT: usize = 1 << 20;
 /// The maximum delay of a deadline check. Deadlines within this time share a check.
 const LATE: Duration = Duration::from_millis(5);
@@ -49,7 +49,7 @@ pub(crate) struct Queue {
     units: u32,
     /// The time limit of a call.
     deadline: Duration,
-    /// The time from which deadlines are counted.
+    /// The time from which deadlines are measured.
     start: Instant,
     /// A notification that the connection's task has ended.
     ended: Notify,
@@ -79,7 +79,7 @@ struct Place {
     slot: u32,
     /// The cost of the command in units of the budget.
     units: u32,
-    /// The size of the command in `output`, in bytes.
+    /// The command's size in `output`, in bytes.
     bytes: usize,
 }
 
@@ -210,8 +210,8 @@ impl Queue {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
-    /// Appends a command whose units were already subtracted from the budget. Returns the command's
-    /// slot.
+    /// Appends a command whose units have already been subtracted from the budget. Returns the
+    /// command's slot.
     fn push(&self, words: &[&[u8]], units: u32, deadline: Instant) -> Result<u32> {
         let mut state = self.state();
         if state.is_closing {
@@ -389,7 +389,7 @@ impl Queue {
         }
     }
 
-    /// Refuses new calls. The connection's task ends after the calls in progress.
+    /// Refuses new calls. The connection's task ends once the calls in progress have completed.
     pub(crate) fn close(&self) {
         self.budget.close();
         let mut state = self.state();
@@ -465,7 +465,7 @@ impl State {
     }
 }
 
-/// The words of a command that is not sent yet.
+/// The words of a command that has not been sent yet.
 pub(crate) trait Words<'a>: Copy + Unpin + Send + 'a {
     /// Calls `body` with the words.
     fn with<R>(self, body: impl FnOnce(&[&[u8]]) -> R) -> R;
@@ -496,7 +496,7 @@ pub(crate) struct Call<'a, W> {
 }
 
 enum Step<'a, W> {
-    /// The command is not sent yet.
+    /// The command has not been sent yet.
     Begins(W),
     /// The call waits for the budget. The future is boxed, because few calls wait for the budget,
     /// but every call would reserve space for the future.

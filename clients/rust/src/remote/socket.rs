@@ -36,8 +36,8 @@ impl Socket {
         }
     }
 
-    /// Returns whether no data and no end of the stream has arrived. Asks the kernel, because the
-    /// runtime notices input only when it polls.
+    /// Returns whether neither data nor the end of the stream has arrived. Asks the kernel, because
+    /// the runtime notices input only when it polls.
     pub(crate) fn is_quiet(&self) -> bool {
         let (socket, is_plain) = match self {
             Socket::Tcp(stream) => (stream.as_fd(), true),
@@ -87,7 +87,7 @@ impl Socket {
     }
 }
 
-/// Returns the error for `rediss://` URLs in builds without the feature `tls`.
+/// Returns the error for `rediss://` URLs in builds without the `tls` feature.
 #[cfg(not(feature = "tls"))]
 pub(crate) fn no_encryption() -> io::Error {
     io::Error::new(
@@ -96,8 +96,8 @@ pub(crate) fn no_encryption() -> io::Error {
     )
 }
 
-/// Returns whether no data and no end of the stream has arrived on a socket. Data on an encrypted
-/// socket is ignored.
+/// Returns whether neither data nor the end of the stream has arrived on a socket. Data on an
+/// encrypted socket is ignored.
 pub(crate) fn is_quiet(socket: impl AsFd, is_plain: bool) -> bool {
     let mut byte = [0];
     match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {

@@ -26,7 +26,7 @@ const LIVED: Duration = Duration::from_secs(1);
 
 /// How long the task polls for the reply to a lone call before it sleeps.
 const LOOKING: Duration = Duration::from_micros(100);
-/// The maximum number of lone calls in a row that are not polled after polling brought no reply.
+/// The maximum number of consecutive lone calls that are not polled after polling brought no reply.
 const UNLOOKED: u32 = 1024;
 
 /// The time limits of a connection.
@@ -138,7 +138,7 @@ struct Line<'a> {
     socket: Socket,
     input: Input,
     output: Vec<u8>,
-    /// The number of bytes of `output` that were already written.
+    /// The number of bytes in `output` that have already been written.
     written: usize,
     replies: Vec<Result<Reply>>,
     wakers: Vec<Waker>,

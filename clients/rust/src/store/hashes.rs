@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::store::Store;
 
 impl Store {
-    /// Returns the value of a field of a hash.
+    /// Returns the value of a field in a hash.
     ///
     /// # Errors
     /// Fails if the key holds a value of another type.
@@ -118,7 +118,7 @@ impl Store {
         self.ask_all(&[b"HDEL", key.as_ref()], fields)
     }
 
-    /// Returns whether a hash has a field.
+    /// Returns whether a hash has the given field.
     ///
     /// # Errors
     /// Fails if the key holds a value of another type.

@@ -11,13 +11,13 @@ use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 
-/// The maximum time that releasing a lease waits for a lock. It is short because the release may
+/// The maximum time to wait for a lock when releasing a lease. It is short because the release may
 /// block an event loop.
 const MOMENT: Duration = Duration::from_millis(1);
 
 impl Store {
-    /// Acquires the lease of a key for `term`, unless another caller holds it. The lease is the
-    /// right to compute the key's value. If its process dies, it ends immediately.
+    /// Acquires the lease on a key for `term`, unless another caller holds it. The lease is the
+    /// right to compute the key's value. If the holder's process dies, the lease ends immediately.
     ///
     /// [`get_or_insert_with`](Store::get_or_insert_with) is built on leases. Use them directly for
     /// cases that it does not cover.
@@ -56,7 +56,7 @@ impl Store {
         Ok(Some(Lease::new(key, token, value, give_back).of(of)))
     }
 
-    /// Stores the value of a leased key and releases the lease, atomically. Returns false, without
+    /// Atomically stores a leased key's value and releases the lease. Returns false, without
     /// storing anything, if the lease has expired. A condition in the options is ignored.
     ///
     /// # Errors
@@ -104,8 +104,8 @@ impl Store {
         }
     }
 
-    /// Waits up to `most` for the lease of a key to become free. The lease may be taken again when
-    /// the call returns.
+    /// Waits up to `most` for the lease on a key to become free. Another caller may already have
+    /// taken the lease when the call returns.
     pub(crate) fn wait_for_lease(&self, key: &[u8], most: Duration) -> Result<()> {
         self.call(|open| open.store.wait_for_lease(self.database, key, most))
     }

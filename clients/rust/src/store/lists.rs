@@ -116,7 +116,7 @@ impl Store {
         self.ask(&[b"LRANGE", key.as_ref(), from, to])
     }
 
-    /// Returns the item at a position.
+    /// Returns the item at the given position.
     ///
     /// # Errors
     /// Fails if the key holds a value of another type.

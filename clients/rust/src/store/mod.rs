@@ -4,7 +4,7 @@
 //! - `keys`: commands for keys of any type, and PUBLISH.
 //! - `leases`: leases, whose holders compute the values of keys.
 //! - `lists`: the list commands.
-//! - `second_try`: tests that discarded reads leave nothing in the result of the next attempt.
+//! - `second_try`: tests that discarded reads leave nothing in the next attempt's result.
 //! - `sets`: the set commands.
 //! - `sorted`: the sorted set commands.
 //! - `strings`: the commands for strings and counters.
@@ -71,8 +71,9 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store with a name, creating it if it does not exist. `undercroft://name` is a file
-    /// in the user's directory in shared memory. `undercroft:///path` or a plain path is that file.
+    /// Opens the store with the given name, creating it if it does not exist. `undercroft://name`
+    /// is a file in the user's directory in shared memory. `undercroft:///path` or a plain path is
+    /// that file.
     ///
     /// # Errors
     /// [`Error::Url`] if the URL is invalid, and [`Error::Open`] if the store cannot be opened.
@@ -155,7 +156,7 @@ impl Store {
         self.by_name.place().path()
     }
 
-    /// Sets how long calls of this process wait for a lock whose holder makes no progress. The
+    /// Sets how long calls in this process wait for a lock whose holder makes no progress. The
     /// default is 5 seconds.
     ///
     /// ```

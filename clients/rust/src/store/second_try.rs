@@ -1,5 +1,5 @@
-//! Tests that a typed read that was discarded, because a writer interfered, leaves nothing in the
-//! result of the next attempt (R8).
+//! Tests that a typed read discarded because a writer interfered leaves nothing in the next
+//! attempt's result (R8).
 
 use std::fmt::Debug;
 

@@ -36,7 +36,7 @@ impl Store {
         self.ask_all(&[b"SREM", key.as_ref()], members)
     }
 
-    /// Returns whether a set has a member.
+    /// Returns whether a set contains the given member.
     ///
     /// # Errors
     /// Fails if the key holds a value of another type.

@@ -179,8 +179,8 @@ async fn cancelled_calls_on_a_store() {
     storm("a store", Arc::new(cache), None).await;
 }
 
-/// Tests that a cancelled command loses no item that the server stores: a moved item is in exactly
-/// one of the two lists.
+/// Tests that a cancelled command loses no item on the server: a moved item is in exactly one of
+/// the two lists.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_moves_lose_nothing() {
     let ours = Served::start();

@@ -6,7 +6,7 @@ use undercroft::{CacheOptions, Event, Pool, SetOptions, Subscription, cache_with
 
 use crate::support::cluster::{Cluster, SLOTS, pool, run};
 
-/// Returns the index of the third of the slots that a key belongs to.
+/// Returns which third of the slots a key belongs to, as an index from 0 to 2.
 fn third(pool: &Pool, key: &str) -> usize {
     let slot: i64 = run(pool, &["CLUSTER", "KEYSLOT", key])
         .to()
@@ -15,7 +15,7 @@ fn third(pool: &Pool, key: &str) -> usize {
 }
 
 /// Publishes a message on a node until the subscription receives it. A node drops messages for
-/// another node while the link between the two is down, as on a busy machine.
+/// another node while the link between the two is down, which happens on a busy machine.
 async fn receive(news: &mut Subscription, pool: &Pool, text: &str) {
     loop {
         pool.publish("news", text).expect("published");
@@ -109,7 +109,7 @@ async fn calls_reach_all_nodes_and_survive_the_failure_of_one() {
     while !matches!(news.next().await, Some(Ok(Event::Lost(None)))) {}
     receive(&mut news, &pools[2], "again").await;
 
-    // The cache uses a node again after a restart.
+    // The cache uses a node again after the node restarts.
     cluster.0[0].start_again();
     let key = keys.iter().find(|key| third(&pools[1], key) == 0);
     let key = key.expect("a key of a third").as_bytes();

@@ -115,7 +115,7 @@ async fn check(cache: &dyn Cache) {
     });
     assert_eq!(second.await.expect("a value"), b"new");
 
-    // With such a large beta, the value is due for a refresh long before its TTL has passed.
+    // With a beta this large, the value is due for a refresh long before its TTL has passed.
     let early = patient().ttl(LONG).early(1e12);
     for number in 0..3u8 {
         let made = cache.get_or_insert_with(b"early", &early, async || {
@@ -248,8 +248,8 @@ fn threads_on_a_store_compute_one_at_a_time() {
     }
 }
 
-/// The child process of the storms below. It computes a value until it may finish, or waits for the
-/// value that another process computes.
+/// The child process for the storms below. It computes a value until it is allowed to finish, or
+/// waits for the value that another process is computing.
 #[test]
 fn child_process_of_the_storms() {
     let Ok(path) = std::env::var("UNDERCROFT_COMPUTES") else {
@@ -447,7 +447,7 @@ fn recursive_computation_of_a_thread_fails() {
         pool.get_or_insert_with("own", &patient(), || unreachable!())
     });
     assert!(matches!(own, Err(Error::Recursion(_))));
-    // A value is no longer marked as being computed after its computation panicked.
+    // A value is no longer marked as being computed once its computation has panicked.
     let panicking = || pool.get_or_insert_with("own", &patient(), || panic!("by the test"));
     assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
     let value = pool.get_or_insert_with("own", &patient(), || b"value".to_vec());

@@ -232,7 +232,7 @@ async fn a_lease_that_outlives_its_cache_is_released() {
 }
 
 /// Tests that the connection of a dropped call is closed immediately. Otherwise the server would
-/// send an item that arrives later to that connection.
+/// send a later item to that connection.
 #[tokio::test]
 async fn dropped_blpop_takes_no_later_item() {
     let served = Served::start();

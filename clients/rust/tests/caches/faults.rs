@@ -296,7 +296,7 @@ fn answers_of(count: usize, reply: Vec<u8>) -> (Script, UnboundedReceiver<bool>)
     (served, told)
 }
 
-/// Makes three times as many calls as the limit of calls in flight.
+/// Makes three times as many calls as may be in flight at once.
 async fn check_under_way(count: usize, reply: Vec<u8>, options: CacheOptions) {
     let (served, mut told) = answers_of(count, reply);
     let options = options.deadline(Duration::from_secs(600));

@@ -1,5 +1,5 @@
-//! Runs a storm test. Writers constantly change the type and the size of a few keys, and some
-//! writers are killed, while readers check the crate's calls.
+//! Runs a storm test. Writers constantly change the types and sizes of a few keys, and some writers
+//! are killed, while readers check the crate's calls.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,14 +9,14 @@ use undercroft::{Cache, Error, Result, Store, StoreCache};
 use undercroft_testkit::fresh;
 use undercroft_testkit::storm::shapes::{self, ITEMS, KEYS, check_members, check_values, word_of};
 
-/// The environment variables that make a run of this test a writer: the path of the store, and a
-/// seed.
+/// The environment variables that turn a run of this test into a writer: the path of the store, and
+/// a seed.
 const STORE: &str = "UNDERCROFT_STORM_STORE";
 const SEED: &str = "UNDERCROFT_STORM_SEED";
 const WRITERS: usize = 2;
 const READERS: usize = 3;
-/// The number of rounds of each reader, and the number of rounds of all readers between two kills
-/// of a writer.
+/// The number of rounds that each reader makes, and the number of rounds by all readers together
+/// between two kills of a writer.
 const ROUNDS: u64 = 1500;
 const A_KILL: u64 = 300;
 
@@ -58,7 +58,7 @@ fn borrowed(items: &[Vec<u8>]) -> Vec<&[u8]> {
     items.iter().map(Vec::as_slice).collect()
 }
 
-/// Makes one round of reads of a key, and checks their results.
+/// Makes one round of reads on a key and checks their results.
 async fn round(store: &Store, cache: &StoreCache, key: &str) -> std::result::Result<(), String> {
     for value in [
         found(store.get(key))?,

@@ -251,8 +251,8 @@ fn subscription_of_a_thread_survives_lost_connections() {
             );
         }
     }
-    // The subscription sends a PING to a silent server, and the connection is retained if the
-    // server replies.
+    // The subscription sends a PING to a silent server, and the connection is kept if the server
+    // replies.
     assert!(news.next_within(Duration::from_millis(200)).is_none());
     assert_eq!(pool.publish("more", "two").expect("published"), 1);
     let event = news.next();

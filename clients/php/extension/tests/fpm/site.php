@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// Implements the actions of the requests that tests/fpm/storm.php sends to FPM workers. The query
-// of a request names its action.
+// Implements the actions of the requests that tests/fpm/storm.php sends to FPM workers. A request's
+// query names its action.
 
 use Undercroft\Native\Store;
 

@@ -50,8 +50,8 @@ impl Cluster {
             run(&pools[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
         }
         for pool in &pools {
-            // Nodes learn of each other by gossip, so each node knows the complete cluster
-            // eventually.
+            // Nodes learn of each other by gossip, so each node eventually knows the complete
+            // cluster.
             while !is_whole(pool) {
                 std::thread::sleep(Duration::from_millis(10));
             }

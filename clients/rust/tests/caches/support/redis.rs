@@ -96,7 +96,7 @@ impl Redis {
         self.start_again();
     }
 
-    /// Starts the server after it was killed.
+    /// Starts the server again after it was killed.
     pub(crate) fn start_again(&mut self) {
         self.child = run(
             &self.directory,

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use undercroft_resp::{ReplyReader, Value};
 
-/// A server on a Unix socket that calls a function of the test for each connection.
+/// A server on a Unix socket that calls a function in the test for each connection.
 pub(crate) struct Script {
     directory: TempDir,
     task: tokio::task::JoinHandle<()>,
