@@ -15,7 +15,7 @@ pub(crate) struct Card {
     pub(crate) id: u64,
     /// The index of the thread that serves the connection.
     pub(crate) worker: usize,
-    /// Whether CLIENT KILL has requested to close the connection.
+    /// Whether CLIENT KILL has requested that the connection be closed.
     pub(crate) killed: AtomicBool,
     state: Mutex<State>,
 }
@@ -25,7 +25,7 @@ struct State {
     info: ClientInfo,
     /// The ticket of the command that is blocked on keys, if there is one.
     ticket: Option<Ticket>,
-    /// The time of the connection's creation, in Unix milliseconds.
+    /// The time at which the connection was created, in Unix milliseconds.
     created: i64,
     last_command_at: i64,
 }
