@@ -73,7 +73,7 @@ impl Arguments {
     }
 }
 
-/// Returns whether the command line names the store twice, by argument and by option. Undercroft
+/// Returns whether the command line names the store both by argument and by option. Undercroft
 /// would then ignore one of the two names. A store named in the environment is only a default and
 /// does not count.
 fn names_two_stores(given: &ArgMatches) -> bool {
@@ -147,7 +147,7 @@ Examples:
     Rm(Remove),
 }
 
-/// Which store, where a command has other words of its own.
+/// The store option, for commands whose positional arguments are not a store.
 #[derive(Debug, Args)]
 pub(crate) struct StoreOption {
     /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
@@ -168,7 +168,7 @@ impl StoreOption {
     }
 }
 
-/// Which store, by its place or by the option.
+/// The store, named by a positional argument or by the option.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgument {
     /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
@@ -366,7 +366,7 @@ pub(crate) struct OfStore {
     pub(crate) store: StoreArgument,
 }
 
-/// Which store to describe, and how.
+/// The store to describe, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
@@ -376,7 +376,7 @@ pub(crate) struct Stat {
     pub(crate) json: bool,
 }
 
-/// Which store to check, and how.
+/// The store to check, and how to open it.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]

@@ -9,7 +9,7 @@ const AT_ONCE: u64 = 256;
 /// The number of elements to sample when estimating the size of a large collection.
 const SAMPLES: u64 = 5;
 
-/// The result of counting keys, or an error if a lock held by a writer prevented it.
+/// A count of keys, or the error if a lock held by a writer prevented counting.
 pub(crate) enum Counted<T> {
     /// The count is complete.
     Of(T),

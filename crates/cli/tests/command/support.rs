@@ -25,7 +25,7 @@ pub(crate) fn binary() -> PathBuf {
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    // Isolate tests from the environment of the user.
+    // Isolate tests from the user's environment.
     command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }
@@ -219,7 +219,7 @@ pub(crate) fn spare_port() -> u16 {
     listener.local_addr().expect("bound").port()
 }
 
-/// Returns the kernel's state of a process. `T` means stopped.
+/// Returns the state of a process as the kernel reports it. `T` means stopped.
 pub(crate) fn state_of(child: &Child) -> char {
     fields_of(child)[0].chars().next().expect("a state")
 }

@@ -22,7 +22,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(2500);
 /// The time within which the other threads must stop. If a thread is running a long command, the
 /// switch is attempted again later.
 const MEET: Duration = Duration::from_millis(100);
-/// The pause between two attempts to switch.
+/// The pause between attempts to switch.
 pub(crate) const AGAIN: Duration = Duration::from_millis(500);
 /// The interval at which a stopped thread checks whether the server is stopping.
 const LOOK: Duration = Duration::from_millis(50);
