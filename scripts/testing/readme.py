@@ -1,8 +1,8 @@
 """Runs the samples of Markdown files twice and compares their output.
 
 Without arguments, the samples of every page in the repository run; arguments name pages. All
-samples of a run share their stores, as for a reader who tries one page after another. Each sample
-runs twice, because readers do that too, and must print the page's output both times.
+samples of a run share their stores, as they do for a reader who tries one page after another. Each
+sample runs twice, because readers do that too, and must print the page's output both times.
 
 A fenced block marked ``python`` is a program. A block marked ``text`` that follows it is its exact
 output. A program without such a block prints nothing. A block marked ``python fragment`` is part of
