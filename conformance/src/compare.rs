@@ -69,7 +69,7 @@ pub enum Verdict {
     Same,
     /// The replies differ. The text explains the difference if it is not obvious.
     Different(String),
-    /// Two different DUMP payloads, which the judge must restore for a decision.
+    /// Two different DUMP payloads. The judge restores them to decide whether they are equal.
     Payloads(Vec<u8>, Vec<u8>),
 }
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# Only white space may be between a program and its output.
+# Only white space may separate a program from its output.
 BLOCK = re.compile(
     r"^```python\n(?P<program>.*?)^```\n(?:\s*^```text\n(?P<output>.*?)^```\n)?"
     r"|^```console\n(?P<session>.*?)^```\n",

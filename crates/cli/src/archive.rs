@@ -66,7 +66,7 @@ impl Counts {
     }
 }
 
-/// A record that was read from an export.
+/// A record read from an export.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'r> {
     pub(crate) database: usize,

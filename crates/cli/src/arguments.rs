@@ -114,7 +114,7 @@ Examples:
   undercroft check ./store && echo sound
   undercroft check --unclean /var/lib/app/store")]
     Check(Check),
-    /// Recover a store from dead processes at once and do its upkeep
+    /// Recover a store from dead processes now, and do its upkeep
     #[command(after_help = "\
 Rarely needed: the next process that meets the lock of a dead process rolls back its unfinished write, and writers do \
 upkeep in small steps. This command does all of it now: it removes expired keys, frees flushed data and returns free \
@@ -227,8 +227,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) port: Option<String>,
-    /// Addresses to listen on, separated by blanks; one that begins with '-' is skipped if this machine lacks it,
-    /// '*' and '::*' are all IPv4 and IPv6 addresses [default: 127.0.0.1 -::1]
+    /// Addresses to listen on, separated by spaces; one that begins with '-' is skipped if this
+    /// machine lacks it, '*' and '::*' are all IPv4 and IPv6 addresses [default: 127.0.0.1 -::1]
     #[arg(
         long,
         value_name = "ADDRESSES",
@@ -255,8 +255,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) requirepass: Option<String>,
-    /// Address space of a new store: the most it can ever hold, uses no memory until data is stored
-    /// [default: 64gb, or the file system's size]
+    /// Address space of a new store, the most it can ever hold; it uses no memory until data is
+    /// stored [default: 64gb, or the file system's size]
     #[arg(
         long,
         value_name = "SIZE",
@@ -264,7 +264,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) capacity: Option<String>,
-    /// Limit on the data of the store from now on, for all its users; 0 for no limit [default: 1gb for a new store]
+    /// Limit on the store's data from now on, for all its users; 0 for no limit [default: 1gb for a
+    /// new store]
     #[arg(
         long,
         value_name = "SIZE",
@@ -446,7 +447,7 @@ pub(crate) struct Import {
     /// Address space of a new store [default: 64gb, or the file system's size]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) capacity: Option<u64>,
-    /// Limit on the data of the store from now on; 0 for no limit [default: 1gb for a new store]
+    /// Limit on the store's data from now on; 0 for no limit [default: 1gb for a new store]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) maxmemory: Option<u64>,
 }

@@ -61,8 +61,7 @@ pub(crate) struct Sum {
     pub(crate) bytes: u64,
 }
 
-/// Adds up the keys of each type that occurs in the store. Takes time proportional to the number of
-/// keys.
+/// Sums up the keys of each type in the store. Takes time proportional to the number of keys.
 pub(crate) fn sums(store: &Store) -> Result<Counted<Vec<(ValueType, Sum)>>, Failure> {
     let mut sums = [Sum::default(); ValueType::ALL.len()];
     let scanned = (0..DATABASES).try_for_each(|database| scan(store, database, &mut sums));

@@ -1,6 +1,6 @@
 //! Decides how to treat redis.conf directives that are not parameters of Undercroft.
 
-/// The way in which a directive is treated.
+/// How a directive is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The directive has no effect in Undercroft. It is reported once and skipped.

@@ -98,7 +98,7 @@ impl Settings {
         }
     }
 
-    /// Applies a line of the file, which is either a setting of Undercroft or a directive of Redis.
+    /// Applies a line of the file, which is either an Undercroft setting or a Redis directive.
     fn direct(&mut self, name: &str, value: &str) -> Result<(), String> {
         match redis_conf::meaning(name, value) {
             Meaning::Skipped => self.skip(name, name.to_owned()),

@@ -234,7 +234,7 @@ fn paths(repo: &Repo) -> Report {
     report
 }
 
-/// Returns the paths of this repository that a line of a document or a comment names in backticks.
+/// Returns the paths in this repository that a line of a document or comment names in backticks.
 /// Documents can name a Rust file without its folder.
 fn named<'a>(file: &File, line: &'a str) -> Vec<&'a str> {
     let start = line.trim_start();

@@ -224,7 +224,7 @@ pub(crate) fn state_of(child: &Child) -> char {
     fields_of(child)[0].chars().next().expect("a state")
 }
 
-/// Returns the fields of /proc/PID/stat that follow the name of the process.
+/// Returns the fields of /proc/PID/stat that follow the process name.
 fn fields_of(child: &Child) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
     let (_, rest) = status.rsplit_once(") ").expect("a name in parentheses");

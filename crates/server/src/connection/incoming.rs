@@ -28,7 +28,7 @@ const AT_ONCE: usize = 1024 * 1024;
 /// Memory for a larger value is allocated only after 1 / `PART` of the value has arrived, so that a
 /// client cannot reserve memory without sending bytes.
 const PART: usize = 16;
-/// The size of the terminator of a value, in bytes.
+/// The size of a value's terminator, in bytes.
 const END: usize = 2;
 
 /// A SET command whose value is being received.

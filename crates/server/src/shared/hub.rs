@@ -17,7 +17,7 @@ const MESSAGES_A_ROUND: usize = 4096;
 /// A message encoded in RESP2, with the token of the receiving connection.
 pub(crate) type EncodedMessage = (u64, Arc<[u8]>);
 
-/// The subscriptions of all connections of one thread.
+/// The subscriptions of all of a thread's connections.
 pub(crate) struct Hub {
     subscriber: Subscriber<Arc<Store>>,
     /// The tokens of the subscribers to each topic and name, in subscription order.
@@ -58,7 +58,7 @@ impl Hub {
             .map_err(|error| Error::Name(error.to_string().into()))
     }
 
-    /// Reads messages from the store's ring. Returns whether there can be more. `rung` states
+    /// Reads messages from the store's ring. Returns whether there can be more. `rung` indicates
     /// whether the descriptor was readable.
     pub(crate) fn collect(&mut self, rung: bool) -> bool {
         self.take_back();

@@ -45,8 +45,9 @@ impl Card {
         }
     }
 
-    /// Updates the state that may have changed. `parked` states whether the next command is waiting
-    /// for a lock or for the end of a pause. Takes a few nanoseconds if the names are unchanged.
+    /// Updates the state that may have changed. `parked` indicates whether the next command is
+    /// waiting for a lock or for the end of a pause. Takes a few nanoseconds if the names are
+    /// unchanged.
     pub(crate) fn update(&self, session: &Session, parked: bool) {
         let mut state = lock(&self.state);
         state.last_command_at = session.activity.last_command_at;

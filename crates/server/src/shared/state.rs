@@ -90,7 +90,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) totals: Totals,
     pub(crate) threads: Vec<Thread>,
-    /// The number of connections of all threads.
+    /// The number of connections on all threads.
     pub(crate) connected: AtomicUsize,
     /// The number of connections whose next command is waiting for a lock.
     pub(crate) parked: AtomicUsize,

@@ -12,7 +12,7 @@ use crate::worker::state::{ANSWERS, HUB, LISTENERS, WAKER, Worker};
 /// The maximum number of connections whose replies are held back. It is limited because the replies
 /// of the first connection wait until the commands of the last one have run.
 const HELD: usize = 16;
-/// The interval between periodic checks of all connections of a thread.
+/// The interval between periodic checks of a thread's connections.
 const LOOK: Duration = Duration::from_millis(1000);
 /// The interval between checks for messages if no descriptor is available for notifications.
 const WITHOUT_BELL: Duration = Duration::from_millis(10);
