@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 .PHONY: help build test test-quick soak php programs demo lint format bench crash fuzz loom miri sanitize dist install clean
 
-# The prefix for `make install`; DESTDIR is put in front of it.
+# The prefix for `make install`. DESTDIR is prepended to it.
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
 

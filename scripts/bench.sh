@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/bench.sh TABLE [OPTION...]
 # Measures one table of bench/ on this machine, including the installed peers. QUICK=1 shortens the
-# measurement. Options are passed to bench/run.py (--only server ...).
+# measurement. Options are passed to bench/run.py (for example, --only server).
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: scripts/c.sh [storm]
 # Installs the C library into target/test/c and tests it there: the exported symbols, every program
-# of clients/c/tests as C11, as C++17, with sanitizers and under valgrind, a storm of kill -9,
+# in clients/c/tests as C11, as C++17, with sanitizers and under valgrind, a storm of kill -9,
 # changes during reads, and the examples. UNDERCROFT_SEED repeats a storm. With `storm`, it runs
 # only the storm, with ten times as many kills, and tests children that are forked under load.
 
@@ -108,7 +108,7 @@ ASAN_OPTIONS=detect_leaks=0 try ends-sanitized
 fork_load
 
 say "without memory"
-# Run without sanitizers, which need much address space.
+# Run without sanitizers, which need a lot of address space.
 build "${c[@]}" -- clients/c/tests/robustness/memory.c memory
 try memory
 
@@ -175,7 +175,7 @@ done
 rm -f "$stores/store"
 expect $'made:  <h1>Page 7</h1>\nfound: <h1>Page 7</h1>' "$place/bin/cache" "$stores/store" 7
 expect "$(printf 'done: job %d\n' {1..12})" sorted "$place/bin/jobs" "$stores/store"
-# The first program of the guide must equal the first program of the header.
+# The first program in the guide must equal the first program in the header.
 awk '/^```$/ { exit } shown; /^```c$/ { shown = 1 }' docs/c.md >"$place/first.c"
 sed -n 's/^ \*     \(#include <stdio\.h>\)$/\1/; /^#include <stdio/,/^ \*     }$/ { s/^ \*     //; s/^ \*$//; p }' \
     clients/c/undercroft.h >"$place/header.c"
@@ -194,8 +194,7 @@ target/debug/undercroft exec --create --store "$stores/samples" RPUSH queue firs
 samples=0
 for sample in "$place"/samples/*.c; do
     sed -i "s|undercroft://[a-z]*|$stores/samples|" "$sample"
-    # Complete a sample that is only part of a program with an open store and the names that samples
-    # assume.
+    # If a sample is only part of a program, add an open store and the names that samples assume.
     code=$(<"$sample")
     [[ $code == *$'\nint main('* ]] || cat >"$sample" <<SAMPLE
 #include <stdio.h>

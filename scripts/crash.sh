@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the complete kill test, of which `make test` runs a part: every integration test whose name
-# begins with "crash" or "races", without shortcuts.
+# Runs the complete kill tests, of which `make test` runs only a part: every integration test whose
+# name begins with "crash" or "races", without shortcuts.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

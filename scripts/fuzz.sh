@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes every target, or only TARGET, for FUZZ_SECONDS each (default 60). If a C++ compiler is
-# installed, libFuzzer runs the targets with coverage guidance on stable Rust. Otherwise they get
-# random inputs. target/fuzz/ stores the inputs that libFuzzer finds interesting. A failing input is
-# saved in fuzz/seeds/, so that `make test` runs it from then on.
+# installed, libFuzzer runs the targets with coverage guidance on stable Rust. Otherwise, the
+# targets get random inputs. Inputs that libFuzzer finds interesting are kept in target/fuzz/. A
+# failing input is saved in fuzz/seeds/, so that `make test` runs it from then on.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

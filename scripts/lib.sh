@@ -1,5 +1,5 @@
-# Functions and settings that the scripts in this folder and its subfolders source. The file is
-# never run.
+# Defines functions and settings for the scripts in this folder and its subfolders, which source
+# this file. It is never run on its own.
 # shellcheck shell=bash
 
 set -euo pipefail

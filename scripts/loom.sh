@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Explores the loom models of the memory layer, which are interleavings of a few threads with a
-# bounded number of preemptions, and broken variants that loom must reject.
+# Checks the loom models of the memory layer: loom explores the interleavings of a few threads with
+# a bounded number of preemptions, and must reject broken variants of the models.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests that need neither a mapped file nor a socket under miri: the reader and writer of
-# the wire format. Tests with long inputs are skipped, because miri is slow.
+# Runs under miri the tests that need neither a mapped file nor a socket: those of the wire format's
+# reader and writer. Tests with long inputs are skipped, because miri is slow.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"

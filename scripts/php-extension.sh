@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: scripts/php-extension.sh [build | install | storm]
 # Builds the PHP extension with phpize into target/php/undercroft.so, against the static C library,
-# and tests it: its classes (.phpt), under valgrind, in PHP-FPM. `build` only builds it. `install`
-# also installs it in PHP's extension directory below DESTDIR, with its .ini file. `storm` only
+# and tests it: with .phpt files, under valgrind, and in PHP-FPM. `build` only builds it. `install`
+# also installs it in PHP's extension directory under DESTDIR, with its .ini file. `storm` only
 # kills many PHP-FPM workers. BUILT specifies the directory of an existing build of the C library,
 # and BUILT_RACES that of a build with its feature "races".
 

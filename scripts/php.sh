@@ -32,9 +32,9 @@ cd clients/php
 unset UNDERCROFT_STORE UNDERCROFT_EXTENSION UNDERCROFT_URL
 
 mkdir -p "$root/target/test"
-# suite NAME ENGINE OPTION...: runs a suite with phpunit and these options, and repeats which tests
+# suite NAME ENGINE OPTION...: runs a suite with phpunit and these options, and prints which tests
 # it skipped. If UNDERCROFT_EXTENSION names the extension's file, PHP loads the extension and
-# opcache, which loads the client's methods in another way.
+# opcache, which loads the client's methods differently.
 suite() {
     local log=$root/target/test/phpunit.log
     say "PHP: $1 on $2"
@@ -47,8 +47,8 @@ suite() {
 }
 
 # abroad NAME COMMAND...: runs a suite in a program that has set the locale NAME. de_DE writes 1.5
-# as 1,5. tr_TR does too, and its capital letter for i differs. If the locale cannot be created, the
-# suite runs without it.
+# as 1,5. tr_TR does too, and also has a different capital letter for i. If the locale cannot be
+# created, the suite runs without it.
 locales=$root/target/test/locales
 abroad() {
     local name=$1
@@ -91,7 +91,7 @@ fi
 if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Component/Cache &&
     -d /usr/share/php/Illuminate/Queue ]]; then
     suite ecosystem served
-    # The embedded run omits php-cache's suites, which mostly wait and behave alike there.
+    # The embedded run omits php-cache's suites, which mostly wait and behave the same there.
     if [[ -f $extension ]]; then
         UNDERCROFT_EXTENSION=$extension suite ecosystem embedded --filter 'Laravel|Session|CachesTest'
         ! have redis-server || UNDERCROFT_EXTENSION=$extension suite ecosystem native --filter Session

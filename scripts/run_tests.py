@@ -12,7 +12,7 @@ import time
 from testing import jobs, lanes, summary
 from testing.jobs import ROOT, Job
 
-# The seconds that `--quick` may use in addition to compiling.
+# The number of seconds that `--quick` may take, not counting compilation.
 QUICK = 120
 
 
@@ -22,7 +22,7 @@ def expected(job: Job, times: dict[str, float]) -> float:
 
 
 def quick(every: list[Job], times: dict[str, float], count: int) -> list[Job]:
-    """Return the jobs of changed sources, and as many other jobs as fit into the time."""
+    """Return the jobs for changed sources, and as many other jobs as fit into the time."""
     changes = jobs.changed()
 
     def is_changed(job: Job) -> bool:
@@ -37,7 +37,7 @@ def quick(every: list[Job], times: dict[str, float], count: int) -> list[Job]:
 
 
 def options() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Return the command line parser."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="example: scripts/test.sh --only 'rust undercroft-engine'",

@@ -61,7 +61,7 @@ class Soak:
 
 
 def main() -> int:
-    """Run a soak with the options of the command line."""
+    """Run a soak with the options from the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="example: make soak MINUTES=60",

@@ -159,7 +159,7 @@ class Server:
             time.sleep(0.01)
 
     def answers(self, command: str, reply: str) -> bool:
-        """Return whether the server gives this reply to a command."""
+        """Return whether the server answers a command with this reply."""
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 20) as sock:
             sock.sendall(f"{command}\r\n".encode())
             return sock.recv(100).decode().strip() == reply

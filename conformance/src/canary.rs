@@ -1,5 +1,5 @@
-//! A deliberately faulty server, which is a proxy to a real Redis that alters a few commands. The
-//! judge must detect each of these faults.
+//! A deliberately faulty server: a proxy to a real Redis that alters a few commands. The judge must
+//! detect each of these faults.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ pub struct Fault {
     pub name: &'static str,
     /// Rewrites the command or leaves it unchanged.
     rewrite: fn(&mut Command),
-    /// The text in replies that is replaced, and its replacement of equal length.
+    /// The text to replace in replies, and a replacement of equal length.
     reply: Option<(&'static [u8], &'static [u8])>,
 }
 

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! An unindented line is a command, parsed as redis-cli does. The indented lines after it are its
-//! reply in the [`notation`]. `2:` before a command sends it over a second connection. A `<`
-//! instead of a command sends nothing and only receives a reply.
+//! expected reply (see [`notation`]). `2:` before a command sends it over a second connection. A
+//! `<` instead of a command sends nothing and only receives a reply.
 //!
 //! Three words can replace a reply. `closed` expects the connection to end, and `silent` expects
 //! that no reply is sent. `waits` expects the command to block its connection; CLIENT LIST must
@@ -41,7 +41,7 @@ const RECEIVE: &str = "<";
 /// The time limit for a server to notice closed connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A file of cases, including its comments so that the file can be rewritten.
+/// A file of cases. Its comments are kept, so that the file can be rewritten.
 #[derive(Debug)]
 pub struct CaseFile {
     path: PathBuf,
@@ -56,7 +56,7 @@ enum Item {
     Step(Step),
 }
 
-/// One command and the reply that it must get.
+/// One command and its expected reply.
 #[derive(Debug)]
 struct Step {
     line: usize,
@@ -69,7 +69,8 @@ struct Step {
 pub struct Report {
     /// The number of cases that ran.
     pub cases: usize,
-    /// One text for each failed case, with its location, the expected reply, and the actual reply.
+    /// One message for each failed case, with its location, the expected reply, and the actual
+    /// reply.
     pub failures: Vec<String>,
 }
 
@@ -83,7 +84,7 @@ pub fn own_directory() -> PathBuf {
     directory().join("own")
 }
 
-/// Reads all `*.case` files of a directory, sorted by name.
+/// Reads all `*.case` files in a directory, sorted by name.
 ///
 /// # Errors
 /// Returns an error if a file is malformed, or if the directory contains no case file.
@@ -107,7 +108,7 @@ impl CaseFile {
     /// Reads one file.
     ///
     /// # Errors
-    /// Returns an error with file and line if the file is malformed.
+    /// Returns an error that names the file and line if the file is malformed.
     pub fn read(path: &Path) -> Result<Self> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
@@ -336,7 +337,8 @@ impl Players {
         }
         let client = self.clients.get_mut(&number).context("no connection")?;
         if step.expected == ["silent"] {
-            // If a reply arrives later, it fails the next command, which reads it as its own reply.
+            // A reply that arrives later makes the next command fail, which reads it as its own
+            // reply.
             client.send(&command)?;
             return Ok(Answer::Silent);
         }

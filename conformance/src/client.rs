@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use crate::command::Command;
 use crate::resp::{self, Reply};
 
-/// The time without a reply after which a server counts as hung.
+/// The time without a reply after which a server is considered hung.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A batch smaller than this number of bytes fits into any socket buffer and is sent in one write.
@@ -109,7 +109,7 @@ impl Socket {
         })
     }
 
-    /// Closes the sending half of the connection; receiving remains possible.
+    /// Closes the sending half of the connection. Receiving remains possible.
     ///
     /// # Errors
     /// Returns an error if the peer has already closed the connection.

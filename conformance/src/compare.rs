@@ -8,7 +8,7 @@ use crate::command::Command;
 use crate::resp::Reply;
 
 /// The tolerated difference between clock readings, in seconds. Generated expiry times are 1000 s
-/// apart, so a wrong time exceeds this tolerance by far.
+/// apart, so a wrong time far exceeds this tolerance.
 const CLOCK_SLACK: i64 = 10;
 
 /// Options that specify which properties must be equal.
@@ -49,7 +49,7 @@ enum Rule {
     AnyKey,
     /// Both replies are DUMP payloads, which [`Verdict::Payloads`] compares.
     Dump,
-    /// The maps of HELLO must match, except for the connection id.
+    /// The HELLO maps must match, except for the connection id.
     Hello,
     /// The first six elements of each COMMAND INFO entry must match, with flags in any order.
     CommandInfo,
@@ -58,8 +58,7 @@ enum Rule {
     ClientLine,
     /// Only `redis_version` and the keyspace section's lines are compared.
     Info,
-    /// Maps of XINFO and rows of XPENDING must match, except for clocks and the node counts of
-    /// trees.
+    /// XINFO maps and XPENDING rows must match, except for clocks and the node counts of trees.
     Stream,
 }
 
@@ -70,7 +69,7 @@ pub enum Verdict {
     Same,
     /// The replies differ. The text explains the difference if it is not obvious.
     Different(String),
-    /// Two different DUMP payloads, which the judge must restore for a decision.
+    /// Two different DUMP payloads. The judge restores them to decide whether they are equal.
     Payloads(Vec<u8>, Vec<u8>),
 }
 
@@ -244,9 +243,9 @@ fn command_heads(reply: &Reply) -> Vec<Option<Vec<String>>> {
     entries.iter().map(head).collect()
 }
 
-/// Returns the field names of CLIENT INFO, with those values that do not depend on addresses,
-/// clocks and buffers. For CLIENT LIST it returns only the names, because the remaining connections
-/// differ between servers.
+/// Returns the field names of CLIENT INFO, with the values of those fields that do not depend on
+/// addresses, clocks or buffers. For CLIENT LIST, returns only the names, because the remaining
+/// connections differ between servers.
 fn client_fields(reply: &Reply) -> Vec<String> {
     let all = text(reply);
     let lines: Vec<&str> = all.lines().collect();

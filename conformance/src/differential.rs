@@ -81,7 +81,7 @@ pub struct Failure {
     pub after: usize,
     /// The first difference that was found.
     pub first: Difference,
-    /// The shortest list found that shows a difference on empty servers.
+    /// The shortest list of commands found that shows a difference on empty servers.
     pub minimal: Vec<Command>,
     /// The difference that the minimal list shows, or `None` if it did not reappear.
     pub shown: Option<Difference>,
@@ -169,7 +169,7 @@ pub fn run(
     Ok(None)
 }
 
-/// The first word of a pseudo command, whose remaining words are sent over a second connection: `2:
+/// The first word of a pseudo-command whose remaining words are sent over a second connection: `2:
 /// SET key value`.
 pub const SECOND: &str = "2:";
 
@@ -211,12 +211,12 @@ impl Session {
     /// Sends the commands to both servers, and compares each reply and finally the data.
     ///
     /// # Errors
-    /// Returns an error if the judge's connection breaks. A broken connection of the subject is a
-    /// difference.
+    /// Returns an error if the judge's connection breaks. A broken connection to the subject counts
+    /// as a difference.
     pub fn play(&mut self, commands: &[Command]) -> Result<Option<Difference>> {
         let mut rest = commands;
         while !rest.is_empty() {
-            // Do not pipeline iterations, which send several commands, or commands of the second
+            // Do not pipeline iterations, which send several commands, or commands for the second
             // connection.
             let alone = |command: &Command| is_scan(command) || is_second(command);
             let run = rest.iter().position(alone).unwrap_or(rest.len());
@@ -288,7 +288,7 @@ impl Session {
         self.judge_one(&words, judged.remove(0), subject.remove(0))
     }
 
-    /// Compares the replies to the next command of the first connection. A reply to EXEC is
+    /// Compares the replies to the next command on the first connection. A reply to EXEC is
     /// compared according to the queued commands.
     fn judge_in_turn(
         &mut self,
@@ -305,7 +305,7 @@ impl Session {
                     && a.len() == queued.len()
                 {
                     for (command, (a, b)) in queued.iter().zip(a.iter().zip(b)) {
-                        // Skip it, because only a complete iteration has a defined result.
+                        // Skip a scan, because only a complete iteration has a defined result.
                         if is_scan(command) {
                             continue;
                         }
@@ -363,7 +363,7 @@ impl Session {
             .judge_auditor
             .pipeline(&[read.clone(), Command::of(["DEL", "p"])])?
             .swap_remove(0);
-        // If RESTORE fails, its error replaces the value and equals no other value.
+        // If RESTORE fails, its error replaces the value, and does not equal any value.
         let restored = if replies[1].is_error() {
             replies[1].clone()
         } else {

@@ -17,9 +17,9 @@ const WAYS: [&[&str]; 6] = [
     &["EXPIRE", "short", "1"],
 ];
 
-/// Expires a key once for each way of setting its time to live. The key must exist as long as PTTL
-/// reports so, then be missing for every command, and never reappear. Each way waits for up to one
-/// second, measured by the server's own clock (PTTL).
+/// Expires a key once for each way of setting its time to live. The key must exist for as long as
+/// PTTL says so, then be missing for every command, and never reappear. Each way waits for up to
+/// one second, measured by the server's own clock (PTTL).
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual reply, or that the connection broke.

@@ -144,7 +144,7 @@ impl std::fmt::Display for Reply {
                 text.push(' ');
             }
             text.push_str(line.trim_start());
-            // Shorten the text, because the beginning of a long value identifies it.
+            // Shorten the text, because a long value can be identified by its beginning.
             if text.len() > 400 {
                 let head: String = text.chars().take(300).collect();
                 return write!(f, "{head}... (shortened)");
@@ -210,8 +210,8 @@ fn read_nested(from: &mut impl BufRead, depth: usize) -> io::Result<Reply> {
 
 fn read_line(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    // Limit the length: a line is a type byte and a number or a message, so a megabyte cannot be a
-    // valid line.
+    // Limit the length: a line is a type byte followed by a number or a message, so a valid line is
+    // far shorter than a megabyte.
     from.by_ref().take(1 << 20).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -262,7 +262,7 @@ fn read_items(from: &mut impl BufRead, len: i64, depth: usize) -> io::Result<Vec
 /// Writes a command as an array of bulk strings.
 ///
 /// # Errors
-/// Returns the errors of the sink.
+/// Returns any error from the sink.
 pub fn write_command(to: &mut impl Write, args: &[Vec<u8>]) -> io::Result<()> {
     write!(to, "*{}\r\n", args.len())?;
     for arg in args {

@@ -1,9 +1,9 @@
 //! Starts and stops servers: a real Redis, and `undercroft serve`.
 //!
 //! Each server has a temporary directory and its own port on the loopback interface. Dropping the
-//! server kills it through its process handle, and the kernel kills it if the thread that started
-//! it ends in another way. Limits prevent a server from using up the machine's memory, unless a
-//! test lifts them.
+//! server kills it through its process handle. If the thread that started the server ends without
+//! dropping it, the kernel kills the server. Limits prevent a server from using up the machine's
+//! memory, unless a test lifts them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
@@ -40,7 +40,7 @@ pub struct Settings {
     pub maxclients: u32,
     /// The password of the default user, or `None` for no password.
     pub password: Option<String>,
-    /// The limit of the server's private memory in bytes, or `None` for no limit. The mapped store
+    /// The limit on the server's private memory in bytes, or `None` for no limit. The mapped store
     /// is not counted. Random scripts can build arbitrarily long strings, and Redis' `maxmemory`
     /// does not count the memory of a script.
     pub memory_max: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        // More than the 10,000 idle connections of the torture test.
+        // More than the torture test's 10,000 idle connections.
         Settings {
             maxclients: 12_000,
             password: None,
@@ -58,7 +58,7 @@ impl Default for Settings {
     }
 }
 
-/// A running server; dropping it stops it and removes its directory.
+/// A running server. Dropping it stops the server and removes its directory.
 #[derive(Debug)]
 pub struct Server {
     kind: Kind,
@@ -68,7 +68,7 @@ pub struct Server {
     directory: TempDir,
 }
 
-/// A server that is restarted if it has crashed.
+/// A server that is restarted if it crashes.
 pub trait Peer {
     /// Returns the address of the running server, restarting the server if it has died.
     ///
@@ -264,7 +264,7 @@ fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
         .args(["--save", "", "--appendonly", "no", "--databases", "16"])
         .args(["--maxclients", &settings.maxclients.to_string()])
         .args(["--enable-debug-command", "yes"])
-        // Set the limit that undercroft always has; Redis does not limit replies by default.
+        // Set the limit that undercroft always has. Redis does not limit replies by default.
         .args([
             "--client-output-buffer-limit",
             "normal 67108864 33554432 10",
@@ -353,7 +353,7 @@ fn spare_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Raises the soft limit of open descriptors to the hard limit and returns it. Servers started
+/// Raises the soft limit on open descriptors to the hard limit, and returns it. Servers started
 /// later inherit the limit.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);

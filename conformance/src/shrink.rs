@@ -7,7 +7,7 @@ use crate::compare::Rules;
 use crate::differential::{Difference, Session};
 use crate::servers::Peer;
 
-/// The maximum number of lists to try; the result is then the shortest list so far.
+/// The maximum number of lists to try. After that, the result is the shortest list found so far.
 const TRIES: usize = 1500;
 
 /// Shrinks a failing run, emptying the servers for each attempt.
@@ -117,7 +117,7 @@ impl Tester<'_> {
                 }
             }
         }
-        // Run the final list once more, so that the reported difference belongs to it.
+        // Run the final list once more, so that the reported difference comes from it.
         self.fails(&list)?;
         Ok(list)
     }

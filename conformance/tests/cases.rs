@@ -65,7 +65,7 @@ fn a_faulty_server_fails() {
             .find(|f| f.name == name)
             .expect("the fault exists");
         let proxy = canary::start(redis.address(), *fault).expect("the proxy starts");
-        // Start with the last files: the string cases detect a fault by a reply, while other cases
+        // Start with the last files: the string cases detect a fault in a reply, while other cases
         // may wait a minute for an event that the fault suppresses.
         let files = read_all(&directory()).expect("the case files read");
         let mut report = Report::default();

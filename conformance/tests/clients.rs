@@ -1,4 +1,4 @@
-//! Tests that CLIENT LIST reports the memory of a connection as a real Redis does.
+//! Tests that CLIENT LIST reports a connection's memory as a real Redis does.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ fn number(fields: &Fields, name: &str) -> u64 {
     fields[name].parse().expect("a number")
 }
 
-/// Returns the line of a connection once a condition holds for it.
+/// Waits until a condition holds for the line of a connection, and returns the line.
 fn line_where(client: &mut Client, name: &str, is_so: impl Fn(&Fields) -> bool) -> Fields {
     let start = Instant::now();
     loop {
@@ -66,7 +66,8 @@ fn named(address: &Address, name: &str) -> Client {
 fn told(address: &Address) -> Vec<(String, Vec<String>)> {
     let mut told = Vec::new();
     let mut note = |what: &str, values: Vec<String>| told.push((what.to_owned(), values));
-    // The connection that waited for the server's start may remain in the list briefly.
+    // The connection on which the test waited for the server to start may briefly remain in the
+    // list.
     let mut client = named(address, "asks");
     let (names, _) = parse(
         text(&mut client, &["CLIENT", "LIST"])
@@ -132,7 +133,7 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
         "{fields:?}"
     );
 
-    // Send more bytes than the kernel's socket buffers can contain.
+    // Send more bytes than the kernel's socket buffers can hold.
     let mut reads_nothing = named(address, "reads-nothing");
     reads_nothing
         .call(["SUBSCRIBE", "channel"])

@@ -45,8 +45,8 @@ fn two_real_servers_agree() {
 fn every_fault_is_found_and_shrunk() {
     let mut judge = redis();
     let mut plan = plan(50_000);
-    // Use few families, because the few commands that expose a fault of strings would be too rare
-    // among all families.
+    // Use few families, because the few commands that expose a string fault would be too rare among
+    // all families.
     let few = ["strings", "keys", "expire", "server"];
     plan.families.retain(|family| few.contains(&family.name));
     for fault in canary::FAULTS {

@@ -9,7 +9,7 @@ use undercroft_conformance::command::Command;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Figures that remain constant on undercroft, with the reason.
+/// Figures that remain constant on undercroft, each with the reason.
 const CONSTANT: &[(&str, &str)] = &[
     (
         "allocator_rss_bytes",
@@ -72,11 +72,11 @@ fn text(reply: &Reply) -> String {
 /// A server with connections in different states.
 struct Scene {
     client: Client,
-    /// A connection in the middle of a long command.
+    /// A connection that has sent only part of a long command.
     sending: Client,
     /// A connection that does not read its replies.
     deaf: Client,
-    /// A connection that waits for a key.
+    /// A connection that is blocked on a key.
     blocked: Client,
     subscriber: Client,
     queueing: Client,
@@ -193,8 +193,9 @@ impl Scene {
         self.run(&["SCRIPT", "FLUSH"]);
         self.run(&["CONFIG", "SET", "maxmemory-samples", "5"]);
         self.look(&mut seen);
-        // Some figures count full seconds, so the scenario is long enough for each to change. The
-        // kernel counts processor time in ticks of 10 ms, so continue until each kind has one.
+        // Some figures count whole seconds, so the scenario is long enough for each of them to
+        // change. The kernel counts processor time in ticks of 10 ms, so continue until every kind
+        // of processor time has at least one.
         let ticks = [
             "used_cpu_sys",
             "used_cpu_user",

@@ -1,11 +1,11 @@
-//! Tests that messages too long for the store's ring reach subscribers on sockets, as with a real
-//! Redis.
+//! Tests that messages too long for the store's ring reach subscribers on sockets, as they do with
+//! a real Redis.
 
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// A length above a quarter of the default ring, and below Redis' limit for the pending output of a
-/// subscriber.
+/// A length above a quarter of the default ring, and below Redis' limit on a subscriber's pending
+/// output.
 const LENGTH: usize = 9 << 20;
 
 /// Returns the replies that a publisher and two subscribers receive.

@@ -5,7 +5,7 @@ use undercroft_conformance::command::Command;
 use undercroft_conformance::resp::Reply;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Commands that one connection runs while another monitors them; each has one reply.
+/// Commands that one connection runs while another monitors them. Each has one reply.
 const COMMANDS: &str = r#"
     SET k v
     get k

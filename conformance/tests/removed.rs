@@ -22,7 +22,7 @@ fn subscribers_of_a_removed_store_are_disconnected() {
         let told = client.receive();
         assert!(told.is_err(), "{told:?}");
     }
-    // A connection without state in the old store continues in the store that now has the path.
+    // A connection without state in the old store continues in the new store at the same path.
     let reply = other.call(["PUBLISH", "c", "text"]).expect("a reply");
     assert!(matches!(reply, Reply::Integer(0)), "{reply:?}");
     let reply = other.call(["SUBSCRIBE", "c"]).expect("a reply");

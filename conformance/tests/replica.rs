@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Returns the number of times that the server was asked for a copy.
+/// Returns how many times the server has been asked for a copy.
 fn asked(client: &mut Client) -> u64 {
     let reply = client.call(["INFO", "commandstats"]).expect("a reply");
     let text = String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned();
@@ -35,7 +35,7 @@ fn a_replica_asks_for_a_copy_once_a_second() {
     while asked(&mut own) < 4 {
         assert!(start.elapsed() < Duration::from_secs(60), "it gave up");
     }
-    // The first request arrives immediately, the next three at one-second intervals.
+    // The first request arrives immediately, and the next three at one-second intervals.
     assert!(
         start.elapsed() > Duration::from_millis(2500),
         "four times in {:?}",

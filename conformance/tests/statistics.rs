@@ -6,7 +6,7 @@ use undercroft_conformance::client::{Address, Client};
 use undercroft_conformance::command::Command;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 
-/// Commands that are sent one by one and in one batch; each has one reply.
+/// Commands that are sent both one by one and in one batch. Each has one reply.
 const COMMANDS: &str = r##"
     CONFIG RESETSTAT
     SET k v
@@ -99,7 +99,7 @@ fn text(client: &mut Client, section: &str) -> String {
     String::from_utf8(reply.bytes().expect("a text").to_vec()).expect("text")
 }
 
-/// Returns the counters without times, by section field and by name within a field.
+/// Returns the counters of commands and errors by name, without times.
 fn counted(client: &mut Client) -> BTreeMap<String, String> {
     let sections = ["commandstats", "errorstats", "stats"].map(|section| text(client, section));
     let fields = sections.iter().flat_map(|section| section.lines());

@@ -19,7 +19,7 @@ fn target(server: &Server) -> Target {
     }
 }
 
-/// Returns both kinds of server with these settings, without undercroft if it is not built.
+/// Starts both kinds of server with these settings, or only Redis if undercroft is not built.
 fn subjects(settings: &Settings) -> Vec<Server> {
     let redis = Server::start(Kind::Redis, settings.clone()).expect("redis-server starts");
     let ours = start_undercroft(settings.clone()).expect("undercroft starts");
@@ -84,7 +84,7 @@ fn a_subscriber_that_does_not_read_is_disconnected() {
     on_each(&Settings::default(), subscriber_beyond_the_soft_limit);
 }
 
-/// Starts a server that answers any input with +PONG, three times.
+/// Starts a server that answers any input with +PONG, up to three times per connection.
 fn careless_server() -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a spare port");
     let address = listener.local_addr().expect("its address").to_string();

@@ -131,7 +131,7 @@ pub(crate) fn call(mut input: &[u8]) {
     ));
 }
 
-/// Returns the number of bytes that a line of `/proc/self/status` states.
+/// Returns the number of bytes that a line of `/proc/self/status` reports.
 fn memory(line: &str) -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut found = status.lines().filter_map(|text| text.strip_prefix(line));

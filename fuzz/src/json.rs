@@ -95,8 +95,7 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// Returns whether two values are equal except for the rounding of numbers to 14 digits, which
-/// encoding does.
+/// Returns whether two values are equal, apart from numbers that encoding rounds to 14 digits.
 fn are_near(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {

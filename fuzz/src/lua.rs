@@ -52,7 +52,7 @@ pub(crate) fn run(words: &[&[u8]]) -> Tree {
     PLACE.with(|((_, store), process)| run_in(store, process, words))
 }
 
-/// Runs a command whose script has different limits.
+/// Runs a command with these script limits.
 pub(crate) fn run_within(limits: ScriptLimits, words: &[&[u8]]) -> Tree {
     PLACE.with(|((_, store), _)| run_in(store, &process_of(limits), words))
 }

@@ -36,9 +36,9 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// Returns a source of inputs, which combine `seeds` with `tokens`, pieces of the format under
-    /// test. Without seeds, each input is derived from an empty one. The random seed `seed`
-    /// determines all inputs.
+    /// Returns a source of inputs that combine `seeds` with `tokens`, which are pieces of the
+    /// format under test. Without seeds, each input is derived from an empty one. The random seed
+    /// `seed` determines all inputs.
     #[must_use]
     pub fn new(seeds: &'a [Vec<u8>], tokens: &'a [&'a [u8]], seed: u64) -> Self {
         Mutator {

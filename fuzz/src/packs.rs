@@ -8,7 +8,7 @@ use undercroft_commands::reply::Tree;
 use crate::lua::{canonical, script, shortened, values};
 use crate::values::{PUT, Value};
 
-/// Pieces of inputs: type bytes of all kinds of values, and wrong lengths.
+/// Pieces of inputs: the type bytes of every kind of value, and wrong lengths.
 pub(crate) const TOKENS: &[&[u8]] = &[
     b"\x00",
     b"\x7f",
@@ -78,7 +78,7 @@ pub(crate) fn unpack_and_pack(input: &[u8]) {
     assert_eq!(one_by_one.as_deref().map(canonical), read, "one by one");
     let Some(expected) = expected else { return };
     let depth = expected.iter().map(Value::depth).max();
-    // Deeper values are not packed, and packing requires at least one value.
+    // Skip values that are nested too deeply to pack, and inputs without values.
     if depth.is_none_or(|depth| depth > PACKED_LEVELS) {
         return;
     }

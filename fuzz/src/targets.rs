@@ -11,7 +11,7 @@ pub struct Target {
     /// Pieces from which the random driver builds inputs.
     pub tokens: &'static [&'static [u8]],
     /// The cost of an input, as a multiple of the cost for the cheapest target. The random driver
-    /// generates proportionally fewer inputs.
+    /// generates proportionally fewer inputs for a costly target.
     pub cost: u64,
     /// The function under test. It must return for every input, and panics only if the tested code
     /// is wrong.
@@ -116,8 +116,8 @@ fn receive(input: &[u8], limits: Limits, piece: usize) -> Stream {
                 return Stream { commands, error };
             }
         };
-        // Stating the length of an argument must not allocate memory before bytes of the argument
-        // arrive.
+        // Announcing the length of an argument must not allocate memory before bytes of the
+        // argument arrive.
         let held = parser.allocated();
         assert!(
             held <= 1024 + 64 * input.len(),

@@ -78,7 +78,7 @@ local function put_all(...)
 end
 ";
 
-/// A parser of the pieces that [`PUT`] has written.
+/// A parser of the pieces that [`PUT`] writes.
 pub(crate) struct Pieces<I: Iterator<Item = Vec<u8>>>(pub(crate) I);
 
 impl<I: Iterator<Item = Vec<u8>>> Iterator for Pieces<I> {

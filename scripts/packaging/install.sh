@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the C library in PREFIX (default /usr/local): header, shared and static library,
-# pkg-config file. DESTDIR is prepended to every path, for packages. BUILT specifies the directory
-# of an existing build.
+# Installs the C library in PREFIX (default /usr/local): the header, the shared and the static
+# library, and the pkg-config file. DESTDIR is prepended to every path, for packages. BUILT
+# specifies the directory of an existing build.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"

@@ -67,8 +67,8 @@ if ((EUID != 0)); then
     exit 0
 fi
 
-# Deny service starts during the installation: Debian starts a server when its package is installed,
-# but the tests start their own servers on free ports.
+# Prevent services from starting during the installation: Debian starts a server when its package is
+# installed, but the tests start their own servers on free ports.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
     trap 'rm -f "$policy"' EXIT

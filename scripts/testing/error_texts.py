@@ -2,7 +2,7 @@
 """Lists the texts that users read: errors, help, log lines, reasons of lints, skipped tests.
 
 Every text is one line with its file, line number and position (the call that receives it), so that
-all of them can be read as one page in a uniform style.
+all texts can be read on one page and kept uniform in style.
 """
 
 import argparse
@@ -136,7 +136,7 @@ def of_others(file: str, source: str, language: str) -> Iterator[Text]:
 
 
 def texts(paths: list[str], tests: bool) -> Iterator[Text]:
-    """Yield all texts of the files below these paths that git tracks."""
+    """Yield all texts in the files below these paths that git tracks."""
     command = ["git", "ls-files", "--", *paths]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for file in listed.splitlines():

@@ -89,7 +89,7 @@ SOAK_IN_PYTHON = (
 PARTS = 4
 
 # The duration of each job in seconds on two cores, as measured by `--write-times`. Long jobs start
-# first, and `--quick` and the soak choose jobs that fit into their time.
+# first, and `--quick` and the soak choose jobs that fit into the available time.
 TIMES = Path(__file__).parent / "times.json"
 
 
@@ -256,7 +256,7 @@ def commit() -> str:
 def seeded(job: Job, turn: int = 0) -> Job:
     """Return a job with a seed, unless the caller's environment sets a seed.
 
-    The seed is random. In CI, the commit, the job and its turn determine the seed, so that a
+    The seed is random, except in CI, where the commit, the job and its turn determine it, so that a
     failure is repeatable. Tests that choose a seed print it, but an abort loses that output.
     """
     if "UNDERCROFT_SEED" in os.environ:
@@ -267,12 +267,12 @@ def seeded(job: Job, turn: int = 0) -> Job:
 
 
 def named(some: list[Job], text: str) -> list[Job]:
-    """Return the jobs of the stage with this name, otherwise the jobs whose title contains it."""
+    """Return the jobs of the stage with this name, or else the jobs whose title contains it."""
     return [job for job in some if job.stage == text] or [job for job in some if text in job.title]
 
 
 def changed() -> set[str]:
-    """Return the files that differ from the last commit, or if none differs, its files."""
+    """Return the files that differ from the last commit, or if none differ, that commit's files."""
 
     def output(*words: str) -> set[str]:
         git = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the Python client with the oldest supported redis-py, running only tests that depend on
-# redis-py's internals. The tests in .venv use the newest redis-py.
+# Tests the Python client with the oldest supported redis-py. Only the tests that depend on
+# redis-py's internals run. In .venv, the tests use the newest redis-py.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/../lib.sh"

@@ -1,8 +1,8 @@
 """Runs the samples of Markdown files twice and compares their output.
 
 Without arguments, the samples of every page in the repository run; arguments name pages. All
-samples of a run share their stores, as for a reader who tries one page after another. Each sample
-runs twice, because readers do that too, and must print the page's output both times.
+samples of a run share their stores, as they do for a reader who tries one page after another. Each
+sample runs twice, because readers do that too, and must print the page's output both times.
 
 A fenced block marked ``python`` is a program. A block marked ``text`` that follows it is its exact
 output. A program without such a block prints nothing. A block marked ``python fragment`` is part of
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-# Only white space may be between a program and its output.
+# Only white space may separate a program from its output.
 BLOCK = re.compile(
     r"^```python\n(?P<program>.*?)^```\n(?:\s*^```text\n(?P<output>.*?)^```\n)?"
     r"|^```console\n(?P<session>.*?)^```\n",

@@ -38,7 +38,7 @@ async function main() {
   const events = new QueueEvents("queue", settings);
   await events.waitUntilReady();
 
-  // Jobs that were queued before a worker starts run in the order of their priority.
+  // Jobs that were queued before a worker starts run in order of priority.
   for (const [name, priority] of [["low", 9], ["high", 1], ["middle", 5]]) {
     await queue.add("note", { name }, { priority });
   }
@@ -70,7 +70,7 @@ async function main() {
   assert.equal(await heard, 50);
   assert.deepEqual((await queue.getJobLogs(progress.id)).logs, ["half of it"]);
 
-  // Adding a job twice with one id creates one job; a flow's parent waits for its children.
+  // Adding a job twice with the same id creates one job. A flow's parent waits for its children.
   const once = await queue.add("add", { one: 1, two: 1 }, { jobId: "once", delay: 60_000 });
   assert.equal((await queue.add("add", { one: 1, two: 1 }, { jobId: "once" })).id, once.id);
   assert.equal(await once.getState(), "delayed");

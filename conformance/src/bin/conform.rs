@@ -91,8 +91,8 @@ enum What {
         #[arg(long, conflicts_with = "against")]
         bless: bool,
     },
-    /// Sends the commands of a file to both servers, one redis-cli line each, as a
-    /// failed run prints them.
+    /// Sends the commands in a file to both servers. The file contains one redis-cli line per
+    /// command, as a failed run prints them.
     Replay {
         /// The file with the commands.
         file: PathBuf,

@@ -28,7 +28,7 @@ fn value(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SET", [g.key(), value]));
 }
 
-/// Returns a bit offset, usually a small offset, and never an offset that needs much memory.
+/// Returns a bit offset that is usually small and never requires much memory.
 fn offset(g: &mut Generator) -> Vec<u8> {
     match g.below(24) {
         0 => g.odd(),

@@ -17,8 +17,8 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Returns a timeout, usually a short timeout. Invalid timeouts make the command fail. The timeout
-/// is never 0, which means no limit.
+/// Returns a timeout, usually a short one and sometimes an invalid one, which makes the command
+/// fail. The timeout is never 0, which means no limit.
 fn timeout(g: &mut Generator) -> Vec<u8> {
     let timeouts: [&[u8]; 12] = [
         b"0.001", b"0.001", b"0.001", b"1e-3", b"0.0005", b"0x1p-10", b"-1", b"abc", b"", b"inf",

@@ -1,4 +1,4 @@
-//! Generates commands that set, read and remove expiry times of keys.
+//! Generates commands that set, read and remove the expiry times of keys.
 
 use super::{Family, Generator, command};
 use crate::command::Command;

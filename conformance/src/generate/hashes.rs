@@ -27,7 +27,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 /// Returns a field from a small pool, so that commands use the same fields. Some are around 64
-/// bytes long, where Redis changes its encoding.
+/// bytes long, the length at which Redis changes its encoding.
 fn field(g: &mut Generator) -> Vec<u8> {
     match g.below(40) {
         0 => Vec::new(),
@@ -128,7 +128,7 @@ fn hincrbyfloat(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("HINCRBYFLOAT", [g.key(), field(g), change]));
 }
 
-/// Generates HRANDFIELD, which returns random fields but a defined number of them.
+/// Generates HRANDFIELD, which returns a defined number of random fields.
 fn hrandfield(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -171,8 +171,8 @@ pub(super) fn walk(g: &mut Generator) -> Vec<Vec<u8>> {
     args
 }
 
-/// Generates a hash that exceeds the number of fields at which Redis changes its encoding, and that
-/// shrinks again.
+/// Generates a hash that grows past the number of fields at which Redis changes its encoding, and
+/// then shrinks again.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let count = g.pick(&[511, 512, 513, 600]);

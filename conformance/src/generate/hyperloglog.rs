@@ -16,8 +16,8 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Returns a key, usually one that contains only HyperLogLogs, because every command fails with any
-/// other string.
+/// Returns a key, usually one that only ever contains HyperLogLogs, because every command fails on
+/// other strings.
 fn key(g: &mut Generator) -> Vec<u8> {
     if g.one_in(8) {
         return g.key();
@@ -25,8 +25,8 @@ fn key(g: &mut Generator) -> Vec<u8> {
     own_key(g)
 }
 
-/// Returns a key that no other family damages. If Redis detects damage at one of several elements,
-/// the elements before it have been added.
+/// Returns a key that no other family damages. If Redis detects damage while adding several
+/// elements, the elements before it have already been added.
 fn own_key(g: &mut Generator) -> Vec<u8> {
     g.pick(&["h1", "h2", "h3", "h4"]).into()
 }

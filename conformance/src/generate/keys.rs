@@ -27,7 +27,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// Patterns that match some keys of the pool, each using a feature of the matcher.
+/// Patterns that match some of the pool's keys, each using a feature of the matcher.
 const PATTERNS: [&str; 18] = [
     "*", "a", "?", "key:*", "key:?", "*:1*", "[ab]", "[^a]", "[a-c]", "[c-a]", "k\\[1\\]",
     "k[[]1]", "**d*", "", "[", "\\", "*\\*r", "[a-",

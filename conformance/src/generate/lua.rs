@@ -1,6 +1,6 @@
 //! Generates Lua scripts: random expressions and statements with valid and invalid commands.
 //!
-//! The scripts avoid results without a defined order in Lua or Redis: tables have at most one
+//! The scripts avoid results whose order Lua or Redis leaves undefined: tables have at most one
 //! non-integer field, and no command returns a set.
 
 use super::{Family, Generator, command};
@@ -177,7 +177,7 @@ fn leaf(g: &mut Generator) -> String {
     }
 }
 
-/// Returns the call of a command in a script.
+/// Returns a script expression that calls a command.
 fn call(g: &mut Generator, depth: usize) -> String {
     let how = pick(g, &["call", "call", "pcall"]);
     let key = match g.below(4) {
@@ -246,7 +246,7 @@ fn statement(g: &mut Generator) -> String {
 }
 
 fn script(g: &mut Generator) -> String {
-    // Replace tables without `err`, because raising one crashes Redis 7.0.15.
+    // Replace tables without `err`, because raising such a table crashes Redis 7.0.15.
     const BEGIN: &str = "local a, b, c, d = ARGV[1], ARGV[2], 3, {}\n\
                          local function fit(v) if type(v) == 'table' and type(v.err) ~= 'string' then return 'none' end return v end";
     let mut lines = vec![BEGIN.to_owned()];

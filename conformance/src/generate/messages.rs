@@ -1,5 +1,5 @@
-//! Generates published messages without receivers. The written cases test SUBSCRIBE and its
-//! variants, because they reply more than once and restrict the connection.
+//! Generates commands that publish messages without receivers. The written cases test SUBSCRIBE and
+//! its variants, because they reply more than once and restrict the connection.
 
 use super::{Family, Generator, command};
 use crate::command::Command;

@@ -1,21 +1,21 @@
 //! Generates random commands, with one file for each family and one function for each command.
 //!
-//! The commands use few keys, so that they interact, and valid and invalid values and options of
-//! every kind. Two servers never read their clocks at the same instant, but two properties make
+//! The commands use few keys, so that they interact, and take valid and invalid values and options
+//! of every kind. Two servers never read their clocks at the same instant, but two properties make
 //! their runs comparable. First, relative expiry times differ from each other by far more than the
 //! duration of a run, so comparisons between them are unambiguous. Second, no key expires during a
 //! run.
 //!
-//! - `bitmaps`, `geo`, `hashes`, `hyperloglog`, `lists`, `sets`, `sort`, `sorted`, `strings`:
-//!   commands of one type of value each, with all of their options.
+//! - `bitmaps`, `geo`, `hashes`, `hyperloglog`, `lists`, `sets`, `sort`, `sorted`, `strings`: the
+//!   commands for one type of value each, with all of their options.
 //! - `keys`, `expire`: commands on keys of any type, and on their expiry times.
 //! - `blocking`: blocking commands with timeouts of at most one millisecond, and pushes that serve
 //!   them.
 //! - `lua`: scripts in Lua.
 //! - `messages`: published messages without receivers.
 //! - `payload`: DUMP payloads, written independently of the product.
-//! - `scripting`: scripts of widely used programs.
-//! - `server`: commands about connection and server that leave the connection usable.
+//! - `scripting`: scripts from widely used programs.
+//! - `server`: connection and server commands that leave the connection usable.
 //! - `streams`: commands on streams, groups and consumers. Blocking commands wait for at most one
 //!   millisecond.
 //! - `transactions`: transactions of random commands, some of them invalid, with and without
@@ -77,7 +77,7 @@ pub const FAMILIES: &[Family] = &[
     lua::FAMILY,
 ];
 
-/// The databases that commands use. They are few, so that they fill up.
+/// The databases that commands use. There are few of them, so that they fill up.
 const DATABASES: [&str; 4] = ["0", "1", "2", "9"];
 
 /// The keys, both plain and difficult: empty, binary, with a space, with glob characters.
@@ -99,7 +99,7 @@ const KEYS: [&[u8]; 14] = [
 ];
 
 /// Arguments that are almost integers, or extreme integers. None is a small positive number,
-/// because such an expiry time takes effect during the run.
+/// because a key with such an expiry time expires during the run.
 const ODD: [&[u8]; 22] = [
     b"0",
     b"-1",
@@ -176,8 +176,8 @@ impl Generator {
             if let Some(make) = maker {
                 make(self, &mut made);
             }
-            // Do not corrupt commands that belong together, because the second command removes what
-            // the first must not leave in the database.
+            // Do not corrupt commands that belong together, because the second command removes data
+            // that the first must not leave in the database.
             if let [only] = made.as_mut_slice() {
                 self.spoil(only);
             }
@@ -288,8 +288,8 @@ impl Generator {
             45..=49 => (0..self.rng.usize(0..30))
                 .map(|_| self.rng.u8(..))
                 .collect(),
-            // With few distinct letters, LCS finds matches. Lengths are around 44 bytes, where
-            // Redis changes its encoding.
+            // Use few distinct letters, so that LCS finds matches, and lengths around 44 bytes,
+            // where Redis changes its encoding.
             50..=74 => (0..self.rng.usize(1..20))
                 .map(|_| self.pick(b"abc "))
                 .collect(),
@@ -304,7 +304,7 @@ impl Generator {
         }
     }
 
-    /// Returns an integer as text: small, at the limits of its range, or any.
+    /// Returns an integer as text: small, at the limits of its range, or arbitrary.
     pub(crate) fn integer(&mut self) -> Vec<u8> {
         let number = match self.rng.u32(0..10) {
             0..=4 => self.rng.i64(-20..200),
@@ -345,7 +345,7 @@ impl Generator {
         }
     }
 
-    /// Returns a time to live in seconds that is far in the future and far from all others of the
+    /// Returns a time to live in seconds that is far in the future and far from all others in the
     /// run. It is a multiple of 1000 s, and is repeated only after a million calls.
     pub(crate) fn seconds(&mut self) -> u64 {
         self.expiries += 1;

@@ -18,7 +18,7 @@ pub fn string(value: &[u8]) -> Vec<u8> {
     seal(out)
 }
 
-/// Appends version and checksum to a type byte and body.
+/// Appends the version and the checksum to a type byte and body.
 pub fn seal(mut body: Vec<u8>) -> Vec<u8> {
     body.extend(RDB_VERSION.to_le_bytes());
     let sum = crc64(&body);

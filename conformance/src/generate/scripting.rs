@@ -1,4 +1,4 @@
-//! Generates calls of scripts from widely used programs: redis-py's locks, kombu and Celery. The
+//! Generates calls to scripts from widely used programs: redis-py's locks, kombu and Celery. The
 //! written cases contain the same scripts.
 //!
 //! Each script is paired with other commands, so that the generator does not corrupt it into a
@@ -49,8 +49,8 @@ fn texts(cases: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// Texts that Lua converts to numbers or rejects. None is an expiry time that takes effect during
-/// the run.
+/// Texts that Lua converts to numbers or rejects. None is an expiry time that is reached during the
+/// run.
 const NUMBERS: [&[u8]; 14] = [
     b"0",
     b"-1",
@@ -75,7 +75,7 @@ fn number(g: &mut Generator) -> Vec<u8> {
     g.seconds().to_string().into()
 }
 
-/// Returns the script's own key, or occasionally any other.
+/// Returns the script's own key, or occasionally another one.
 fn key(g: &mut Generator, own: &str) -> Vec<u8> {
     if g.one_in(12) { g.key() } else { own.into() }
 }

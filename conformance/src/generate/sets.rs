@@ -73,8 +73,8 @@ fn smembers(g: &mut Generator, out: &mut Vec<Command>) {
 }
 
 /// Generates SPOP calls that leave equal sets on both servers despite the random choice. They are
-/// paired with other commands, so that the generator does not corrupt them into calls with a
-/// choice.
+/// paired with other commands, so that the generator does not corrupt them into calls whose outcome
+/// is random.
 fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -93,7 +93,7 @@ fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(left);
 }
 
-/// Generates SRANDMEMBER, which returns random members but a defined number of them.
+/// Generates SRANDMEMBER, which returns a defined number of random members.
 fn srandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -163,8 +163,8 @@ fn sscan(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SSCAN", walk(g)));
 }
 
-/// Generates a set that exceeds the number of integers at which Redis changes its encoding, and
-/// that shrinks again.
+/// Generates a set that grows past the number of integers at which Redis changes its encoding, and
+/// then shrinks again.
 fn many(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     let count = g.pick(&[511, 512, 513, 600]);

@@ -125,7 +125,7 @@ fn sort_list(g: &mut Generator, out: &mut Vec<Command>) {
     finish(g, args, out);
 }
 
-/// Generates SORT of a set. The order is defined if all elements are compared, or if the members
+/// Generates SORT on a set. The order is defined if all elements are compared, or if the members
 /// are integers.
 fn sort_set(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
@@ -170,7 +170,7 @@ fn sort_zset(g: &mut Generator, out: &mut Vec<Command>) {
     finish(g, args, out);
 }
 
-/// Generates SORT of a missing key, or of a value that cannot be sorted.
+/// Generates SORT on a missing key, or on a value that cannot be sorted.
 fn sort_other(g: &mut Generator, out: &mut Vec<Command>) {
     let key = g.key();
     out.push(command("DEL", [key.clone()]));

@@ -1,7 +1,7 @@
 //! Generates every sorted set command of Redis 7.0, with all of its options.
 //!
-//! Lexical ranges are defined only if all scores are equal. They are requested from sets with a
-//! single score, which are small sets under separate keys, and large sets.
+//! Lexical ranges are defined only if all scores are equal. They are requested only from sets with
+//! a single score: small sets under separate keys, and large sets.
 
 use super::hashes::walk;
 use super::{Family, Generator, command};
@@ -183,7 +183,7 @@ fn limit(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Adds the start and end of a range and the options that specify their interpretation.
+/// Adds the start and end of a range, and the options that determine how they are interpreted.
 fn range(g: &mut Generator, args: &mut Vec<Vec<u8>>) {
     match g.below(3) {
         0 => args.extend([g.position(), g.position()]),
@@ -290,7 +290,7 @@ fn zmpop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("ZMPOP", args));
 }
 
-/// Generates ZRANDMEMBER, which returns random members but a defined number of them.
+/// Generates ZRANDMEMBER, which returns a defined number of random members.
 fn zrandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -304,7 +304,8 @@ fn zrandmember(g: &mut Generator, out: &mut Vec<Command>) {
     if args.len() > 1 {
         options(g, &mut args, &["WITHSCORES", "withscores", "WITHVALUES"]);
     }
-    // Send a huge negative count without options, so that no server can return that many members.
+    // Send a huge negative count only without options, because no server can return that many
+    // members.
     if args.get(1).is_some_and(|count| count.starts_with(b"-92")) {
         args.truncate(2);
     }

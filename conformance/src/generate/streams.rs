@@ -79,8 +79,8 @@ fn consumer(g: &mut Generator) -> Vec<u8> {
         .into()
 }
 
-/// Adds texts in sizes such that a few texts fill a node of 4,096 bytes, or a single text nearly
-/// fills a node, whatever the overhead of each text is.
+/// Adds texts of such sizes that a few texts fill a node of 4,096 bytes, or a single text nearly
+/// fills one, regardless of the overhead of each text.
 fn filling(g: &mut Generator, out: &mut Vec<Vec<u8>>) {
     let [most_pairs, most_bytes] = [1 << g.below(9), 8 << g.below(10)];
     let texts = 2 * (1 + g.below(most_pairs));

@@ -19,7 +19,7 @@ pub(super) const FAMILY: Family = Family {
     ],
 };
 
-/// The families whose commands transactions queue.
+/// The families from which transactions draw their commands.
 const QUEUED: [Family; 11] = [
     strings::FAMILY,
     keys::FAMILY,
@@ -34,7 +34,7 @@ const QUEUED: [Family; 11] = [
     scripting::LOCKS_FAMILY,
 ];
 
-/// Generates one command of the families in `QUEUED`, occasionally an invalid one.
+/// Generates one command from the families in `QUEUED`, occasionally an invalid one.
 fn any(g: &mut Generator, out: &mut Vec<Command>) {
     loop {
         let makers = g.pick(&QUEUED).makers;

@@ -25,7 +25,8 @@ pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
     for number in 0..count {
         let mut client = Client::connect(&target.address)
             .with_context(|| format!("idle connection {number} of {count}"))?;
-        // A reply proves that the server accepted the connection, which is not just in the backlog.
+        // A reply proves that the server has accepted the connection, which could otherwise still
+        // be in the backlog.
         let reply = client.call(["PING"])?;
         ensure!(
             reply == Reply::Simple(b"PONG".to_vec()),
@@ -75,14 +76,14 @@ pub fn half_sent_commands(target: &Target, count: usize) -> Result<Note> {
     Ok(format!("{count} connections"))
 }
 
-/// Checks that beyond a limit of `limit` clients, a further client gets an error and is
-/// disconnected, and is admitted after another client leaves.
+/// Checks that once `limit` clients are connected, another client gets an error and is
+/// disconnected, and that a client is admitted again after one of them leaves.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual reply.
 pub fn clients_beyond_the_limit(target: &Target, limit: usize) -> Result<Note> {
     let mut inside = Vec::new();
-    // The server may still count the connection that waited for its start.
+    // The server may still count the connection on which the test waited for it to start.
     let mut refused = None;
     while refused.is_none() {
         let mut client = Client::connect(&target.address)?;

@@ -89,8 +89,8 @@ fn stalled(error: &io::Error) -> bool {
     )
 }
 
-/// Opens connections that announce the longest bulk string and the longest command, and send little
-/// of it. The server must not allocate and touch memory of the announced length.
+/// Opens connections that announce the longest bulk string and the longest command, but send little
+/// of them. The server must not allocate and touch memory of the announced length.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual outcome.

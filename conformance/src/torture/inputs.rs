@@ -89,8 +89,8 @@ pub(super) fn is_closed(error: &io::Error) -> bool {
     )
 }
 
-/// Returns well-formed input with every way to write a command. The answer does not depend on time
-/// or on earlier data.
+/// Returns well-formed input with commands in every form. The answer does not depend on time or on
+/// earlier data.
 pub(super) fn well_formed() -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(b"*1\r\n$4\r\nPING\r\n");

@@ -9,7 +9,7 @@ use crate::command::quote;
 
 /// Returns whether the subject's answer is acceptable although it differs from the judge's. This is
 /// the case if a reset truncated it, or if the subject is stricter and reports a protocol error
-/// after the common start.
+/// after a common beginning.
 fn acceptable(judge: &Answer, subject: &Answer) -> bool {
     if judge.reset || subject.reset {
         return judge.bytes.starts_with(&subject.bytes) || subject.bytes.starts_with(&judge.bytes);
@@ -87,7 +87,8 @@ fn compare_all(
 }
 
 /// Sends well-formed input with a few bytes changed, dropped, doubled or cut off. The answer must
-/// be Redis' answer or a protocol error at another position, and the server must survive.
+/// equal Redis' answer, except that it can be a protocol error at another position, and the server
+/// must survive.
 ///
 /// # Errors
 /// Returns an error with the first input whose answer is unacceptable, and the seed.

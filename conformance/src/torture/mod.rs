@@ -112,8 +112,8 @@ pub fn run_all(target: &Target, judge: &Address, load: &Load) -> Result<usize> {
     Ok(failed)
 }
 
-/// Returns the settings of a server under torture, which has no memory limit. Redis reserves the
-/// lengths that clients announce, half a gigabyte each, but touches little of that memory, and only
+/// Returns the settings of a server under torture, which has no memory limit. Redis reserves memory
+/// for the lengths that clients announce, half a gigabyte each, but touches little of it, and only
 /// touched memory is measured.
 pub fn settings() -> Settings {
     Settings {
@@ -122,7 +122,7 @@ pub fn settings() -> Settings {
     }
 }
 
-/// Checks that the commands of a new connection are served.
+/// Checks that commands on a new connection are answered.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual reply.

@@ -6,8 +6,8 @@ use super::inputs::{exchange, malformed, well_formed};
 use super::{Note, Target};
 use crate::client::Address;
 
-/// Checks that good and bad input, sent one byte per write, gets Redis' answer to the complete
-/// input.
+/// Checks that valid and invalid input, sent one byte per write, gets the answer that Redis gives
+/// to the complete input.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual answer.
@@ -34,7 +34,7 @@ pub fn one_byte_at_a_time(target: &Target, judge: &Address) -> Result<Note> {
     Ok(format!("{count} inputs"))
 }
 
-/// Checks the answers to good input in two writes, split at every position.
+/// Checks the answers to valid input sent in two writes, split at every position.
 ///
 /// # Errors
 /// Returns an error that states the expected and the actual answer.

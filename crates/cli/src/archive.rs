@@ -19,7 +19,7 @@ use undercroft_engine::{DATABASES, Ranges, ValueType};
 
 /// The bytes with which every export begins.
 pub(crate) const MAGIC: [u8; 8] = *b"UNDEREXP";
-/// The version of the format that is written. No other version can be read.
+/// The format version that is written, which is also the only version that can be read.
 pub(crate) const VERSION: u32 = 1;
 /// The length of the file header in bytes.
 pub(crate) const HEADER: usize = 28;
@@ -66,7 +66,7 @@ impl Counts {
     }
 }
 
-/// A record that was read from an export.
+/// A record read from an export.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'r> {
     pub(crate) database: usize,
@@ -228,7 +228,7 @@ impl<E: fmt::Display> fmt::Display for Refusal<E> {
 
 /// Reads and verifies a complete export, and passes each record to `visit`. `length` is the length
 /// of the file, which also limits the memory that is allocated. Takes time proportional to the
-/// length, and the memory of one block.
+/// length, and memory for one block.
 pub(crate) fn read<E>(
     input: &mut impl Read,
     length: u64,

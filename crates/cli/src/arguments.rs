@@ -73,7 +73,7 @@ impl Arguments {
     }
 }
 
-/// Returns whether the command line names the store twice, by argument and by option. Undercroft
+/// Returns whether the command line names the store both by argument and by option. Undercroft
 /// would then ignore one of the two names. A store named in the environment is only a default and
 /// does not count.
 fn names_two_stores(given: &ArgMatches) -> bool {
@@ -114,7 +114,7 @@ Examples:
   undercroft check ./store && echo sound
   undercroft check --unclean /var/lib/app/store")]
     Check(Check),
-    /// Recover a store from dead processes at once and do its upkeep
+    /// Recover a store from dead processes now, and do its upkeep
     #[command(after_help = "\
 Rarely needed: the next process that meets the lock of a dead process rolls back its unfinished write, and writers do \
 upkeep in small steps. This command does all of it now: it removes expired keys, frees flushed data and returns free \
@@ -147,7 +147,7 @@ Examples:
     Rm(Remove),
 }
 
-/// Which store, where a command has other words of its own.
+/// The store option, for commands whose positional arguments are not a store.
 #[derive(Debug, Args)]
 pub(crate) struct StoreOption {
     /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
@@ -168,7 +168,7 @@ impl StoreOption {
     }
 }
 
-/// Which store, by its place or by the option.
+/// The store, named by a positional argument or by the option.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgument {
     /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
@@ -227,8 +227,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) port: Option<String>,
-    /// Addresses to listen on, separated by blanks; one that begins with '-' is skipped if this machine lacks it,
-    /// '*' and '::*' are all IPv4 and IPv6 addresses [default: 127.0.0.1 -::1]
+    /// Addresses to listen on, separated by spaces; one that begins with '-' is skipped if this
+    /// machine lacks it, '*' and '::*' are all IPv4 and IPv6 addresses [default: 127.0.0.1 -::1]
     #[arg(
         long,
         value_name = "ADDRESSES",
@@ -255,8 +255,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) requirepass: Option<String>,
-    /// Address space of a new store: the most it can ever hold, uses no memory until data is stored
-    /// [default: 64gb, or the file system's size]
+    /// Address space of a new store, the most it can ever hold; it uses no memory until data is
+    /// stored [default: 64gb, or the file system's size]
     #[arg(
         long,
         value_name = "SIZE",
@@ -264,7 +264,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) capacity: Option<String>,
-    /// Limit on the data of the store from now on, for all its users; 0 for no limit [default: 1gb for a new store]
+    /// Limit on the store's data from now on, for all its users; 0 for no limit [default: 1gb for a
+    /// new store]
     #[arg(
         long,
         value_name = "SIZE",
@@ -366,7 +367,7 @@ pub(crate) struct OfStore {
     pub(crate) store: StoreArgument,
 }
 
-/// Which store to describe, and how.
+/// The store to describe, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
@@ -376,7 +377,7 @@ pub(crate) struct Stat {
     pub(crate) json: bool,
 }
 
-/// Which store to check, and how.
+/// The store to check, and how to open it.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -446,7 +447,7 @@ pub(crate) struct Import {
     /// Address space of a new store [default: 64gb, or the file system's size]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) capacity: Option<u64>,
-    /// Limit on the data of the store from now on; 0 for no limit [default: 1gb for a new store]
+    /// Limit on the store's data from now on; 0 for no limit [default: 1gb for a new store]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) maxmemory: Option<u64>,
 }

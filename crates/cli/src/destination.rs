@@ -1,4 +1,4 @@
-//! Writes the destination of an export: either a file that appears under its name only when it is
+//! Writes an export to its destination: either a file that appears under its name only when it is
 //! complete, or an existing stream, such as a pipe, a device or standard output.
 
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 /// The maximum number of symbolic links to follow, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// An open destination of an export.
+/// The open destination of an export.
 #[derive(Debug)]
 pub(crate) struct Destination {
     out: File,

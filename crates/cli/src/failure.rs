@@ -20,7 +20,7 @@ impl Failure {
         }
     }
 
-    /// Creates the failure for incorrect usage of the command.
+    /// Creates the failure for incorrect usage.
     pub(crate) fn usage(text: impl fmt::Display) -> Failure {
         Failure {
             text: text.to_string(),
@@ -28,8 +28,8 @@ impl Failure {
         }
     }
 
-    /// Creates the failure of a command that a signal interrupted. The text describes the state
-    /// that the command left.
+    /// Creates the failure of a command that was interrupted by a signal. The text describes the
+    /// resulting state.
     pub(crate) fn interrupted(text: impl fmt::Display) -> Failure {
         Failure {
             text: format!("interrupted: {text}"),
@@ -58,7 +58,7 @@ impl From<Error> for Failure {
 pub(crate) const SUCCESS: u8 = 0;
 pub(crate) const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
-/// The exit status of an interrupted command: 128 plus the number of SIGINT, as in shells.
+/// The exit status of an interrupted command: 128 plus the signal number of SIGINT, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// The result of a command: either its exit status or its failure.

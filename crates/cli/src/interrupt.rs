@@ -10,13 +10,13 @@ use undercroft_engine::WaitHook;
 
 use crate::failure::{Failure, INTERRUPTED, at};
 
-/// A flag for whether a signal has requested this process to exit. A second signal terminates the
+/// A flag that is set when a signal asks this process to exit. A second signal terminates the
 /// process immediately.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Starts to handle SIGINT, SIGTERM and SIGHUP.
+    /// Starts handling SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn catch() -> Result<Interrupt, Failure> {
         let caught = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {

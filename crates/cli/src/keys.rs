@@ -9,7 +9,7 @@ const AT_ONCE: u64 = 256;
 /// The number of elements to sample when estimating the size of a large collection.
 const SAMPLES: u64 = 5;
 
-/// The result of counting keys, or an error if a lock held by a writer prevented it.
+/// A count of keys, or the error if a lock held by a writer prevented counting.
 pub(crate) enum Counted<T> {
     /// The count is complete.
     Of(T),
@@ -61,8 +61,7 @@ pub(crate) struct Sum {
     pub(crate) bytes: u64,
 }
 
-/// Adds up the keys of each type that occurs in the store. Takes time proportional to the number of
-/// keys.
+/// Sums up the keys of each type in the store. Takes time proportional to the number of keys.
 pub(crate) fn sums(store: &Store) -> Result<Counted<Vec<(ValueType, Sum)>>, Failure> {
     let mut sums = [Sum::default(); ValueType::ALL.len()];
     let scanned = (0..DATABASES).try_for_each(|database| scan(store, database, &mut sums));

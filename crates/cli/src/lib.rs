@@ -5,8 +5,7 @@
 //! - `arguments`: defines the command line: its options, subcommands and help texts.
 //! - `subcommands`: implements the subcommands.
 //! - `archive`: reads and writes the export format.
-//! - `destination`: writes the destination of an export, either a file that appears when it is
-//!   complete, or a stream.
+//! - `destination`: writes an export to a file that appears when it is complete, or to a stream.
 //! - `failure`: describes a command's failure: one line of text for people, and an exit status for
 //!   scripts.
 //! - `interrupt`: handles Ctrl-C, so that long commands leave no partial results.
@@ -14,7 +13,7 @@
 //! - `out`: writes output, which can fail because a device is full or the reader has exited.
 //! - `processes`: finds information about the processes that use a store.
 //! - `progress`: shows the progress of a long command.
-//! - `redis_conf`: decides how to treat directives of a redis.conf that are not parameters of
+//! - `redis_conf`: decides how to treat redis.conf directives that are not parameters of
 //!   Undercroft.
 //! - `settings`: collects the settings of `serve` from a file, the environment and the command
 //!   line.
@@ -50,8 +49,8 @@ use signal_hook::consts::SIGXFSZ;
 use crate::arguments::{Arguments, Subcommand};
 
 /// Runs a command line and returns its exit status. The first word is the name of the program. The
-/// command must own its process, because it changes the handling of some signals, and exits if
-/// writing output fails.
+/// command must run in its own process, because it changes how some signals are handled, and exits
+/// if writing output fails.
 #[must_use]
 pub fn run(words: &[OsString]) -> u8 {
     // Without this handler, exceeding a file size limit kills the process. With the handler, the

@@ -1,6 +1,6 @@
-//! Decides how to treat directives of a redis.conf that are not parameters of Undercroft.
+//! Decides how to treat redis.conf directives that are not parameters of Undercroft.
 
-/// The way in which a directive is treated.
+/// How a directive is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The directive has no effect in Undercroft. It is reported once and skipped.
@@ -12,8 +12,8 @@ pub(crate) enum Meaning {
     Unknown,
 }
 
-/// Directives about features that Undercroft does not have: other servers, and Redis' files,
-/// allocator and processes.
+/// Directives for things that Undercroft does not have: other servers, and Redis' files, allocator
+/// and processes.
 const SKIPPED: &str = "
     acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes
     active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper activedefrag

@@ -78,8 +78,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Parses a line, which contains a name and its value, nothing, or a comment that starts with
-    /// `#`.
+    /// Parses a line, which is a name and its value, a comment that starts with `#`, or empty.
     fn read_line(&mut self, line: &str) -> Result<(), String> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -99,7 +98,7 @@ impl Settings {
         }
     }
 
-    /// Applies a line of the file, which is either a setting of Undercroft or a directive of Redis.
+    /// Applies a line of the file, which is either an Undercroft setting or a Redis directive.
     fn direct(&mut self, name: &str, value: &str) -> Result<(), String> {
         match redis_conf::meaning(name, value) {
             Meaning::Skipped => self.skip(name, name.to_owned()),
@@ -113,7 +112,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Records a directive that has no effect, only once even if the file repeats the directive.
+    /// Records a directive that has no effect. A repeated directive is recorded only once.
     fn skip(&mut self, name: &str, text: String) {
         let named = |other: &String| other.split(' ').next() == Some(name);
         if !self.skipped.iter().any(named) {

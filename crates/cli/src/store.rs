@@ -9,7 +9,7 @@ use undercroft_engine::{Options, Store, StoreName, Terms};
 
 use crate::failure::Failure;
 
-/// The way in which a store is opened.
+/// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,

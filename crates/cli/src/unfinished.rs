@@ -61,7 +61,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // If the removal fails, the next import to the same name removes the file.
+        // If the removal fails, the next import into the same name removes the file.
         let _ = fs::remove_file(&self.temporary);
     }
 }
@@ -72,7 +72,7 @@ fn beginning(target: &Path) -> String {
     format!(".{name}.")
 }
 
-/// Removes unfinished stores that killed imports have left and that no process has open.
+/// Removes unfinished stores that killed imports left and that no process has open.
 fn remove_abandoned(target: &Path) {
     let beginning = beginning(target);
     let directory = target.parent().filter(|parent| *parent != Path::new(""));

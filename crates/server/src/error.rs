@@ -1,10 +1,10 @@
-//! Defines the error of a server that cannot start or continue.
+//! Defines the error that prevents a server from starting or continuing.
 
 use std::fmt;
 use std::io;
 
-/// The error of a server that cannot start or continue: a description of the failed action and the
-/// operating system's error.
+/// An error that prevents a server from starting or continuing: a description of the failed action,
+/// and the operating system's error.
 #[derive(Debug)]
 pub struct Error {
     doing: String,

@@ -11,8 +11,8 @@
 //!
 //! The modules, from the lowest layer up:
 //!
-//! - `error`, `log`: the error of a server that cannot start or continue, and the log on standard
-//!   error.
+//! - `error`: the error that prevents a server from starting or continuing.
+//! - `log`: the log on standard error.
 //! - `sockets`: accepts connections, and waits until sockets are ready.
 //! - `shared`: the state that all threads share.
 //! - `connection`: a connection, and the commands in its input.

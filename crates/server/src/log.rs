@@ -10,11 +10,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// without blocking (PIPE_BUF).
 const LINE_MAX: usize = 4096;
 
-/// The number of lines dropped since the last line that was written.
+/// The number of lines dropped since a line was last written.
 static LEFT_OUT: Mutex<u64> = Mutex::new(0);
 
 /// Writes a line without ever blocking. If standard error is not read, lines are dropped, and the
-/// next line that is written reports their number. A server must continue to serve, and stop on
+/// next line that is written reports how many. A server must continue to serve, and must stop on
 /// request, even if its log is blocked.
 pub fn log(text: Arguments<'_>) {
     // The lock prevents two threads from using the same free space in the pipe. After a panic, the

@@ -27,10 +27,10 @@ pub struct Options {
     pub config_file: String,
 }
 
-/// Returns the default configuration of a server. It differs from the defaults of the commands in a
-/// stricter limit for clients that do not read their replies. Above 64 MiB of unsent replies, the
-/// server stops reading a client's commands, and after a minute, it closes the connection. As in
-/// Redis, a single reply can be larger: a client that reads the reply receives all of it.
+/// Returns a server's default configuration. It is stricter than [`Config::new`] toward clients
+/// that do not read their replies. Above 64 MiB of unsent replies, the server stops reading a
+/// client's commands, and after a minute, it closes the connection. As in Redis, a single reply can
+/// be larger: a client that reads the reply receives all of it.
 pub fn default_config() -> Config {
     let config = Config::new();
     let limits = "normal 0 64mb 60";
@@ -56,7 +56,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Stops the server without waiting for its end. The server accepts no new connections and
+    /// Stops the server without waiting for it to end. The server accepts no new connections and
     /// starts no more commands, but completes the running commands.
     pub fn stop(&self) {
         self.shared.stop();
@@ -71,8 +71,8 @@ impl Handle {
 }
 
 impl Server {
-    /// Listens on the configured addresses: on `port` of each address in `bind`, unless the port is
-    /// 0, and on `unixsocket`. Raises the limit of open descriptors so that `maxclients` clients
+    /// Listens on the configured addresses: on `port` at each address in `bind`, unless `port` is
+    /// 0, and on `unixsocket`. Raises the limit on open descriptors so that `maxclients` clients
     /// can connect.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl Server {
 
     /// Sets the function that reopens the store. If the store's file is removed or replaced, the
     /// server switches to the store that the function returns. Without such a function, commands
-    /// that write return an error after the file was removed or replaced.
+    /// that write return an error after the file is removed or replaced.
     pub fn reopen_by(&self, reopen: Reopen) {
         self.shared.change.reopen_by(reopen);
     }
@@ -148,8 +148,8 @@ impl Server {
         }
     }
 
-    /// Serves clients until [`Handle::stop`] or SHUTDOWN. The calling thread becomes one of the
-    /// server's threads.
+    /// Serves clients until [`Handle::stop`] is called or a client sends SHUTDOWN. The calling
+    /// thread becomes one of the server's threads.
     ///
     /// # Errors
     /// If a thread cannot be started, or if waiting for events fails.

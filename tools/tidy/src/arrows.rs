@@ -109,7 +109,7 @@ const LAYERS: &[Layer] = &[
 /// may use them.
 const BESIDE: &[&str] = &["conformance", "crates/testkit", "examples", "fuzz", "tools"];
 
-/// Directories whose crates the tests of a layer may use, in addition to the lower layers.
+/// Directories whose crates a layer's tests may use, in addition to the lower layers.
 const FOR_TESTS: &[&str] = &["crates/testkit", "conformance"];
 
 pub(crate) const ARROWS: Rule = Rule {

@@ -5,7 +5,7 @@
 //! affect the next run (R8). The compiler prevents the body of a read from changing captured
 //! variables through `&mut` or a cell, but does not check thread-locals, statics, locks and
 //! atomics. Therefore, this file lists each source file that contains such state and whose code
-//! runs in bodies, with the reason why no run affects the next run through the state.
+//! runs in bodies, with the reason why one run cannot affect the next through that state.
 
 use crate::sources::identifiers;
 use crate::{File, Repo, Report, Rule};
@@ -13,8 +13,8 @@ use crate::{File, Repo, Report, Rule};
 /// Directories of layers whose code runs inside bodies.
 const LAYERS: &[&str] = &["crates/engine/src/", "crates/commands/src/"];
 
-/// Identifiers that occur only in files that pass bodies to a store. They select files outside
-/// these layers.
+/// Identifiers that occur only in files that pass bodies to a store. They select the files outside
+/// these layers to check.
 const GIVES_BODIES: &[&str] = &["read_into", "shards_of"];
 
 /// Types and macros whose values can change through a shared reference.

@@ -59,8 +59,8 @@ fn guards(repo: &Repo) -> Report {
     report
 }
 
-/// Returns the names of a file's functions that can be tests because they have no arguments and no
-/// result.
+/// Returns the names of a file's functions that could be tests because they have no arguments and
+/// no result.
 fn tests(file: &File) -> impl Iterator<Item = &str> {
     file.text.lines().filter_map(|line| {
         let name = line.trim_start().strip_prefix("fn ")?;
@@ -113,7 +113,7 @@ fn all_rules(text: &str) -> Option<Vec<&str>> {
     (!rules.is_empty() && rules.iter().all(|word| is_rule(word))).then_some(rules)
 }
 
-/// Returns whether a word consists of the letter of a group of rules and a number.
+/// Returns whether a word consists of a rule group's letter and a number.
 fn is_rule(word: &str) -> bool {
     let mut letters = word.chars();
     let group = letters

@@ -1,12 +1,13 @@
-//! Subjects and bodies of commits.
+//! Checks the subjects and bodies of commits.
 //!
-//! Checked are the commits from the one that added this file on; older ones had no rule.
+//! The check begins with the commit that added this file. Older commits followed no rule.
 
 use crate::{Commit, Repo, Report, Rule};
 
-/// Characters in a subject at most: what `git log --oneline` shows in a terminal of 80 columns.
+/// The maximum length of a subject, in characters, so that `git log --oneline` shows it in full on
+/// a terminal of 80 columns.
 const SUBJECT: usize = 72;
-/// First words that are no verb in the imperative.
+/// First words that are not imperative verbs.
 const NO_VERBS: &[&str] = &[
     "A", "All", "An", "And", "Each", "Every", "For", "If", "In", "It", "More", "New", "No", "On",
     "One", "Some", "That", "The", "This", "What", "When", "Where", "Who",
@@ -23,7 +24,7 @@ pub(crate) const COMMITS: Rule = Rule {
 
 fn check(repo: &Repo) -> Report {
     let mut report = Report::default();
-    // A tree without history has no commits.
+    // Count the check itself, because a tree without history has no commits.
     report.add(None);
     for commit in &repo.commits {
         let wrong = wrong(commit);
@@ -51,7 +52,8 @@ fn wrong(commit: &Commit) -> Option<String> {
     None
 }
 
-/// Whether a word may be an imperative: letters only, and no form such as `Adds`, `Added`, `Adding`.
+/// Returns whether a word may be an imperative: only letters, and not a form such as `Adds`,
+/// `Added` or `Adding`.
 fn is_imperative(word: &str) -> bool {
     let is_word = word.chars().all(|letter| letter.is_ascii_alphabetic());
     let is_third_person = word.ends_with('s') && !word.ends_with("ss");

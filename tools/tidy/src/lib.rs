@@ -3,18 +3,17 @@
 //! A rule examines a [`Repo`], a snapshot of the tree and of cargo's metadata, and returns the
 //! violations. Each rule in [`RULES`] has a *canary*, a small snapshot that violates the rule. The
 //! test fails if a canary passes. A rule also reports the number of files, crates or links that it
-//! examined. Zero is a failure, because a rule that examines nothing never fails.
+//! examined. Zero is a failure, because a rule that examines nothing can never fail.
 //!
 //! - `arrows`: dependencies point only to lower layers.
-//! - `cells`: for state that bodies of reads can change, a reason is listed.
+//! - `cells`: a reason is listed for all state that bodies of reads can change.
 //! - `circles`: the files of a crate do not depend on each other in a cycle.
 //! - `cited`: every cited rule is defined, and the tests that guard it exist.
-//! - `commits`: the messages of commits are clear.
+//! - `commits`: commit messages are clear.
 //! - `documents`: links and the changelog are valid.
 //! - `folders`: no folder has more source files than a reader can survey.
 //! - `maps`: every source file is listed in a map, and files that comments name exist.
 //! - `modules`: finds the dependencies between the files of a crate.
-//! - `prose`: comments and documents avoid wordings that a reader must decode.
 //! - `prose`: comments and documents avoid wordings that a reader must decode.
 //! - `repo`: the snapshot that the rules examine.
 //! - `sources`: limits `unsafe` and lengths, and finds unfinished work and non-ASCII characters.
@@ -50,7 +49,7 @@ pub struct Rule {
 pub struct Report {
     /// The number of files, crates or links that were examined.
     pub checked: usize,
-    /// The violations, one line each, which starts with the location.
+    /// The violations, one line each, beginning with the location.
     pub findings: Vec<String>,
 }
 

@@ -27,7 +27,7 @@ const SOURCES: &[&str] = &["rs", "py", "pyi", "sh"];
 /// The file names of doors, in order of preference.
 const DOORS: &[&str] = &["mod.rs", "lib.rs", "main.rs", "__init__.py"];
 
-/// The top-level folders, one of which starts every path that documents and comments name.
+/// The top-level folders. Every path that documents and comments name starts with one of them.
 const ROOMS: &[&str] = &[
     "bench",
     "clients",
@@ -88,7 +88,7 @@ fn is_mapped(repo: &Repo, file: &File) -> bool {
         && (FOLDERS.iter().any(|folder| within(folder)) || folders.any(|folder| within(&folder)))
 }
 
-/// Returns the violation if no map lists a file.
+/// Returns a violation if no map lists the file.
 fn missing(repo: &Repo, file: &File) -> Option<String> {
     let (folder, name) = split(&file.path);
     // A door represents its folder, which the map of the parent folder must list. The door of a
@@ -129,7 +129,7 @@ fn door<'a>(repo: &'a Repo, folder: &str) -> Option<&'a File> {
     within.or_else(|| repo.file(&format!("{folder}.rs")))
 }
 
-/// Returns the names in the list of a file's documentation.
+/// Returns the names listed in a file's documentation.
 fn list(file: &File) -> Vec<String> {
     let lines: Vec<&str> = match file.extension() {
         "rs" => {
@@ -234,7 +234,7 @@ fn paths(repo: &Repo) -> Report {
     report
 }
 
-/// Returns the paths of this repository that a line of a document or a comment names in backticks.
+/// Returns the paths in this repository that a line of a document or comment names in backticks.
 /// Documents can name a Rust file without its folder.
 fn named<'a>(file: &File, line: &'a str) -> Vec<&'a str> {
     let start = line.trim_start();

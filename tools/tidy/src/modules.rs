@@ -23,7 +23,7 @@ struct Module {
     file: String,
     /// The names of the items that the module defines, except modules and imports.
     items: BTreeSet<String>,
-    /// The names that the module imports or re-exports, each with the path for which it stands.
+    /// The names that the module imports or re-exports, each with the path that it stands for.
     names: BTreeMap<String, Place>,
     /// The modules and types from which all names are imported.
     globs: Vec<Place>,

@@ -1,6 +1,6 @@
-//! Comments and documents avoid wordings that a reader must decode.
+//! Checks that comments and documents avoid wordings that a reader must decode.
 //!
-//! Only patterns that a regular expression can find are here: a finding is a sentence to rewrite
+//! Only patterns that a regular expression can match are here. A finding is a sentence to rewrite
 //! with a subject, an active verb and an object. Strings and identifiers are not checked, because
 //! many of them belong to Redis.
 
@@ -14,7 +14,7 @@ use crate::{File, Repo, Report, Rule};
 struct Wording {
     /// Matches the wording in a line without its comment marker.
     pattern: &'static str,
-    /// Whether only the first line of a comment is searched, and no Markdown.
+    /// Whether to search only the first line of a comment, and no Markdown.
     first_line_only: bool,
     instead: &'static str,
 }
@@ -139,7 +139,7 @@ struct Line<'a> {
     begins_comment: bool,
 }
 
-/// The lines of prose in a file: comments, docstrings, Markdown. Code samples are left out.
+/// Returns the lines of prose in a file: comments, docstrings and Markdown. Omits code samples.
 fn texts(file: &File) -> Vec<Line<'_>> {
     let extension = file.extension();
     let (mut in_sample, mut in_docstring, mut in_block) = (false, false, false);
@@ -200,7 +200,7 @@ fn texts(file: &File) -> Vec<Line<'_>> {
     found
 }
 
-/// The text of a `//` comment, alone on its line or after code.
+/// Returns the text of a `//` comment, which is alone on its line or follows code.
 fn slashes(line: &str) -> Option<&str> {
     if let Some(text) = line.strip_prefix("//") {
         return Some(text.trim_start_matches(['/', '!']).trim());

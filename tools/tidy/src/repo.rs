@@ -152,8 +152,8 @@ fn read_packages(root: &Path) -> Result<Vec<Package>, Box<dyn Error>> {
     Ok(packages)
 }
 
-/// Reads the commits made after the rule for commits was added. Returns none without git's history,
-/// and only the fetched commits in a shallow clone.
+/// Reads the commits made after the rule for commits was added. Returns none if there is no git
+/// history, and only the fetched commits in a shallow clone.
 fn read_commits(root: &Path) -> Vec<Commit> {
     let git = |words: &[&str]| {
         let output = Command::new("git").arg("-C").arg(root).args(words).output();

@@ -141,7 +141,7 @@ func main() {
 		must(client.Enqueue(task(number), asynq.Group("numbers")))
 	}
 	check(result("default", later.ID) == "42", "a wrong sum of the later task")
-	// Compare full seconds, because Asynq schedules in full seconds.
+	// Compare whole seconds, because Asynq schedules in whole seconds.
 	check(time.Now().Unix() > begun.Unix(), "the later task ran early")
 	check(result("default", "group") == "3", "a wrong sum of the group")
 

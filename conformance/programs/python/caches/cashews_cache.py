@@ -36,7 +36,7 @@ async def sliced() -> bool:
 
 
 async def granted(function: Callable[[], Awaitable[bool]]) -> int:
-    """Return the number of admitted calls among five."""
+    """Return how many of five calls are admitted."""
     count = 0
     for _ in range(5):
         with suppress(RateLimitError):

@@ -21,7 +21,7 @@ FEW = RateLimitItemPerSecond(2, 1)
 
 
 def granted(hit: Callable[[], bool]) -> int:
-    """Return the number of admitted attempts among forty by four threads."""
+    """Return how many of forty attempts by four threads are admitted."""
     successes: list[bool] = []
     in_threads(4, lambda: successes.extend([hit() for _ in range(10)]))
     assert len(successes) == 40

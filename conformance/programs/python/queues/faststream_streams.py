@@ -35,7 +35,7 @@ async def from_list(text: str) -> str:
 
 @broker.subscriber(channel=PubSub("news.*", pattern=True))
 async def news(text: str) -> None:
-    """Receive messages on any channel of a pattern."""
+    """Receive messages on any channel that matches a pattern."""
     got["news"].append(text)
 
 

@@ -87,7 +87,7 @@ if __name__ == "__main__":
     worker.start()
     result = eventually(lambda: timed.latest_result())
     assert result.return_value == 42
-    # Compare full seconds, because RQ schedules in full seconds.
+    # Compare whole seconds, because RQ schedules in whole seconds.
     assert int(time.time()) > int(begun)
     eventually(lambda: int(redis.get("runs") or 0) == 3)
     worker.terminate()

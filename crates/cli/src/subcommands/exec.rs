@@ -98,8 +98,8 @@ fn read_input() -> Result<Vec<u8>, Failure> {
     Ok(value)
 }
 
-/// Returns the words of the command to run. Refuses a word that looks like an option of exec,
-/// instead of silently passing it to the command.
+/// Returns the words of the command to run. Refuses a word that looks like an exec option, instead
+/// of silently passing it to the command.
 fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], Failure> {
     let command = &arguments.command;
     let mut before = line.iter().rev().skip(command.len());
@@ -130,8 +130,8 @@ fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], F
     }
 }
 
-/// Appends a reply in the format of redis-cli when its output is not a terminal, with each item on
-/// a separate line.
+/// Appends a reply in the format that redis-cli uses when its output is not a terminal, with each
+/// item on a separate line.
 fn print_raw(reply: &Tree, out: &mut Vec<u8>) {
     let items = match reply {
         Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => items,

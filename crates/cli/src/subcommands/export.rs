@@ -72,7 +72,7 @@ impl Place<'_> {
         at(format!("writing {}", self.0))
     }
 
-    /// Creates the failure of an export that a signal interrupted.
+    /// Creates the failure of an export that was interrupted by a signal.
     fn interrupted(&self, is_stream: bool) -> Failure {
         match is_stream {
             true => Failure::interrupted(format_args!("{} received a part of the export", self.0)),

@@ -99,7 +99,7 @@ fn open_or_begin(arguments: &Import) -> Result<(Store, Option<Unfinished>), Fail
 
 /// The state of an import that ended early.
 struct Ended {
-    /// The number of keys that were imported before the end.
+    /// The number of keys imported before it ended.
     imported: u64,
     /// The reason why the import ended, or `None` if a signal interrupted it.
     refusal: Option<Refusal<Failure>>,

@@ -10,7 +10,7 @@ use crate::out::say;
 use crate::size::counted;
 use crate::store::{self, Access};
 
-/// The time that upkeep waits for conditions that it cannot hasten: the end of the grace period
+/// The maximum time that upkeep waits for events that it cannot hasten: the end of the grace period
 /// before memory returns to the system, and the release of locks that other processes hold.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The pause between upkeep steps while waiting.

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::size::human;
 use crate::store::{self, Access};
 
-/// The time for which the server waits during shutdown for a process that holds a lock.
+/// The time that the server waits during shutdown for a process that holds a lock.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The time that running commands have to finish once the server is shutting down.
 const GRACE: Duration = Duration::from_secs(5);
@@ -144,8 +144,8 @@ fn agree(store: &Store, config: &Config, stored: &[&'static str]) -> Result<(), 
     Ok(())
 }
 
-/// Exits although commands are still running. A single command can take hours, and clients choose
-/// the commands. For the store, this exit is like any other death of a process.
+/// Exits even though commands are still running. A single command can take hours, and clients
+/// choose the commands. For the store, this exit is like any other death of a process.
 fn abandon(server: &Handle) -> ! {
     log(format_args!(
         "commands are still running after {} seconds: stopping now; the next process to use the \

@@ -13,12 +13,12 @@ use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
 use crate::subcommands::stat_json;
 
-/// The time for which reading the keys waits for a writer.
+/// The maximum time to wait for a writer when reading the keys.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(arguments: &Stat) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Read)?;
-    // Wait only briefly, because a stopped lock holder must be shown instead of awaited.
+    // Wait only briefly, because a stopped lock holder must be shown, not waited for.
     store.set_patience(PATIENCE);
     if arguments.json {
         return stat_json::print(&store);

@@ -95,10 +95,10 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     let status = store::must_be_there(&text, &name)?;
     let question = match Store::open(&name.path, false) {
         Ok(store) => in_use(&store.users()?),
-        // If no process may open the store, the store has no users.
+        // No process can open a store that was not synced, so it has no users.
         Err(error) if error.is_unclean() => None,
-        // Do not remove a file that only has the name of a store, unless it is a regular file and
-        // the user confirmed with --yes.
+        // Do not remove a file that is a store in name only, unless it is a regular file and the
+        // user confirmed with --yes.
         Err(error) if !arguments.yes || !name.named || !status.is_file() => {
             return Err(Failure::new(format_args!("{error}; it was not removed")));
         }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Place, Server};
 
-/// Retries SCRIPT KILL until a script has run for a millisecond, counts as slow, and is killed.
+/// Retries SCRIPT KILL until it kills a script, which counts as slow once it has run for a
+/// millisecond.
 fn kill(client: &mut Client<UnixStream>) {
     loop {
         match client.call("SCRIPT KILL").as_str() {
@@ -31,7 +32,7 @@ fn other_clients_continue_during_an_endless_script() {
     let place = Place::new();
     let server = start(&place);
     let (mut script, mut other) = (server.connect(), server.connect());
-    // Commands that the client sends after the script run only when the script has ended.
+    // Commands that the client sends after the script do not run until the script has ended.
     script.send(&format!("SET before 1\r\n{ENDLESS}INCR before\r\n"));
     assert_eq!(script.line(), "+OK");
     for number in 0..100 {

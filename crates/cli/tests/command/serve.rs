@@ -13,8 +13,7 @@ use undercroft_engine::{Options, Store};
 
 use crate::support::{Client, Place, Server, binary, connect_tcp, fail, spare_port, succeed};
 
-/// A time limit that is well above the time for which a server may continue to serve a removed
-/// store.
+/// A time limit well above the time that a server may continue to serve a removed store.
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
@@ -389,7 +388,7 @@ fn monitor_that_does_not_read_is_closed() {
     let id = monitor.call("CLIENT ID");
     let list = format!("CLIENT LIST ID {}", &id[1..]);
     let text = "x".repeat(50_000);
-    // Send far more data than the socket buffers and the limit can contain.
+    // Send far more data than the socket buffers hold and the limit permits.
     for _ in 0..2_000 {
         assert_eq!(client.call(&format!("ECHO {text}")), "$50000");
         assert_eq!(client.line(), text);

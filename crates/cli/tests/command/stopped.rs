@@ -40,8 +40,7 @@ fn go_on(store: &str) -> String {
     format!("{store}.go-on")
 }
 
-/// A stopped child process that holds the lock of the shard that contains the key `held`. It is
-/// killed on drop.
+/// A stopped child process that holds the shard lock of the key `held`. It is killed on drop.
 struct Holder {
     child: Child,
     store: String,

@@ -342,7 +342,7 @@ fn check_distinguishes_sound_from_damaged_stores() {
     );
 }
 
-/// Changes one byte of a key in the file of a store, so that the key's hash no longer matches its
+/// Changes one byte of a key in a store's file, so that the key's hash no longer matches its
 /// position.
 fn damage(store: &str, key: &[u8]) {
     let bytes = fs::read(store).expect("a file");

@@ -25,7 +25,7 @@ pub(crate) fn binary() -> PathBuf {
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    // Isolate tests from the environment of the user.
+    // Isolate tests from the user's environment.
     command.args(arguments).env_clear().stdin(Stdio::null());
     command
 }
@@ -219,12 +219,12 @@ pub(crate) fn spare_port() -> u16 {
     listener.local_addr().expect("bound").port()
 }
 
-/// Returns the kernel's state of a process. `T` means stopped.
+/// Returns the state of a process as the kernel reports it. `T` means stopped.
 pub(crate) fn state_of(child: &Child) -> char {
     fields_of(child)[0].chars().next().expect("a state")
 }
 
-/// Returns the fields of /proc/PID/stat that follow the name of the process.
+/// Returns the fields of /proc/PID/stat that follow the process name.
 fn fields_of(child: &Child) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
     let (_, rest) = status.rsplit_once(") ").expect("a name in parentheses");

@@ -27,19 +27,18 @@ const BATCHES_A_TURN: usize = 64;
 const OUTPUT_A_TURN: usize = 256 * 1024;
 /// The number of commands that are parsed before the first of them runs.
 const BATCH: usize = 16;
-/// The number of arguments that most commands do not exceed.
+/// The initial capacity for a command's arguments, which suffices for most commands.
 const ARGUMENTS: usize = 16;
-/// The maximum capacity for arguments that the next batch reuses.
+/// The maximum argument capacity that is kept for the next batch.
 const KEPT_ARGUMENTS: usize = 4096;
 /// The minimum number of commands for which prefetching is worthwhile.
 const WORTH_WARMING: usize = 3;
 
 /// The reason why a turn ended.
 pub(crate) enum TurnEnd {
-    /// Every complete command was executed. At least `wanted` bytes of the next command are
-    /// missing.
+    /// All complete commands were executed. The next command needs at least `wanted` more bytes.
     Used { wanted: usize },
-    /// The turn has reached a limit. The input can contain more commands.
+    /// The turn has reached a limit. The input may contain more commands.
     More,
     /// The connection must be closed.
     Closing,
@@ -58,7 +57,7 @@ pub(crate) struct Turn<'a> {
     /// The command whose value is being received, possibly over several turns.
     pub(crate) incoming: &'a mut Option<Incoming>,
     pub(crate) limits: &'a Limits,
-    /// Whether keys are prefetched. False while a lock has been held for long, because prefetching
+    /// Whether to prefetch keys. False if a lock has been held for a long time, because prefetching
     /// would wait for that lock.
     pub(crate) warms: bool,
     pub(crate) shared: &'a Shared,
@@ -72,7 +71,7 @@ pub(crate) struct Batch {
     /// For each command, the offset at which its bytes end and the index at which its arguments
     /// end.
     commands: Vec<(usize, usize)>,
-    /// The length, in bytes, of all commands in the batch and of the empty lines between them.
+    /// The total length, in bytes, of the commands in the batch and the empty lines between them.
     length: usize,
 }
 
@@ -91,7 +90,7 @@ enum InputRemainder {
     More,
     /// An inline command. Its arguments remain in the parser until it is executed.
     Inline,
-    /// An incomplete command, of which at least `wanted` bytes are missing.
+    /// An incomplete command that needs at least `wanted` more bytes.
     Incomplete { wanted: usize },
     /// Bytes that are not a valid command.
     Broken(ProtocolError),
@@ -110,14 +109,14 @@ enum CommandEnd {
 }
 
 /// Returns whether a command may access a field or a member, as hash, set, sorted set and geo
-/// commands do. The check of the first letter excludes most other commands, and the check of the
-/// length excludes GET and SET.
+/// commands do. Checking the first letter rules out most other commands, and checking the length
+/// rules out GET and SET.
 fn may_have_element(name: &[u8]) -> bool {
     name.len() > 3 && matches!(name[0] | 0x20, b'g' | b'h' | b's' | b'z')
 }
 
-/// Returns whether a command runs a script: EVAL, EVALSHA or FCALL, whose first key follows the
-/// number of keys. Other commands that pass this check, such as ECHO, have no argument at that
+/// Returns whether a command is EVAL, EVALSHA or FCALL. In these commands, the first key follows
+/// the number of keys. Other commands that pass this check, such as ECHO, have no argument at that
 /// position.
 fn is_script(name: &[u8]) -> bool {
     matches!(name, [b'e' | b'E' | b'f' | b'F', rest @ ..] if matches!(rest.len(), 3 | 4 | 6))
@@ -193,7 +192,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Starts to receive the value of the incomplete command in `input` directly into the store, if
+    /// Starts receiving the value of the incomplete command in `input` directly into the store, if
     /// the command qualifies. Returns whether it does.
     fn receives(&mut self, input: &[u8]) -> bool {
         if !self.warms || self.shared.pause.is_set() {
@@ -238,9 +237,9 @@ impl Turn<'_> {
         None
     }
 
-    /// Returns whether the turn continues after a command. A pipeline can take very long, so the
-    /// turn ends when many reply bytes are unsent, after a script on a separate thread, and when
-    /// the server is stopping.
+    /// Returns whether the turn continues after a command. A pipeline can run for a very long time,
+    /// so the turn ends once too many reply bytes are unsent, after a script on a separate thread,
+    /// and when the server is stopping.
     fn goes_on(&self) -> bool {
         self.writer.out.len() <= OUTPUT_A_TURN
             && !self.shared.stopping()
@@ -259,8 +258,8 @@ impl Turn<'_> {
         *self.parser = RequestParser::new(self.limits.of_parser(self.context.session));
     }
 
-    /// Parses commands in the multibulk form until the batch is full. Before a login, a batch has
-    /// only one command, because that command could be the login, which changes the limits.
+    /// Parses multibulk commands until the batch is full. Before login, a batch has only one
+    /// command, because that command could be the login, which changes the limits.
     #[inline]
     fn parse(&mut self, input: &[u8], batch: &mut Batch) -> InputRemainder {
         let most = if self.context.session.user.is_some() {

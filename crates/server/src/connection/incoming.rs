@@ -1,11 +1,10 @@
 //! Receives a long value from a socket directly into the store.
 //!
-//! If only the value of a plain SET is incomplete, and the value is long, memory for the value is
-//! allocated in the store, where no other process can reach it yet. The socket's bytes are read
-//! into this memory (W8), and the command runs when the value is complete. If the value is dropped
-//! earlier, for example because its connection is closed, its memory is freed. If the server is
-//! killed, recovery frees the memory, like all memory that a dead process had allocated but not
-//! published.
+//! If only part of a long value is missing from a plain SET, memory for the value is allocated in
+//! the store, where no other process can reach it yet. The socket's bytes are read into this memory
+//! (W8), and the command runs when the value is complete. If the value is dropped earlier, for
+//! example because its connection is closed, its memory is freed. If the server is killed, recovery
+//! frees the memory, like all memory that a dead process had allocated but not published.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -26,10 +25,10 @@ const SHORTEST: usize = 64 * 1024;
 pub(crate) const REST: usize = 16 * 1024;
 /// The maximum size, in bytes, of a value whose memory is allocated as soon as its length is known.
 const AT_ONCE: usize = 1024 * 1024;
-/// The fraction, 1 / `PART`, of a larger value that must have arrived before its memory is
-/// allocated, so that a client cannot reserve memory without sending bytes.
+/// Memory for a larger value is allocated only after 1 / `PART` of the value has arrived, so that a
+/// client cannot reserve memory without sending bytes.
 const PART: usize = 16;
-/// The size of the terminator of a value, in bytes.
+/// The size of a value's terminator, in bytes.
 const END: usize = 2;
 
 /// A SET command whose value is being received.
@@ -39,13 +38,13 @@ pub(crate) struct Incoming {
     /// The memory of the value, or `None` after the value has been stored under its key or freed.
     value: Option<SuspendedBlock>,
     length: usize,
-    /// The number of received bytes of the value and its terminator.
+    /// The number of bytes received so far, including the terminator.
     received: usize,
 }
 
 impl Incoming {
-    /// Starts to receive the value of the incomplete command at the start of `input` directly.
-    /// Returns `None` if the command does not qualify.
+    /// Starts receiving the value of the incomplete command at the start of `input` directly into
+    /// the store. Returns `None` if the command does not qualify.
     pub(crate) fn begin(
         store: &Arc<Store>,
         context: &Context<'_>,
@@ -106,7 +105,7 @@ impl Incoming {
         self.received == self.length + END
     }
 
-    /// Returns the number of received bytes and the number of missing bytes.
+    /// Returns how many bytes have been received and how many are missing.
     pub(crate) fn progress(&self) -> (usize, usize) {
         (self.received, self.length + END - self.received)
     }

@@ -38,8 +38,8 @@ impl Output {
         if self.bytes.capacity() == 0 {
             return spares.take();
         }
-        // Remove the sent bytes only if they are the larger half, so that each byte is moved at
-        // most once.
+        // Remove the sent bytes only if they make up more than half of the buffer, so that each
+        // byte is moved at most once.
         if self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
             self.sent = 0;
@@ -98,7 +98,7 @@ pub(crate) struct SpareBuffers {
     buffers: Vec<Vec<u8>>,
     /// The total capacity of the buffers in bytes.
     memory: usize,
-    /// The smallest number of spare buffers since the last call of `look_after`.
+    /// The smallest number of spare buffers since the last call to `look_after`.
     fewest: usize,
 }
 
@@ -154,7 +154,7 @@ mod tests {
             expected.extend_from_slice(&piece);
             output.send(&ours, &mut spares, &mut traffic).expect("sent");
             assert!(output.pending() > 0, "a socket takes less at a time");
-            // Read in small amounts, so that the client reads more slowly than the server writes.
+            // Read in small chunks, so that the client reads more slowly than the server writes.
             let mut some = vec![0; 100_000];
             let read = theirs.read(&mut some).expect("bytes");
             received.extend_from_slice(&some[..read]);

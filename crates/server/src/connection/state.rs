@@ -24,7 +24,8 @@ use crate::shared::state::Shared;
 use crate::shared::totals::Traffic;
 use crate::sockets::poll::Interest;
 
-/// The number of unsent bytes above which no more commands of an unauthenticated client are read.
+/// While more reply bytes than this are unsent, the server reads no more commands from an
+/// unauthenticated client.
 const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
 /// The maximum capacity, in bytes, of a buffer that the next batch reuses.
 const KEPT: usize = 64 * 1024;
@@ -40,13 +41,13 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) card: Arc<Card>,
     parser: RequestParser,
-    /// Received bytes, of which those before `start` have been executed. A command starts at
-    /// `start`. Empty between commands.
+    /// Received bytes. Those before `start` have been executed, and a command begins at `start`.
+    /// Empty between commands.
     input: Vec<u8>,
     start: usize,
     /// The command whose value is being received directly into the store.
     incoming: Option<Incoming>,
-    /// The minimum number of missing bytes of the current command.
+    /// The minimum number of bytes that the current command still needs.
     wanted: usize,
     output: Output,
     /// The events for which the socket is registered with epoll, or `None` if it is no longer
@@ -56,14 +57,14 @@ pub(crate) struct Connection {
     ended: bool,
     /// Whether to close the connection as soon as the replies have been sent.
     closing: bool,
-    /// The time since when the next command has been waiting for a lock or for the end of a pause.
+    /// The time at which the next command started waiting for a lock or for the end of a pause.
     pub(crate) parked: Option<Instant>,
     /// Whether the next command is waiting for a lock. If not, it is waiting for the end of a
     /// pause.
     pub(crate) locked: bool,
     /// Whether the connection is in the queue of connections with unexecuted commands.
     pub(crate) queued: bool,
-    /// The time since when the output has exceeded the soft limit, in Unix milliseconds.
+    /// The time at which the output rose above the soft limit, in Unix milliseconds.
     over_limit_since: Option<i64>,
     /// The number of bytes that the client has received since the last periodic check.
     taken: usize,
@@ -151,8 +152,7 @@ impl Connection {
         self.parser.set_limits(limits.of_parser(&self.session));
     }
 
-    /// Returns whether the client receives data without requesting it, through a subscription or
-    /// MONITOR.
+    /// Returns whether the client receives unsolicited data, through a subscription or MONITOR.
     fn is_told(&self) -> bool {
         !self.session.subscriptions.is_empty() || self.session.monitors
     }
@@ -166,7 +166,7 @@ impl Connection {
     }
 
     /// Queues a message for the client. Returns whether the caller must send the output or close
-    /// the connection: the output was empty before, or it now exceeds a limit.
+    /// the connection, because the output was empty before or now exceeds a limit.
     pub(crate) fn post(&mut self, parcel: &[u8], limits: &Limits, space: &mut Workspace) -> bool {
         let was_idle = self.output.pending() == 0;
         let resp3 = self.session.protocol == Protocol::Resp3;
@@ -176,14 +176,14 @@ impl Connection {
         was_idle || self.output.pending() > limits.messages.hard
     }
 
-    /// Queues lines of MONITOR, and sends as many bytes as the socket accepts.
+    /// Queues MONITOR lines, and sends as many bytes as the socket accepts.
     pub(crate) fn send_lines(
         &mut self,
         lines: &[u8],
         limits: &Limits,
         space: &mut Workspace,
     ) -> Next {
-        // Send no further lines on a closing connection, because they could keep it open forever.
+        // Stop sending lines on a closing connection, because they could keep it open forever.
         if self.session.replies.mode == ReplyMode::Off || self.closing {
             return Next::Wait;
         }
@@ -200,8 +200,8 @@ impl Connection {
         Next::Wait
     }
 
-    /// Returns whether the output exceeds the hard limit, so that the client must be closed. Logs
-    /// the reason.
+    /// Returns whether the output exceeds the hard limit, so that the connection must be closed.
+    /// Logs the reason.
     fn has_too_much(&self, limits: &Limits) -> bool {
         let limit = self.output_limit(limits).hard;
         let too_much = self.output.pending() > limit;
@@ -222,10 +222,10 @@ impl Connection {
         ));
     }
 
-    /// Returns whether so much output is unsent that no more of the client's commands are read.
+    /// Returns whether too much output is unsent to read more of the client's commands.
     fn is_full(&self, limits: &Limits) -> bool {
         let most = if self.is_told() {
-            // Stopping to read the client's commands does not stop its messages.
+            // Not reading the client's commands does not stop its messages.
             return false;
         } else if self.session.user.is_some() {
             limits.output.soft
@@ -254,7 +254,8 @@ impl Connection {
     ) -> Next {
         if !self.input.is_empty() {
             // Grow the buffer in proportion to the received bytes. Growing it to the length that
-            // the client states would let a client allocate memory for bytes that it never sends.
+            // the client announces would allow a client to reserve memory for bytes that it never
+            // sends.
             let room = self.wanted.clamp(READ / 4, self.input.len().max(READ));
             self.input.reserve(room);
             let mut input = std::mem::take(&mut self.input);
@@ -353,8 +354,8 @@ impl Connection {
                 input = Vec::new();
             }
         } else if self.start > input.len() / 2 {
-            // Remove the executed bytes only if they are the larger half, so that each byte is
-            // moved at most once.
+            // Remove the executed bytes only if they make up more than half of the input, so that
+            // each byte is moved at most once.
             input.drain(..self.start);
             self.start = 0;
         }
@@ -520,8 +521,8 @@ impl Connection {
         self.output.pending() > 0
     }
 
-    /// Returns whether the connection references state in the store, in its session or in a value
-    /// that is being received.
+    /// Returns whether the connection's session, or a value that is being received, references
+    /// state in the store.
     pub(crate) fn holds_of_store(&self) -> bool {
         !self.session.holds_nothing() || self.incoming.is_some()
     }

@@ -18,7 +18,7 @@ use crate::shared::state::Shared;
 /// The minimum interval between two log lines about HTTP requests, in microseconds.
 const BETWEEN_SUSPICIONS: i64 = 60_000_000;
 
-/// Returns whether two strings are equal. The time that this takes depends only on their lengths.
+/// Returns whether two strings are equal. The time taken depends only on their lengths.
 fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differences) == 0

@@ -17,10 +17,10 @@ const MESSAGES_A_ROUND: usize = 4096;
 /// A message encoded in RESP2, with the token of the receiving connection.
 pub(crate) type EncodedMessage = (u64, Arc<[u8]>);
 
-/// The subscriptions of all connections of one thread.
+/// The subscriptions of all of a thread's connections.
 pub(crate) struct Hub {
     subscriber: Subscriber<Arc<Store>>,
-    /// The tokens of each topic's and name's subscribers, in the order of their subscriptions.
+    /// The tokens of the subscribers to each topic and name, in subscription order.
     routes: HashMap<(Topic, Vec<u8>), Vec<u64>>,
     /// Messages that have been read from the ring and not yet passed to connections.
     outbox: Vec<EncodedMessage>,
@@ -58,7 +58,7 @@ impl Hub {
             .map_err(|error| Error::Name(error.to_string().into()))
     }
 
-    /// Reads messages from the store's ring. Returns whether there can be more. `rung` states
+    /// Reads messages from the store's ring. Returns whether there can be more. `rung` indicates
     /// whether the descriptor was readable.
     pub(crate) fn collect(&mut self, rung: bool) -> bool {
         self.take_back();
@@ -87,8 +87,8 @@ impl Hub {
         }
     }
 
-    /// Subscribes a connection to names to which it is not yet subscribed, or to none of them if an
-    /// error occurs. The connection does not receive messages that were published earlier.
+    /// Subscribes a connection to the names to which it is not subscribed yet, or to none of them
+    /// if an error occurs. The connection does not receive messages that were published earlier.
     pub(crate) fn subscribe(
         &mut self,
         token: u64,
@@ -104,7 +104,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Ends subscriptions of a connection. Messages that were published earlier are still
+    /// Ends a connection's subscriptions to `names`. Messages that were published earlier are still
     /// delivered.
     pub(crate) fn unsubscribe(&mut self, token: u64, topic: Topic, names: &[&[u8]]) {
         self.collect_all();
@@ -146,7 +146,7 @@ impl Hub {
         parcels
     }
 
-    /// Starts to hold messages, up to `most` bytes, for a connection that moves to another thread.
+    /// Starts holding up to `most` bytes of messages for a connection that moves to another thread.
     pub(crate) fn hold(&mut self, token: u64, most: usize) {
         let held = PendingMessages {
             most,

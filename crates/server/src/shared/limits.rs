@@ -1,5 +1,4 @@
-//! Defines the limits of connections: those of the configuration, and the number of open
-//! descriptors.
+//! Defines connection limits: the configured limits and the limit on open descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use undercroft_commands::config::Config;
@@ -20,7 +19,7 @@ pub(crate) struct OutputLimit {
     pub(crate) seconds: i64,
 }
 
-/// The limits of connections, as of a generation of the configuration.
+/// The connection limits of one generation of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// The generation of the configuration from which the limits were read.
@@ -91,8 +90,8 @@ impl Limits {
     }
 }
 
-/// Raises the limit of open descriptors for `clients` clients. If the system refuses, returns the
-/// smaller number of clients for which the limit suffices.
+/// Raises the limit on open descriptors to make room for `clients` clients. If the system refuses,
+/// returns the smaller number of clients for which the limit suffices.
 pub(crate) fn make_room_for(clients: u64) -> u64 {
     let needed = clients.saturating_add(OTHER_DESCRIPTORS);
     let limit = getrlimit(Resource::Nofile);

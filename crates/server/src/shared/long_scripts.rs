@@ -1,5 +1,5 @@
-//! Predicts from its size and its history whether a script takes long. Such a script starts on a
-//! separate thread, so that no connection waits for it.
+//! Predicts from a script's size and history whether it will take long. A script that is predicted
+//! to take long starts on a separate thread, so that no connection waits for it.
 //!
 //! A script that takes longer than a few milliseconds on a shared thread is rolled back and
 //! restarted on a separate thread. This stalls the other connections, and a client can cause such a
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The size, in bytes, above which a script command starts on a separate thread, because parsing
 /// its text or processing its arguments can take long.
 const BYTES: usize = 64 * 1024;
-/// The number of scripts of a connection that start on a separate thread after the connection ran a
+/// The number of a connection's scripts that start on a separate thread after the connection ran a
 /// long script.
 pub(crate) const NEXT: u16 = 64;
 /// The maximum duration of a short script.
@@ -22,8 +22,8 @@ pub(crate) const SHORT: Duration = Duration::from_millis(2);
 /// The maximum number of remembered scripts.
 const PLACES: usize = 256;
 
-/// The hashes of scripts that took long. The table has a fixed size, so a new hash can replace that
-/// of another script.
+/// The hashes of scripts that took long. The table has a fixed size, so a new hash can replace
+/// another script's hash.
 pub(crate) struct LongScripts {
     hashing: RandomState,
     places: [AtomicU64; PLACES],
@@ -70,7 +70,7 @@ impl LongScripts {
     }
 }
 
-/// Returns the text, the SHA-1 or the function name that a script command names.
+/// Returns the text, SHA-1 or function name that a script command specifies.
 fn text<'a>(arguments: &[&'a [u8]]) -> &'a [u8] {
     let place = match arguments {
         [_, what, ..] if reads(what) => 2,

@@ -1,14 +1,14 @@
-//! Passes lines of MONITOR from the threads that run commands to the threads that serve the
-//! monitoring connections.
+//! Passes MONITOR lines from the threads that run commands to the threads that serve the monitoring
+//! connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The maximum number of pending bytes for a thread. Above it, the thread's monitoring connections
-/// are closed, so that commands never wait for them.
+/// The maximum number of pending bytes for a thread. If more bytes are pending, the thread's
+/// monitoring connections are closed, so that commands never wait for them.
 const MOST: usize = 64 << 20;
 
-/// The connections that use MONITOR, and the pending lines for them.
+/// The connections that use MONITOR, and the lines pending for them.
 #[derive(Debug)]
 pub(crate) struct Monitors {
     count: AtomicUsize,
@@ -33,7 +33,7 @@ pub(crate) struct Lines {
     /// The connections, each with the offset in `lines` of the first line that it must receive.
     pub(crate) listeners: Vec<(u64, usize)>,
     pub(crate) lines: Vec<u8>,
-    /// Whether lines were dropped, so that the connections must be closed.
+    /// Whether lines were dropped, which means that the connections must be closed.
     pub(crate) overrun: bool,
 }
 

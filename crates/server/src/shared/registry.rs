@@ -15,7 +15,7 @@ pub(crate) struct Card {
     pub(crate) id: u64,
     /// The index of the thread that serves the connection.
     pub(crate) worker: usize,
-    /// Whether CLIENT KILL has requested to close the connection.
+    /// Whether CLIENT KILL has requested that the connection be closed.
     pub(crate) killed: AtomicBool,
     state: Mutex<State>,
 }
@@ -25,7 +25,7 @@ struct State {
     info: ClientInfo,
     /// The ticket of the command that is blocked on keys, if there is one.
     ticket: Option<Ticket>,
-    /// The time of the connection's creation, in Unix milliseconds.
+    /// The time at which the connection was created, in Unix milliseconds.
     created: i64,
     last_command_at: i64,
 }
@@ -45,8 +45,9 @@ impl Card {
         }
     }
 
-    /// Updates the state that may have changed. `parked` states whether the next command is waiting
-    /// for a lock or for the end of a pause. Takes a few nanoseconds if the names are unchanged.
+    /// Updates the state that may have changed. `parked` indicates whether the next command is
+    /// waiting for a lock or for the end of a pause. Takes a few nanoseconds if the names are
+    /// unchanged.
     pub(crate) fn update(&self, session: &Session, parked: bool) {
         let mut state = lock(&self.state);
         state.last_command_at = session.activity.last_command_at;

@@ -31,7 +31,7 @@ pub(crate) struct Thread {
     /// The number of connections that the thread serves, including connections that are moving to
     /// it.
     pub(crate) connections: AtomicUsize,
-    /// The time since when the thread has been working, in Unix milliseconds, or 0 while it waits.
+    /// The time at which the thread started working, in Unix milliseconds, or 0 while it waits.
     busy_since: AtomicI64,
     /// Whether a connection of the thread was killed and must be closed.
     has_killed: AtomicBool,
@@ -90,13 +90,13 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) totals: Totals,
     pub(crate) threads: Vec<Thread>,
-    /// The number of connections of all threads.
+    /// The number of connections on all threads.
     pub(crate) connected: AtomicUsize,
     /// The number of connections whose next command is waiting for a lock.
     pub(crate) parked: AtomicUsize,
     /// The number of connections whose script runs on a separate thread.
     on_own_threads: AtomicUsize,
-    /// The history by which scripts start on separate threads.
+    /// The history that decides which scripts start on a separate thread.
     pub(crate) long: LongScripts,
     stopping: AtomicBool,
     /// The time of the last log line about an HTTP request, in Unix microseconds.
@@ -243,10 +243,10 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Requests all threads to stop.
+    /// Asks all threads to stop.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        // Acquire the lock, so that no thread is between its check of the flag and its wait.
+        // Acquire the lock, so that no thread is between checking the flag and waiting.
         drop(
             self.stopped
                 .0
@@ -264,7 +264,7 @@ impl Shared {
         self.parked.load(Ordering::Relaxed) > 0
     }
 
-    /// Records that a connection is waiting for a lock. From then on, commands of all threads are
+    /// Records that a connection is waiting for a lock. From then on, commands on all threads are
     /// parked without waiting, because the waits of many connections would add up. A later retry is
     /// just as likely to acquire the lock.
     pub(crate) fn park(&self) {
@@ -305,7 +305,7 @@ impl Shared {
         self.on_own_threads.fetch_sub(1, Ordering::Release);
     }
 
-    /// Counts an error reply that no command has written.
+    /// Counts an error reply that was not written by a command.
     pub(crate) fn count_error(&self, session: &mut Session, text: &str) {
         session.activity.counters.errors += 1;
         self.process

@@ -17,12 +17,12 @@ use undercroft_engine::Store;
 pub type Reopen = Box<dyn Fn(&Config) -> Result<Store, String> + Send + Sync>;
 
 /// The grace period in which pending waits can end with an error before their connections are
-/// closed. It is longer than any wait lasts after the store's file was removed (M7).
+/// closed. Longer than any wait can last after the store's file is removed (M7).
 pub(crate) const GRACE: Duration = Duration::from_millis(2500);
 /// The time within which the other threads must stop. If a thread is running a long command, the
 /// switch is attempted again later.
 const MEET: Duration = Duration::from_millis(100);
-/// The pause between two attempts to switch.
+/// The pause between attempts to switch.
 pub(crate) const AGAIN: Duration = Duration::from_millis(500);
 /// The interval at which a stopped thread checks whether the server is stopping.
 const LOOK: Duration = Duration::from_millis(50);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_commands::session::Counters;
 
-/// The number of bytes that a thread received from sockets and sent to them.
+/// A thread's socket traffic: the bytes received and sent, and the numbers of reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) input: u64,

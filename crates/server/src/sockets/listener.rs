@@ -69,7 +69,7 @@ pub(crate) struct Accepted {
 }
 
 impl Listener {
-    /// Listens on an address of `bind`. Returns `None` if the address has a leading `-` and does
+    /// Listens on an address from `bind`. Returns `None` if the address has a leading `-` and does
     /// not exist on this machine. `*` stands for all IPv4 addresses, and `::*` for all IPv6
     /// addresses.
     pub(crate) fn tcp(address: &str, port: u16, backlog: i32) -> Result<Option<Listener>, Error> {

@@ -123,7 +123,7 @@ impl Poll {
     }
 }
 
-/// An eventfd that wakes a thread that is waiting for events.
+/// An eventfd that wakes a thread waiting for events.
 #[derive(Debug)]
 pub(crate) struct Waker(OwnedFd);
 

@@ -1,9 +1,9 @@
-//! Notifies a thread about messages for its connections.
+//! Notifies a thread of messages for its connections.
 
 use std::os::fd::OwnedFd;
 
-/// The bell: the descriptor that notifies a thread about messages, and the state of the thread's
-/// messages.
+/// The bell: the descriptor that notifies a thread of messages, and the state of its message
+/// delivery.
 #[derive(Default)]
 pub(super) struct Bell {
     /// The descriptor that becomes readable when messages arrive, or `None` before the first

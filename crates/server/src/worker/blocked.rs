@@ -1,8 +1,8 @@
 //! Manages the connections of one thread that are blocked on keys.
 //!
 //! Each thread has one seat (a futex slot in the store), at which all of its blocked connections
-//! wait. The server continues to read a blocked connection's input, so that it notices a
-//! disconnect. The commands in the input run after the reply.
+//! wait. The server keeps reading a blocked connection's input, so that it notices a disconnect.
+//! The commands in the input run after the reply.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,9 +14,9 @@ use undercroft_engine::waiting::{Answer, Ticket};
 use crate::shared::state::{Shared, Waiting};
 use crate::sockets::poll::{Interest, Poll};
 
-/// The interval between two checks of all keys on which connections are blocked (M4).
+/// The interval between checks of all keys on which connections are blocked (M4).
 const TEND: Duration = Duration::from_millis(100);
-/// The pause before an action is retried that failed because a lock was held.
+/// The pause before retrying an action that failed because a lock was held.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// The blocked connections and their deadlines.
@@ -24,8 +24,8 @@ pub(crate) struct Blocked {
     tokens: HashMap<Ticket, u64>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     tend_at: Instant,
-    /// The delay after which actions that failed because a lock was held are retried, or `None` if
-    /// there are none.
+    /// The delay before retrying the actions that failed because a lock was held, or `None` if none
+    /// did.
     retries: Option<Duration>,
     /// The bell: a descriptor that becomes readable when there is an answer for a blocked
     /// connection.
@@ -111,7 +111,7 @@ impl Blocked {
     }
 
     /// Records that the thread is awake, so that other processes do not need to wake it before its
-    /// next call of [`answers`](Self::answers).
+    /// next call to [`answers`](Self::answers).
     pub(crate) fn awake(&self, shared: &Shared, thread: usize) {
         if !self.tokens.is_empty() {
             shared.waiting(thread).awake();
@@ -189,7 +189,7 @@ impl Blocked {
                     }
                 }
             }
-            // One call does not necessarily return all answered tickets, so repeat it.
+            // A single call may not return all answered tickets, so repeat it.
             if answers.len() == before {
                 return;
             }

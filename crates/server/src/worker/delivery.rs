@@ -1,4 +1,4 @@
-//! Delivers messages, lines of MONITOR and answers to the connections of a thread.
+//! Delivers messages, MONITOR lines and answers to the connections of a thread.
 
 use crate::connection::state::Connection;
 use crate::log::log;
@@ -57,7 +57,7 @@ impl Worker {
         }
     }
 
-    /// Passes newly arrived lines to the connections that use MONITOR.
+    /// Passes newly arrived MONITOR lines to the connections that monitor.
     pub(super) fn show(&mut self) {
         if !self.shared.monitors.any() {
             return;

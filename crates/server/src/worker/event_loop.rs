@@ -9,12 +9,12 @@ use crate::sockets::poll::{Events, Ready};
 use crate::worker::mailbox::Message;
 use crate::worker::state::{ANSWERS, HUB, LISTENERS, WAKER, Worker};
 
-/// The maximum number of connections whose replies are held back, because the replies of the first
-/// one wait until the commands of the last one have run.
+/// The maximum number of connections whose replies are held back. It is limited because the replies
+/// of the first connection wait until the commands of the last one have run.
 const HELD: usize = 16;
-/// The interval between two periodic checks of all connections of a thread.
+/// The interval between periodic checks of a thread's connections.
 const LOOK: Duration = Duration::from_millis(1000);
-/// The interval between two checks for messages if no descriptor is available for notifications.
+/// The interval between checks for messages if no descriptor is available for notifications.
 const WITHOUT_BELL: Duration = Duration::from_millis(10);
 
 impl Worker {
@@ -158,7 +158,7 @@ impl Worker {
         self.space.spares.look_after();
         let limits = self.limits;
         // No message can arrive in a file that other processes can no longer find, so subscriptions
-        // end like waits (M7).
+        // end, as waits do (M7).
         let is_over = self.shared.store().removed();
         let ends = |c: &mut Connection| {
             c.look_after(&limits, now) || is_over && !c.session.subscriptions.is_empty()

@@ -14,8 +14,7 @@ use crate::sockets::listener::Accepted;
 pub(crate) enum Message {
     /// A new connection that the receiving thread must serve.
     Serve(Accepted, Box<Session>, Arc<Card>),
-    /// A connection of the receiving thread, which returns after its script ran on a separate
-    /// thread.
+    /// A connection that returns to the receiving thread after its script ran on a separate thread.
     Back(Box<Returned>),
 }
 

@@ -1,10 +1,10 @@
 //! Implements a thread of the server. Used only by `server`.
 //!
 //! - `accepting`: rejects new connections or assigns them to threads.
-//! - `bell`: notifies a thread about messages for its connections.
+//! - `bell`: notifies a thread of messages for its connections.
 //! - `blocked`: connections that are blocked on keys.
 //! - `changing`: switches to the store that now has the served store's name.
-//! - `delivery`: delivers messages, lines of MONITOR and answers to connections.
+//! - `delivery`: delivers messages, MONITOR lines and answers to connections.
 //! - `event_loop`: the loop that runs commands on the thread that receives them.
 //! - `mailbox`: passes connections from one thread to another.
 //! - `own_thread`: runs each long script on a separate thread.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The first pause before a retry. The pause grows up to `LAST_RETRY`.
+/// The pause before the first retry. Later pauses grow up to `LAST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_millis(1);
 const LAST_RETRY: Duration = Duration::from_millis(16);
 
@@ -33,7 +33,7 @@ impl Parked {
         self.tokens.push_back(token);
     }
 
-    /// Schedules the next retries after a round of retries.
+    /// Schedules the next round of retries.
     pub(super) fn plan_retry(&mut self, has_succeeded: bool) {
         self.retry_delay = if has_succeeded {
             FIRST_RETRY

@@ -3,7 +3,7 @@
 use crate::connection::state::Connection;
 
 /// The connections of one thread, by token. A token consists of an index and a generation, so that
-/// an event for a closed connection matches no newer connection.
+/// an event for a closed connection never matches a newer connection.
 #[derive(Default)]
 pub(super) struct Slots {
     slots: Vec<(u32, Option<Box<Connection>>)>,

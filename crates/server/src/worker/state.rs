@@ -24,7 +24,7 @@ use crate::worker::parked::Parked;
 use crate::worker::slots::Slots;
 use crate::worker::upkeep::Upkeep;
 
-/// Tokens that identify other descriptors than connections.
+/// Tokens that identify descriptors other than connections.
 pub(super) const WAKER: u64 = u64::MAX;
 pub(super) const HUB: u64 = u64::MAX - 1;
 pub(super) const ANSWERS: u64 = u64::MAX - 2;
@@ -49,7 +49,7 @@ pub(crate) struct Worker {
     /// The connections that are blocked on keys.
     pub(super) blocked: BlockedConnections,
     pub(super) counters: Counters,
-    /// The notification about messages for the thread's connections.
+    /// The bell that announces messages for the thread's connections.
     pub(super) messages: Bell,
     /// The listening sockets. Every idle thread accepts connections, so that no connection has to
     /// wait for a busy thread.
@@ -166,7 +166,7 @@ impl Worker {
         }
     }
 
-    /// Accepts the return of a connection whose script has run on a separate thread.
+    /// Takes back a connection whose script has run on a separate thread.
     pub(super) fn take_back(&mut self, returned: Returned) {
         let Returned {
             mut connection,

@@ -9,7 +9,7 @@ use undercroft_commands::statistics::latency::Event;
 use crate::connection::state::Next;
 use crate::worker::state::Worker;
 
-/// The time that a command can wait for a lock before it fails with an error.
+/// The maximum time that a command waits for a lock before it fails with an error.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// The maximum duration of the retries in one round.
 const RETRY_TIME: Duration = Duration::from_millis(1);

@@ -11,12 +11,12 @@ use crate::log::log;
 use crate::shared::state::Shared;
 use crate::shared::store_change::{AGAIN, GRACE};
 
-/// The pause between two steps of upkeep while much work remains.
+/// The pause between upkeep steps while much work remains.
 const HURRY: Duration = Duration::from_millis(4);
-/// The number of samples over which the rates of commands and bytes are averaged.
+/// The number of samples over which the command and byte rates are averaged.
 const SAMPLES: usize = 10;
 
-/// The interval between two removals of the waits and subscriptions of dead processes.
+/// The interval at which the waits and subscriptions of dead processes are removed.
 const FORGET: Duration = Duration::from_secs(2);
 
 /// The timers of the first thread.
@@ -99,7 +99,8 @@ impl Upkeep {
             && (!has_waits || now.duration_since(lost) >= GRACE)
     }
 
-    /// Records and logs an attempt to switch to another store. A failure is logged only once.
+    /// Records and logs the result of an attempt to switch to another store. A failure is logged
+    /// only once.
     pub(crate) fn has_changed(&mut self, shared: &Shared, changed: Result<bool, String>) {
         self.next_change = Instant::now() + AGAIN;
         match changed {
@@ -133,7 +134,7 @@ impl Upkeep {
         }
         // As in Redis, keys do not expire and are not evicted while clients are paused.
         if !shared.store().keeps_expired() {
-            // Ignore the error that the store is full and nothing can be evicted: commands that
+            // If the store is full and nothing can be evicted, ignore the error: commands that
             // write will report it.
             let start = Instant::now();
             let _ = shared.store().check_memory_for(0);

@@ -59,7 +59,7 @@ fn replies_contain_no_bytes_of_an_abandoned_attempt() {
             let all = stage.states.len();
             for _ in 0..if is_full() { MOST } else { SOME } {
                 let [from, to] = [0, 1].map(|_| random.usize(..all));
-                // Exchange the states of the two keys.
+                // Swap the states of the two keys.
                 let (from, to): (World, World) = ([from, to], [to, from]);
                 stage.enter(to);
                 let fresh = connection.pipeline(&pipeline);

@@ -48,7 +48,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(thread) = self.thread.take() {
-            // The tests have already reported any error of the server, so ignore it here.
+            // The tests have already reported any server error, so ignore it here.
             let _ = thread.join();
         }
     }

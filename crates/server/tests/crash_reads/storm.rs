@@ -20,13 +20,13 @@ use crate::served::{Connection, Served};
 const STORE: &str = "UNDERCROFT_STORM_STORE";
 const SEED: &str = "UNDERCROFT_STORM_SEED";
 const WRITERS: usize = 2;
-/// The number of rounds of each reader in a partial and in a full run. `A_KILL` is the number of
-/// rounds of all readers between two kills of a writer.
+/// The number of rounds that each reader runs in a partial and in a full run. `A_KILL` is the
+/// number of rounds, summed over all readers, between two kills of a writer.
 const ROUNDS: [u64; 2] = [2000, 50_000];
 const A_KILL: u64 = 400;
 
-/// Runs a writer in a child process of the storm test. Without the environment variable, it does
-/// nothing.
+/// Runs a writer in a child process of the storm test. Does nothing if the environment variable is
+/// not set.
 #[test]
 fn writer() {
     let Some(path) = std::env::var_os(STORE) else {

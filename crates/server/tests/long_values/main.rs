@@ -16,8 +16,8 @@ use undercroft_resp::Value;
 
 use served::{Connection, Served, request};
 
-/// The size, in bytes, from which a value is received directly into the store. Up to `AT_ONCE`
-/// bytes, its memory is allocated as soon as its length is known.
+/// The minimum size, in bytes, of a value that is received directly into the store. Memory for a
+/// value of up to `AT_ONCE` bytes is allocated as soon as its length is known.
 const LONG: usize = 64 * 1024;
 const AT_ONCE: usize = 1024 * 1024;
 
@@ -62,7 +62,7 @@ fn begun(served: &Served, other: &Store, key: &[u8], length: usize) -> (UnixStre
     (stream, rest)
 }
 
-/// Returns the reply of CLIENT LIST.
+/// Returns the reply to CLIENT LIST.
 fn client_list(client: &mut Connection) -> String {
     let mut replies = client.pipeline(&[&[b"CLIENT", b"LIST"]]).expect("a reply");
     match replies.pop() {
@@ -112,7 +112,7 @@ fn long_values_arrive_complete_in_any_pieces() {
         for cut in cuts {
             let pieces = [&all[..cut], &all[cut..]];
             client.send(pieces[0]).expect("sent");
-            // When the server has answered another client, it has read the first piece.
+            // Once the server has answered another client, it has also read the first piece.
             let mut another = Connection::new(&served.socket(), 2);
             another.pipeline(&[&[b"PING"]]).expect("a reply");
             client.send(pieces[1]).expect("sent");
@@ -151,7 +151,7 @@ fn disconnecting_client_leaks_no_memory() {
         let found = client.pipeline(&[&[b"GET", b"k"]]).expect("a reply");
         assert_eq!(found, [Value::Bulk(b"old".to_vec())]);
     }
-    // Stating a value's length must not allocate memory before bytes of the value arrive.
+    // Announcing a value's length must not allocate memory before bytes of the value arrive.
     let before = other.used_memory();
     let mut stream = UnixStream::connect(served.socket()).expect("a server");
     stream
@@ -292,8 +292,8 @@ fn busy_lock_parks_the_received_set_while_other_clients_continue() {
         until("nothing is parked", || {
             client_list(&mut client).contains("flags=b")
         });
-        // Dropping the sender also unblocks every later `recv`: the body of the write can run more
-        // than once.
+        // Dropping the sender also unblocks every later `recv`, because the body of the write can
+        // run more than once.
         drop(release);
         let replies = parked.receive(2).expect("replies");
         assert_eq!(replies, [ok(), Value::Integer(AT_ONCE as i64)]);
