@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Measure the groups of rows that the command line selects, and return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="example: bench/run.py --table core --quick --only server",
