@@ -35,13 +35,13 @@ def main() -> int:
         type=Path,
         default=Path("target/release"),
         metavar="DIRECTORY",
-        help="folder of undercroft and undercroft-bench (default: target/release)",
+        help="folder that contains undercroft and undercroft-bench (default: target/release)",
     )
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE",
-        help="the JSON file to write (default: named by date)",
+        help="the JSON file to write (default: named after the date)",
     )
     arguments = parser.parse_args()
 
