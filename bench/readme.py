@@ -23,7 +23,7 @@ END = "<!-- bench: end -->"
 
 
 class Compared(NamedTuple):
-    """A row of a page: a row of a result, and the names of its work and its peer on the page."""
+    """A row on a page: a row of a result, and the page's names for its work and its peer."""
 
     table: str
     row: str
@@ -154,7 +154,7 @@ def value(figure: Figure | None) -> str:
 def comparisons(rows: Sequence[Compared], head: str, up: str, *, verdict: bool = False) -> str:
     """Return a page's own table of these rows, with its source; ``up`` is the path to the root.
 
-    With ``verdict``, a further column compares Undercroft's figure with the peer's. Only the
+    With ``verdict``, an additional column compares Undercroft's figure with the peer's. Only the
     README's table has it.
     """
     results: dict[str, tuple[Path, Result]] = {}

@@ -18,7 +18,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Measure the groups of rows that the command line selects, and return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="example: bench/run.py --table core --quick --only server",
@@ -35,13 +35,13 @@ def main() -> int:
         type=Path,
         default=Path("target/release"),
         metavar="DIRECTORY",
-        help="folder of undercroft and undercroft-bench (default: target/release)",
+        help="folder that contains undercroft and undercroft-bench (default: target/release)",
     )
     parser.add_argument(
         "--output",
         type=Path,
         metavar="FILE",
-        help="the JSON file to write (default: named by date)",
+        help="the JSON file to write (default: named after the date)",
     )
     arguments = parser.parse_args()
 

@@ -19,7 +19,7 @@ class Bench:
         return Path(tempfile.mkdtemp(dir=self.scratch))
 
     def without_places(self, text: object) -> str:
-        """Return a text without the paths of temporary directories, for a table's notes."""
+        """Return text with the paths of temporary directories removed, for a table's notes."""
         return re.sub(rf"{re.escape(str(self.scratch))}(/tmp\w+)?/?", "", str(text))
 
     def pick(self, quick: int, full: int) -> int:

@@ -10,7 +10,7 @@ from core.bench import Bench
 
 
 def instructions(bench: Bench, command: Sequence[str | Path], told: str = "") -> int:
-    """Return the number of instructions of a command that reads ``told`` from standard input."""
+    """Return how many instructions a command takes when it reads ``told`` from standard input."""
     out = bench.directory() / "out"
     run = subprocess.run(
         ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *map(str, command)],

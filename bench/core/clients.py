@@ -58,7 +58,7 @@ class Side:
 
 
 class Clients:
-    """The running clients, their server, and the excluded clients with the reasons."""
+    """The running clients, their server, and the reasons why other clients are excluded."""
 
     def __init__(self, bench: Bench, server: peers.Server) -> None:
         """Start with no running clients."""
@@ -109,7 +109,7 @@ class Clients:
             return None
 
     def remarks(self) -> str:
-        """Return a note that lists the excluded clients with the reasons."""
+        """Return a note that lists the excluded clients and the reasons."""
         return " ".join(f"Left out: {name}: {why}." for name, why in self.left_out.items())
 
 

@@ -14,7 +14,7 @@ SITE = Path(__file__).parents[1] / "loops/fpm.php"
 # The types of FastCGI records, and the role that every request names.
 BEGIN, END, PARAMETERS, INPUT, OUTPUT = 1, 3, 4, 5, 6
 RESPONDER = 1
-# The timeout for the start of PHP-FPM and for each request, in seconds.
+# The timeout in seconds for starting PHP-FPM and for each request.
 PATIENCE = 30.0
 
 
@@ -74,7 +74,7 @@ class Pool:
         return body.decode()
 
     def workers(self) -> list[int]:
-        """Return the process ids of the workers."""
+        """Return the process IDs of the workers."""
         master = self.process.pid
         text = Path(f"/proc/{master}/task/{master}/children").read_text(encoding="ascii")
         return [int(each) for each in text.split()]

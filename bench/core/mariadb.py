@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core import peers
 
-# The timeout in seconds of one statement, such as filling a table with ten million threads.
+# The timeout in seconds for one statement, such as filling a table with ten million threads.
 LIMIT = 400.0
 # The forum reads threads in the order of `place`; the index covers all columns of a page.
 TABLE = """CREATE TABLE threads{power} (

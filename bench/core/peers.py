@@ -142,14 +142,14 @@ def redis_server(directory: Path, tcp: bool = False) -> contextlib.AbstractConte
     path = directory / "redis.sock"
     port = free_port() if tcp else 0
     options = ["--port", str(port), "--unixsocket", str(path), "--dir", str(directory)]
-    # Some clients open a thousand connections simultaneously.
+    # Some clients open a thousand connections at once.
     options += ["--tcp-backlog", "4096"]
     command = ["redis-server", *options, "--save", "", "--appendonly", "no"]
     return serving("redis-server", command, path, port)
 
 
 def free_port() -> int:
-    """Return a free port of the loopback interface."""
+    """Return a free port on the loopback interface."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port
@@ -164,7 +164,7 @@ def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractCon
 
 
 def has(*commands: str) -> str | None:
-    """Return None if all commands are installed, otherwise a note that names missing commands."""
+    """Return None if all commands are installed, otherwise a note that names the missing ones."""
     missing = [command for command in commands if not shutil.which(command)]
     return f"not measured: {', '.join(missing)} is not installed" if missing else None
 

@@ -36,8 +36,8 @@ class Row:
     """A row of the table: Undercroft's figure, the peer's, their ratio, and the target.
 
     ``target`` applies to ``ratio``; a row without a target is only printed. A row that could not be
-    measured has no figures, and its ``note`` gives the reason. ``failed`` marks a row whose
-    operation failed or was killed for Undercroft: the row misses its target and has no ratio.
+    measured has no figures, and its ``note`` gives the reason. ``failed`` marks a row for which
+    Undercroft's operation failed or was killed: the row misses its target and has no ratio.
     """
 
     id: str
@@ -75,7 +75,7 @@ class Row:
 
 @dataclasses.dataclass
 class Grid:
-    """Figures of many clients: a row for each kind of work, a column for each client.
+    """Figures for many clients, with a row for each kind of work and a column for each client.
 
     ``plot`` marks a grid whose rows are numbers of queries, to be drawn as a plot.
     """

@@ -11,18 +11,18 @@ from typing import TypeVar
 from core.peers import CLIENT_CORE
 
 LOOPS = Path(__file__).parents[1] / "loops"
-# The timeout of one operation in seconds, so that every table ends.
+# The timeout in seconds for one operation, so that every table finishes.
 LIMIT = 600.0
 Name = TypeVar("Name")
 Found = TypeVar("Found")
 
 
 class CutOffError(RuntimeError):
-    """The error for a loop that did not answer in time and was killed."""
+    """Raised when a loop did not answer in time and was killed."""
 
 
 class Loop:
-    """A process that runs timed loops of one client, pinned to the core for clients."""
+    """A process that runs timed loops for one client, pinned to the core for clients."""
 
     def __init__(
         self,

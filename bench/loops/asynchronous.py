@@ -20,7 +20,7 @@ Call = Callable[[], Awaitable[Any]]
 
 
 class Calls:
-    """A connected client: a GET, a KEYS of all keys, and a pipeline of GETs if supported."""
+    """A connected client's calls: GET, KEYS of all keys, and a pipeline of GETs if supported."""
 
     def __init__(self, get: Call, keys: Call, pipeline: Call | None = None) -> None:
         """Store the functions that make the client's calls."""
@@ -62,7 +62,7 @@ def _undercroft(place: Place) -> AbstractAsyncContextManager[Calls]:
 def _redis(place: Place) -> AbstractAsyncContextManager[Calls]:
     import redis.asyncio
 
-    # By default, the newest redis.asyncio refuses more than 100 concurrent calls.
+    # By default, the latest redis.asyncio refuses more than 100 concurrent calls.
     return _like_redis(redis.asyncio.Redis, max_connections=2000)(place)
 
 

@@ -2,9 +2,9 @@
 
 The arguments are the client (``embedded`` or ``redis``), ``bytes`` or ``text`` for the type of
 arguments and replies, and a store or a unix socket. The answer to a line ``OPERATION COUNT`` is the
-number of nanoseconds per call; ``names 0`` lists all operations. No call changes the result of the
-next call. If a command does change it, a second call undoes the change, and the figure is half of
-the time of both calls.
+number of nanoseconds per call; ``names 0`` lists all operations. No operation changes the result of
+the next one: if a command does, a second call undoes the change, and the figure is half the time of
+both calls.
 """
 
 import sys
@@ -151,7 +151,7 @@ OPERATIONS: dict[str, list[Words]] = {
 
 
 def encoded(argument: Any) -> Any:
-    """Return an argument with every text in it encoded as bytes."""
+    """Return an argument with every string in it encoded as bytes."""
     if isinstance(argument, str):
         return argument.encode()
     if isinstance(argument, list):

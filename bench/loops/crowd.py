@@ -2,7 +2,7 @@
 
 The arguments are the client (``embedded``, ``apart`` or ``redis``), a store or a unix socket, and
 the cores. With ``apart``, each process has a separate store, so its calls wait only for a core. On
-a line ``set MILLISECONDS`` or ``mset MILLISECONDS``, all processes write for this time; the answer
+a line ``set MILLISECONDS`` or ``mset MILLISECONDS``, all processes write for that long; the answer
 is JSON with the number of calls, the slowest call and the 99.9th percentile.
 """
 

@@ -153,7 +153,7 @@ def pipelines(kind: str) -> Callable[[str], dict[str, Operation]]:
 
 
 def collections(kind: str) -> Callable[[str], dict[str, Operation]]:
-    """Return a function that creates loops over reads of complete collections and of all keys."""
+    """Return a function that creates loops over reads of entire collections and of all keys."""
 
     def made(path: str) -> dict[str, Operation]:
         client = connected(kind, path)

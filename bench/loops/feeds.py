@@ -29,7 +29,7 @@ def place_of(name: str, items: int, length: int) -> int:
 
 
 class Embedded:
-    """Feeds of a store in this process; ranges are numpy arrays."""
+    """Feeds in a store in this process; ranges are numpy arrays."""
 
     def __init__(self, path: str) -> None:
         """Open the store."""
@@ -100,7 +100,7 @@ class Embedded:
 
 
 class Lists:
-    """Lists of a Redis server, through redis-py."""
+    """Lists on a Redis server, through redis-py."""
 
     def __init__(self, path: str) -> None:
         """Connect to the server."""

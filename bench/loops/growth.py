@@ -102,7 +102,7 @@ class Watch:
     def over(
         self, call: Callable[[bytes, bytes], object], keys: Iterable[bytes], value: bytes, end: int
     ) -> tuple[float, float]:
-        """Call until the keys or the time are used up; return the maximum clock and CPU time.
+        """Call until the keys or the time run out; return the maximum clock and CPU time.
 
         Both maxima are in milliseconds and can come from different calls.
         """
@@ -198,7 +198,7 @@ class Life:
         return watch
 
     def watched(self, ended: Callable[[], bool], more: int) -> Watch:
-        """Overwrite keys in random order until ``ended`` is true, and ``more`` ns longer."""
+        """Overwrite keys in random order until ``ended`` is true, and then for ``more`` ns."""
         keys = keys_of(at * 611_953 % self.count for at in range(min(self.count, CHANGED)))
         forever: Iterator[bytes] = itertools.cycle(keys)
         watch, last = Watch(), 1 << 62

@@ -27,7 +27,7 @@ def random_keys() -> list[bytes]:
     """Return new key objects in a random order that is the same in every process.
 
     The objects are in memory in that order, like keys that a program has just created or received.
-    Loops over these keys measure the look-up, not the distance between the key objects.
+    Loops over these keys measure the lookup, not the distance between the key objects.
     """
     order = keys()
     random.Random(1).shuffle(order)
@@ -219,7 +219,7 @@ def list_operations(client: Any) -> dict[str, Operation]:
     item = b"twelve bytes"
 
     def pushed(push: Operation, pop: Operation, first: bool) -> Operation:
-        """Return a loop of equally many pushes and pops that reports the time of one of them."""
+        """Return a loop of as many pushes as pops that reports the time of either kind."""
 
         def run(count: int) -> float:
             pushing, popping = push(count), pop(count)

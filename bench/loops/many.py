@@ -1,4 +1,4 @@
-"""Time one command with many items, or one that derives a value from another, per item.
+"""Time, per item, one command with many items, or one that derives a value from another.
 
 The arguments are the client (``embedded``, ``redis``, or ``python`` for Python's own objects) and a
 store or a unix socket. A line ``prepare:OPERATION COUNT`` empties the database, adds the data that
@@ -32,7 +32,7 @@ def names(kind: str, count: int, start: int = 0) -> list[bytes]:
 
 
 def mixed(count: int, start: int = 0) -> list[bytes]:
-    """Return distinct member names in an unordered sequence, like most data."""
+    """Return distinct member names in an unordered sequence, like those in most data."""
     return [b"m:%012d" % (start + number * 7_919 % count) for number in range(count)]
 
 
@@ -379,7 +379,7 @@ class Nobody:
 
 
 def connected(kind: str, path: str) -> Any:
-    """Return a client of an embedded store or of a server, or the stand-in of Python's objects."""
+    """Return a client of an embedded store or of a server, or the stand-in for Python's objects."""
     if kind == "python":
         return Nobody()
     if kind == "embedded":

@@ -101,7 +101,7 @@ class Redis:
         self.load = np.frombuffer if raw else pickle.loads
 
     def put(self, values: Values) -> list[Any]:
-        """For each value in turn, request an id and set the value."""
+        """For each value in turn, request an ID and set the value."""
         ids = []
         for value in values:
             ids.append(self.client.incr("last"))
@@ -114,7 +114,7 @@ class Redis:
 
 
 class RedisPipe(Redis):
-    """Redis with two pipelines: one for all ids, then one for all values."""
+    """Redis with two pipelines: one for all IDs, then one for all values."""
 
     def put(self, values: Values) -> list[Any]:
         """Put all values with two pipelines."""
@@ -136,7 +136,7 @@ class RedisPipe(Redis):
 
 
 class RedisPipeNext(RedisPipe):
-    """Redis with one pipeline for each value, which also gets the next id."""
+    """Redis with one pipeline for each value, which also gets the next ID."""
 
     next_id: Any = None
 
@@ -183,7 +183,7 @@ class SharedMemory:
 
 
 class View:
-    """An array in a block of shared memory, which closes the block when it is released."""
+    """An array in a block of shared memory; releasing the array closes the block."""
 
     def __init__(self, block: Any, array: Any) -> None:
         """Store the block together with the array that it contains."""

@@ -3,14 +3,14 @@
  * bench/loops/loop.py.
  *
  * The program reads lines "OPERATION COUNT" and answers each with the number of nanoseconds per
- * operation. Feeds are named by the power of ten of their length: "feed7" has ten million items.
+ * operation. A feed's name ends with the power of ten of its length: "feed7" has ten million items.
  * Operations are words joined by dashes:
  *
  *   fill-7             create and fill the feed if it is missing
  *   fill-7-INDEX       create and fill "indexed7", whose values are found by an index
- *   range-7-100-middle ranges of 100 items at first, middle, last, or any
+ *   range-7-100-middle ranges of 100 items at the position first, middle, last or any
  *   attrs-7-100-middle the same ranges with attributes
- *   insert-7-head      single items at head, middle, tail, or any; removed again afterwards
+ *   insert-7-head      single items at head, middle, tail or any position; removed again afterwards
  *   move-7             random items to the front of "indexed7", by value
  *   rare-7             a range of 50 from the start, with a filter that 1 item in 10,000 passes
  *   count-7            a count of items whose second attribute is 3
@@ -18,10 +18,10 @@
  *   page-7-90000       a page of 25 of the items whose third attribute is 1
  *   visible-7-90000    the same page of all items that are not hidden
  *   short-7            open the store, read the first 100 items, close the store
- *   reads-7            ranges of 100 items at any place for COUNT milliseconds: CPU time of one
- *   range
+ *   reads-7            for COUNT milliseconds, ranges of 100 items at any position; answers with
+ *                      the CPU time of one range
  *   writes-7           for COUNT milliseconds, insert some 10,000 items a second at the front and
- *   remove as many at the end
+ *                      remove as many at the end
  */
 #include <stdio.h>
 #include <stdlib.h>

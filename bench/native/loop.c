@@ -1,6 +1,6 @@
 /*
- * GET or SET through the C interface, with the same keys, order and values as undercroft-bench loop
- * uses through the engine.
+ * Runs GET or SET through the C interface, with the same keys, values and order that
+ * `undercroft-bench loop` uses through the engine.
  *
  * loop get|set KEYS ROUNDS STORE
  */
@@ -42,7 +42,10 @@ int main(int argc, char **argv)
         snprintf(text, sizeof text, "key:%012zu", index);
         memcpy(names[index], text, KEY);
     }
-    /* Shuffle the keys into an order that no prefetcher can guess, the same in every run. */
+    /*
+     * Shuffle the keys into an order that no prefetcher can predict and that is the same in every
+     * run.
+     */
     for (index = keys - 1; index > 0; index--) {
         char kept[KEY];
         size_t other;

@@ -10,7 +10,7 @@ pub mod clients;
 pub mod load;
 pub mod messages;
 
-/// Any error; it ends the measurement.
+/// Any error. An error ends the measurement.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The address of the server.

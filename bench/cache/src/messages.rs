@@ -30,8 +30,8 @@ const LENGTH: usize = 64;
 pub struct Round {
     /// The number of messages received per second.
     pub rate: f64,
-    /// The median time from before the publisher's write until the receiver returns, in
-    /// microseconds.
+    /// The median time from just before the publisher's write to the return of the receiving call,
+    /// in microseconds.
     pub median: f64,
     /// The number of messages that were not received.
     pub lost: u64,
@@ -167,7 +167,7 @@ fn publish(
                 write!(output, "{head}${LENGTH}\r\n{sent:020}{:x<44}\r\n", "")?;
             }
             socket.write_all(&output)?;
-            // The server replies to each PUBLISH with `:1` and a line end.
+            // The server replies to each PUBLISH with `:1` followed by a line ending.
             socket.read_exact(&mut replies)?;
         }
         Ok(())

@@ -24,7 +24,7 @@ pub(crate) struct Work {
     /// The number of rounds with a copy, and the number of rounds without a copy.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// The number of writes per second; 0 writes without pauses.
+    /// The number of writes per second, or 0 to write without pauses.
     #[arg(long, default_value_t = 0)]
     writes: u64,
     /// Internal: the store of the child process.
@@ -128,7 +128,8 @@ impl Work {
         child
     }
 
-    /// Writes until standard input ends, then prints each long write and the number of all writes.
+    /// Writes until standard input ends, then prints each long write and the total number of
+    /// writes.
     fn write(&self, path: &Path, keys: usize) {
         let store = Store::open(path, true).expect("the store");
         let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -140,7 +141,7 @@ impl Work {
         let mut chance = Chance(7);
         let value = vec![b'w'; self.value];
         let pause = (self.writes > 0).then(|| Duration::from_secs_f64(1.0 / self.writes as f64));
-        // Each entry: the start, the duration, and whether the system preempted the thread.
+        // Each entry contains the start, the duration, and whether the system preempted the thread.
         let mut long: Vec<(u64, u64, u64)> = Vec::new();
         let mut preempted = preemptions();
         let mut count = 0_u64;
@@ -182,7 +183,7 @@ fn preemptions() -> u64 {
 }
 
 /// Returns the longest write between two moments in milliseconds, the longest write without a
-/// preemption of the thread, and the number of all writes.
+/// preemption of the thread, and the total number of writes.
 fn figures(mut writer: Child, start: u64, end: u64) -> (f64, f64, u64) {
     drop(writer.stdin.take());
     let out = BufReader::new(writer.stdout.take().expect("a pipe"));

@@ -36,7 +36,7 @@ pub(crate) struct Loop {
     rounds: usize,
 }
 
-/// Returns keys in an order that no prefetcher can guess, the same in every run.
+/// Returns keys in an order that no prefetcher can predict and that is the same in every run.
 fn keys(count: usize) -> Vec<[u8; KEY]> {
     let mut keys: Vec<_> = (0..count)
         .map(|index| {

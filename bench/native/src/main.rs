@@ -32,7 +32,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// `get` into the caller's buffer, compared with a HashMap look-up and copy.
+    /// `get` into the caller's buffer, compared with a HashMap lookup and copy.
     Get(hot::Work),
     /// `set` of existing keys, compared with a HashMap insertion.
     Set(hot::Work),

@@ -15,8 +15,8 @@ use undercroft_engine::messages::{Event, Topic};
 /// The size of a message in bytes; the first sixteen bytes are its send time, or zeros.
 const PAYLOAD: usize = 64;
 const CHANNEL: &[u8] = b"channel";
-/// The maximum number of messages that a subscriber may lag before the sender waits, far fewer than
-/// the ring can store.
+/// The number of messages by which a subscriber may lag before the sender waits. The ring can store
+/// many more.
 const BEHIND: u64 = 20_000;
 
 #[derive(Args)]
@@ -33,8 +33,8 @@ pub(crate) struct Work {
     /// The number of messages per call, or per write to a socket before the replies are read.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     at_once: u64,
-    /// The maximum time that a subscriber polls before it sleeps, in microseconds, if not the
-    /// default.
+    /// The maximum time that a subscriber polls before it sleeps, in microseconds; if omitted, the
+    /// default applies.
     #[arg(long)]
     spin: Option<u64>,
     /// The pause between two single messages, in microseconds.
@@ -61,7 +61,7 @@ struct Course {
     start: Instant,
     /// The number of messages that each subscriber has received.
     got: Vec<Count>,
-    /// The number of timed messages, and the number of all messages.
+    /// The number of timed messages, and the total number of messages.
     single: u64,
     all: u64,
     ready: Barrier,
@@ -232,7 +232,7 @@ impl Sender<'_> {
                 socket
                     .write_all(&one.repeat(times as usize))
                     .expect("a server");
-                // Each reply, `:1` or `:10`, has one line end.
+                // Each reply, `:1` or `:10`, contains one line feed.
                 let (mut ends, mut buffer) = (0, [0; 4096]);
                 while ends < times {
                     let read = socket.read(&mut buffer).expect("replies");

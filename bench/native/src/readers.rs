@@ -16,7 +16,7 @@ pub(crate) struct Work {
     /// The number of keys.
     #[arg(long, default_value_t = 100_000)]
     keys: usize,
-    /// The number of interleaved rounds, of one reader and of two.
+    /// The number of interleaved rounds with one reader and with two.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// The length of a round in seconds.
@@ -26,7 +26,7 @@ pub(crate) struct Work {
     #[arg(long, default_value_t = 10_000)]
     writes: u64,
     /// The length of a list: the writer pushes at its tail while the readers read ranges of it.
-    /// With 0, writer and readers use keys instead.
+    /// With 0, the writer and the readers use keys instead.
     #[arg(long, default_value_t = 0)]
     list: u64,
     /// Internal: the role of the child process.

@@ -29,7 +29,7 @@ Rounds = dict[str, list[dict[str, Any]]]
 
 
 def json_value(length: int) -> bytes:
-    """Return a fixed JSON text of about this length, as a service would cache it."""
+    """Return a fixed JSON text of about this length, like one that a service would cache."""
     chance = random.Random(SEED)
     users: list[dict[str, Any]] = []
     while len(text := json.dumps({"users": users})) < length:

@@ -62,7 +62,7 @@ def rows(bench: Bench) -> list[Row]:
 def twice(
     bench: Bench, rounds: int, command: Sequence[object], behind: Sequence[str]
 ) -> tuple[int, int]:
-    """Return the instructions of a command that makes no rounds, and this number of rounds."""
+    """Return the instruction counts of a command that runs no rounds, and this many rounds."""
     counted = []
     for count in (0, rounds):
         store = bench.directory() / "store"

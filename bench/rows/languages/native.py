@@ -139,7 +139,7 @@ def copy_rows(bench: Bench) -> list[Row]:
 
 
 def open_rows(bench: Bench) -> list[Row]:
-    """Measure the opening of a store from a new process, including a first GET and SET."""
+    """Measure opening a store from a new process, including a first GET and SET."""
     found = measure(bench, "open", "--rounds", str(bench.pick(5, 15)))
     sizes = {size["megabytes"]: Figure.of("open", size["ms"], "ms") for size in found}
     smallest, largest = sizes[min(sizes)], sizes[max(sizes)]

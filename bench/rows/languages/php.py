@@ -141,8 +141,8 @@ def remote_rows(bench: Bench) -> list[Row | Grid]:
                 target = PURE.get(operation)
                 rows.append(_beside(found, operation, "pure", "predis", place, target))
                 if operation in ("get", "set"):
-                    # Without spin, most of the time of a call is spent in the kernel, which puts
-                    # the client to sleep.
+                    # Without spin, most of a call's time is spent in the kernel, which puts the
+                    # client to sleep.
                     rows.append(_beside(found, operation, "spinning", "predis", place, target))
                 if "extension" in clients:
                     target = NATIVE.get(operation)
@@ -163,7 +163,7 @@ def embedded_rows(bench: Bench) -> list[Row | Grid]:
         for ours in ("store", "client"):
             row = _beside(found, operation, ours, "apcu", "embedded", None)
             assert row.ratio is not None
-            # Replace the speedup by Undercroft's time divided by the peer's, which the target
+            # Replace the speedup with Undercroft's time divided by the peer's, which the target
             # limits.
             row.ratio = 1 / row.ratio
             row.at_most = 1.3 if ours == "store" else None
@@ -264,7 +264,7 @@ def _served(pool: fpm.Pool, askers: int, seconds: float) -> tuple[int, float]:
 
 
 def _waits(pool: fpm.Pool) -> str:
-    """Return a note with the number of lock waits of the workers, counted with strace."""
+    """Return a note with the number of the workers' lock waits, counted with strace."""
     if peers.has("strace"):
         return "waits for locks not counted: no strace"
     command = ["strace", "--follow-forks", "--trace=futex", "--quiet=all"]

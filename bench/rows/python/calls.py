@@ -23,7 +23,7 @@ NAMED = {
     "lpush+rpop": "`lpush` and `rpop`, per call",
 }
 KINDS = {"bytes": "bytes", "text": "text (`decode_responses`)"}
-# The maximum microseconds per call.
+# The maximum time per call, in microseconds.
 MOST = 1.0
 SECONDS = 0.02
 
@@ -95,7 +95,7 @@ def _rows(found: dict[str, Times]) -> list[Row]:
 
 
 def _slowest(found: dict[str, Times]) -> list[Row]:
-    """Return a row of the slowest command of each kind; its note counts those over the target."""
+    """Return a row for each kind's slowest command; its note counts commands over the target."""
     rows = []
     for kind, given in KINDS.items():
         ours = {

@@ -10,7 +10,7 @@ from core.report import Figure, Row
 from core.turns import Loop, interleaved, loop
 
 KEYS = 100_000
-# The orders of look-ups and the suffixes of their rows' ids. Targets apply to the first order; the
+# The orders of lookups and the suffixes of their rows' IDs. Targets apply to the first order; the
 # second order shows the cost of cold processor caches.
 ORDERS = (("", "in order of insertion"), ("-random", "in random order"))
 
@@ -20,7 +20,7 @@ def _side(running: Loop, operation: str, count: int) -> Callable[[], float]:
 
 
 def calls_beside_redis(bench: Bench, script: str, works: list[tuple[Row, int, int]]) -> list[Row]:
-    """Measure rows with a script of loops/; the end of a row's id names its operation.
+    """Measure rows with a script in loops/; the end of a row's ID names its operation.
 
     Each row comes with the number of Undercroft's calls and of redis-py's calls per round.
     """

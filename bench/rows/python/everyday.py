@@ -23,10 +23,10 @@ LARGE = (
     (64 << 20, "64 MiB", 5, 1.2),
 )
 SMALLEST = LARGE[0][0]
-# The timeout of one round of insertions or overwrites in seconds, for a store that becomes slower
-# as it grows.
+# The timeout of one round of insertions or overwrites in seconds, in case a store becomes slower as
+# it grows.
 PATIENCE = 180.0
-# Operations of loops/everyday.py, their names, and their maximum milliseconds.
+# Operations of loops/everyday.py, their names, and their maximum times in milliseconds.
 WHOLE = (
     ("hgetall", "`hgetall` of 100,000 fields", 15.0),
     ("smembers", "`smembers` of 100,000", 8.0),
@@ -37,7 +37,7 @@ WHOLE = (
 
 
 def _scaled(name: str, rounds: list[float], unit: str) -> Figure:
-    """Return the figure of rounds in nanoseconds, converted to a longer unit."""
+    """Return the figure for rounds in nanoseconds, converted to a longer unit."""
     divisor = {"us": 1e3, "ms": 1e6}[unit]
     return Figure.of(name, [value / divisor for value in rounds], unit)
 
@@ -192,7 +192,7 @@ def pipeline_rows(bench: Bench) -> list[Row]:
 
 
 def collection_rows(bench: Bench) -> list[Row]:
-    """Measure reads of complete collections, and scans of all keys."""
+    """Measure reads of entire collections, and scans of all keys."""
     rows = [
         Row(
             id=f"collection-{name}",

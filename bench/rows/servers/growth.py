@@ -18,7 +18,7 @@ PROCESSOR = "undercroft, CPU time of its thread"
 CORES = {peers.CLIENT_CORE, peers.SERVER_CORE}
 # The timeout of a phase in seconds; ten million calls over a socket take several minutes.
 LIMIT = 1800.0
-# The maximum milliseconds of one insertion.
+# The maximum time of one insertion, in milliseconds.
 MOST = 1.0
 # The figures of the writing processes: their names in the output of loops/crowd.py, and in the
 # table.
@@ -91,7 +91,7 @@ def _once(name: str, value: float, unit: str) -> Figure:
 
 
 def _growing(found: dict[str, dict[str, Any]], count: int) -> list[Row]:
-    """Return two rows of the slowest insertion: by CPU time and by the clock."""
+    """Return two rows for the slowest insertion: one by CPU time and one by the clock."""
     ours, theirs = found[OURS], found[THEIRS]
     work = f"slowest `set` while a store grows to {count:,} keys, embedded, in ms"
     processor = Row(
@@ -201,6 +201,6 @@ def _fill_in(bench: Bench, rows: dict[str, Row], work: str, sides: dict[str, Loo
 
 
 def _seen(side: Loop, work: str, milliseconds: int) -> dict[str, float]:
-    """Run one side's writers for this time and return their report."""
+    """Run one side's writers for this long and return their report."""
     seen: dict[str, float] = json.loads(side.ask(work, milliseconds))
     return seen

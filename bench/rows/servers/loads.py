@@ -1,4 +1,4 @@
-"""Rows of the server under two further loads: large values, and a store that grows."""
+"""Rows of the server under two more loads: large values, and a store that grows."""
 
 from core import peers
 from core.bench import Bench
@@ -8,7 +8,7 @@ from core.report import Figure, Row
 from rows.servers import served
 from rows.servers.served import Load
 
-# The targets of short requests, in the form of `served.TARGETS`.
+# The targets for short requests, in the form of `served.TARGETS`.
 TARGETS: served.Targets = {
     1: (1.05, 0.95, 30_000, 100_000),
     16: (2.2, 0.5, 200_000, 800_000),
@@ -22,7 +22,8 @@ LARGE = (
     ("set", 1 << 20, "1 MiB", 800, 3_000),
     ("get", 1 << 20, "1 MiB", 800, 3_000),
 )
-# The number of connections that insert new keys, and the maximum milliseconds of one insertion.
+# The number of connections that insert new keys, and the maximum time of one insertion, in
+# milliseconds.
 MANY, MOST = 50, 5.0
 # The range of random keys, so large that few keys occur twice.
 RANGE = 2 * 10**9

@@ -31,7 +31,7 @@ TARGETS: Targets = {
 
 @dataclasses.dataclass
 class Load:
-    """The figures of one run of redis-benchmark; CPU times are microseconds per request."""
+    """The figures of one run of redis-benchmark; CPU times are in microseconds per request."""
 
     throughput: float
     user: float
@@ -73,7 +73,7 @@ def _children() -> float:
 
 
 def rows(bench: Bench, targets: Targets = TARGETS) -> list[Row]:
-    """Measure throughput and CPU time for each pipeline length, GET and SET."""
+    """Measure the throughput and CPU time of GET and SET for each pipeline length."""
     if missing := peers.has("redis-server", "redis-benchmark", "taskset"):
         return [Row(id="server", work="server, compared with redis-server", note=missing)]
     found = []

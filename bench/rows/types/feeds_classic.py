@@ -16,8 +16,8 @@ from rows.types import feeds
 LENGTHS = (100, 200, 1_000)
 COLUMNS = ("C", "Python, arrays", "Redis, C", "Redis, Python", "MariaDB, C")
 CLIENTS = 10
-# The seconds of measuring for a figure, and for a MariaDB figure, whose first query alone can take
-# as long.
+# How long to measure for a figure, in seconds, and for a MariaDB figure, whose first query alone
+# can take that long.
 SECONDS, PATIENCE = 0.25, 0.5
 # The length, as a power of ten, of the board on which clients and connections are compared.
 POWER = 6

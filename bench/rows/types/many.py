@@ -16,7 +16,7 @@ SMALL, MIDDLE, LARGE = SIZES
 SORTED = ("z", "geo", "sort", "multi-z", "pipeline-z")
 TOGETHER = ("multi-", "pipeline-")
 LINEAR, LINEAR_SORTED, FASTER, FASTER_TOGETHER = 1.5, 2.5, 2.0, 4.0
-# The timeout of an operation, and of its preparation, in seconds.
+# The timeouts for an operation and for its preparation, in seconds.
 LIMIT, PREPARING = 20.0, 60.0
 # Operations that take more than this many seconds are measured once, in quick and full runs.
 LONG_QUICK, LONG = 0.3, 2.0

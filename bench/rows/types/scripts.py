@@ -18,7 +18,7 @@ RELEASE: str = Lock.LUA_RELEASE_SCRIPT
 LUA = Path(__file__).parents[2] / "lua"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
 PIPELINE, CLIENTS = 16, 20
-# Each script: its id, its name, requests per round, and the target speedup of embedded calls from
+# Each script: its ID, its name, requests per round, and the target speedup of embedded calls from
 # Python.
 SCRIPTS = (
     ("compare", "compare-and-delete", 200_000, 15),
@@ -77,7 +77,7 @@ def served_rows(bench: Bench) -> list[Row]:
 def _known(bench: Bench, server: Server, row: Row) -> None:
     """Measure a script that the server recognizes, and the same script run in Lua.
 
-    An extra line end at the end of the text prevents the server from recognizing the script.
+    An extra newline at the end of the text prevents the server from recognizing the script.
     """
     text, requests = RELEASE.encode(), bench.pick(40_000, 200_000)
     run = functools.partial(_requests, server, "compare", requests)
@@ -103,7 +103,7 @@ def _requests(server: Server, name: str, count: int, text: bytes | None = None) 
         served.send(server, fill, b"+OK", 1)
     run = (command(b"EVALSHA", sha, b"1", *words) for words in keys_of(name, 1, count))
     before = sum(server.cpu())
-    # An integer reply has one line end; a bulk string has two, but only one `$`.
+    # An integer reply has one line ending; a bulk string has two, but only one `$`.
     mark = b"\r\n" if name != "many" else b"$"
     served.send(server, run, mark, 1, PIPELINE, CLIENTS)
     return (sum(server.cpu()) - before) / count * 1e6

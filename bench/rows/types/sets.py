@@ -20,14 +20,14 @@ CHANCE = "__rand_int__"
 
 @dataclasses.dataclass
 class Kind:
-    """A type of values: its commands, its requests, and its target memory relative to Redis'."""
+    """A type of values: its commands, its requests, and its memory target relative to Redis."""
 
     name: str
     what: str
     each: str
     fill: Callable[[], Iterator[bytes]]
     memory: float
-    # For each name of a request, its command and the number of requests per round.
+    # The command of each named request, and the number of requests per round.
     work: dict[str, tuple[str, int]]
 
 

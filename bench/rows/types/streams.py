@@ -20,7 +20,7 @@ from rows.types.sets import taken
 SCRIPT = "streams.py"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
 STREAM, GROUP, CONSUMER = b"stream", b"group", b"consumer"
-# The number of entries of the long stream, whose ids are numbers, and how many are pending.
+# The number of entries in the long stream, whose IDs are numbers, and how many are pending.
 ENTRIES, PENDING = 1_000_000, 100_000
 PIPELINE = 16
 # The number of connections that read from groups.
@@ -167,7 +167,7 @@ def python_rows(bench: Bench) -> list[Row]:
 
 
 def reader_rows(bench: Bench) -> list[Row]:
-    """Measure the latency of an entry to blocked readers."""
+    """Measure how long an entry takes to reach blocked readers."""
     row = Row(
         id="streams-readers",
         work=f"latency from `xadd` to {READERS} processes blocked in `xread`, one entry every "

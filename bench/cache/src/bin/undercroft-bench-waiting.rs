@@ -55,7 +55,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the client's heap growth over `before`, in bytes, while the server withholds its
+/// Returns by how many bytes the client's heap use exceeds `before` while the server withholds its
 /// replies.
 async fn held<C: Client>(
     client: &Arc<C>,
@@ -77,8 +77,8 @@ async fn held<C: Client>(
     tokio::time::sleep(Duration::from_millis(100)).await;
     let held = HEAP.current_usage() - before;
     while let Some(ended) = tasks.join_next().await {
-        // Ignore failed calls: on a slow machine some calls time out, but only after the bytes were
-        // counted.
+        // Ignore failed calls: on a slow machine, some calls time out, but only after the bytes
+        // have been counted.
         drop(ended?);
     }
     Ok(held)
