@@ -52,16 +52,17 @@ pcntl_signal(SIGUSR1, function () {
 });
 $chained = 0;
 for ($sent = 1; $sent <= SIGNALS; $sent++) {
-    $caught = null;
-    fwrite($here, 'x');
-    do {
-        try {
-            $store->incr('text');
-        } catch (Undercroft\ServerException) {
-        } catch (RuntimeException $caught) {
-            $chained += $caught->getPrevious() instanceof Undercroft\ServerException ? 1 : 0;
+    try {
+        fwrite($here, 'x');
+        while (true) {
+            try {
+                $store->incr('text');
+            } catch (Undercroft\ServerException) {
+            }
         }
-    } while ($caught === null);
+    } catch (RuntimeException $caught) {
+        $chained += $caught->getPrevious() instanceof Undercroft\ServerException ? 1 : 0;
+    }
     stream_set_blocking($here, true);
     same('k', fread($here, 1), 'confirmation');
     stream_set_blocking($here, false);
