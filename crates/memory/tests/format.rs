@@ -123,7 +123,7 @@ fn documented_offsets_match_those_of_a_store() {
     };
     for place in [
         format!("| {} | shards |", number(small.shard_start)),
-        format!("each {} and", number(layout::shard::LOG)),
+        format!("each {} plus", number(layout::shard::LOG)),
     ] {
         assert!(PAGE.contains(&place), "{place:?} is not on the page");
     }
